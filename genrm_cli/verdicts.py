@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Self
 
 MIN_SCORE, MAX_SCORE = 1.0, 5.0
 MIN_RANKING, MAX_RANKING = 1.0, 6.0
@@ -122,6 +123,62 @@ class Failure:
     def is_too_long(self) -> bool:
         """Whether the server refused the request because it exceeds the model's context (vLLM, llama.cpp)."""
         return self.kind == FailureKind.REFUSED and any(words in self.detail for words in _TOO_LONG_WORDS)
+
+
+class Reason(StrEnum):
+    """Why a rollout has no reward. The values appear in scored lines and metrics.
+
+    Attributes:
+        text: the reason as a sentence without a full stop.
+    """
+
+    text: str
+
+    NO_RESPONSE = "no_response", "the line has no response"
+    BLANK = "blank", "blank response"
+    MEDIA = "media", "it contains media that the judge cannot see"
+    EXCLUDED = "excluded", "excluded"
+    SUPERSEDED = "superseded", "superseded by a later attempt"
+    NOT_IN_TRIAL = "not_in_trial", "not part of the trial run"
+    NO_GROUP = "no_group", "no value for the group field"
+    ALONE = "alone", "only rollout in its group"
+    MIXED_PROMPTS = "mixed_prompts", "the prompts of the group differ, so its rollouts cannot be compared"
+    NO_OPPONENT = "no_opponent", "no other rollout of the group can be compared"
+    NOT_PLANNED = "not_planned", "no comparison was planned for this rollout"
+    NOT_ASKED = "not_asked", "the run stopped before its comparisons"
+    NO_VERDICT = "no_verdict", "every comparison of the rollout failed"
+    NO_BOTH_ORDERS = "no_both_orders", "no pair has verdicts in both orders"
+    NO_QUORUM = "no_quorum", "none of its comparisons has verdicts from enough judges of the panel"
+    DISAGREEMENT = "disagreement", "the judges of the panel contradict each other on all of its comparisons"
+    TOO_NOISY = "too_noisy", "the reliability of its group is below the minimum"
+    NO_COMPONENT = "no_component", "no component is available for the whole group"
+    COMPONENT_MISSING = "component_missing", "a component has no value"
+    COMPONENT_NEGATIVE = "component_negative", "a negative component cannot be divided among near-duplicates"
+
+    @property
+    def is_exclusion(self) -> bool:
+        """Whether the rollout does not count: its line or this run leaves it out."""
+        return self in (Reason.EXCLUDED, Reason.SUPERSEDED, Reason.NOT_IN_TRIAL)
+
+    def __new__(cls, code: str, text: str = "") -> Self:
+        """Create a member whose value is the code."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.text = text
+        return member
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A reason and the details of one rollout: the component without a value, the media of a response."""
+
+    reason: Reason
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The sentence of the reason, followed by the details."""
+        return f"{self.reason.text}: {self.detail}" if self.detail else self.reason.text
 
 
 def preference(verdict: Verdict) -> float:

@@ -23,7 +23,8 @@ def scored(
     detail = {
         "format": 1,
         "status": "scored" if reward is not None else "unscored",
-        "reason": None if reward is not None else "no verdict",
+        "reason": None if reward is not None else "no_verdict",
+        "reason_text": None if reward is not None else "no verdict",
         "base_score": reward,
         "standard_error": 0.5,
         "advantage": 0.0,

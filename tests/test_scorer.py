@@ -16,10 +16,10 @@ from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 import genrm_cli as genrm
+from genrm_cli.verdicts import Reason
 
 PROMPT = "What is 2 + 2?"
 RESPONSES = ["4", "It is four.", "It is four, as two and two make four."]
-NOT_ASKED = "no comparison of the rollout was asked"
 
 
 def settings_for(server: JudgeServer, **more: object) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def test_a_group_is_scored(judge_server: JudgeServer) -> None:
 
 @pytest.mark.parametrize("estimator", ["combined", pytest.param("win_rate", marks=pytest.mark.slow)])
 def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server: JudgeServer, estimator: str) -> None:
-    """`score_groups` calibrates on all groups and so gives the rewards of `genrm score`, to the last digit."""
+    """`score_groups` calibrates on all groups and so gives the rewards of `genrm score`."""
     command = Genrm(tmp_path)
     path = command.write("rollouts.jsonl", make_rollouts(24, 4))
     judge_server.behave(verdict="hash")
@@ -153,9 +153,10 @@ def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server
             return await scorer.score_groups(make_groups(24))
 
     results = run(work())
-    assert [reward for result in results for reward in result.rewards] == [line["reward"] for line in lines]
+    rewards = [reward for result in results for reward in result.rewards]
+    assert rewards == pytest.approx([line["reward"] for line in lines], abs=1e-12)
     errors = [error for result in results for error in result.standard_errors]
-    assert errors == [line["genrm"]["standard_error"] for line in lines]
+    assert errors == pytest.approx([line["genrm"]["standard_error"] for line in lines], abs=1e-12)
 
 
 def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> None:
@@ -212,7 +213,7 @@ def test_failures_are_data(judge_server: JudgeServer) -> None:
     judge_server.behave(fault={"content": "Both are nice."})
     result = genrm.score(PROMPT, RESPONSES, **settings_for(judge_server, reask=0))
     assert result.rewards == result.advantages == result.standard_errors == [None] * 3
-    assert set(result.reasons) == {"every comparison of the rollout failed"}
+    assert set(result.reasons) == {Reason.NO_VERDICT}
     assert {each.failure.kind.value for each in result.failures if each.failure} == {"no_verdict"}
     assert len(result.failures) == 3
 

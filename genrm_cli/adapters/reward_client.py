@@ -212,7 +212,7 @@ def number_in(response: Mapping[str, Any], mean: float | None, on_failure: OnFai
     instead = mean if on_failure == "mean" else on_failure
     if instead is None:
         raise MissingRewardError(
-            f"genrm gives response {response['id']!r} no reward: {response['reason']}. This trainer requires a number; "
-            "set on_failure to one, or to 'mean' for the mean of its group."
+            f"genrm gives response {response['id']!r} no reward: {response['reason_text']}. "
+            "This trainer requires a number; set on_failure to one, or to 'mean' for the mean of its group."
         )
     return float(instead)

@@ -18,13 +18,13 @@ JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
 
 
-def plan_group(key: str, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
+def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
     """Plan the comparisons of a group; those that share a first response are adjacent.
 
     A server with prefix caching then reads that response once.
 
     Args:
-        key: key of the group.
+        key: key of the group; it decides which rollouts meet.
         answered: indices of the rollouts that have a response.
         pairing: the plan of comparisons.
     """
@@ -35,7 +35,7 @@ def plan_group(key: str, answered: Sequence[int], pairing: PairingPlan) -> list[
         order_balanced=pairing.order_balanced,
         swap=pairing.both_orders,
         ring_k=pairing.ring_k,
-        key=key,
+        key=key or "",
         seed=pairing.seed,
     )
     ordered = sorted(planned, key=lambda comparison: comparison.i)
@@ -43,7 +43,7 @@ def plan_group(key: str, answered: Sequence[int], pairing: PairingPlan) -> list[
 
 
 def iter_requests(
-    key: str, answered: Sequence[int], view: SharedView, principle: str | None, plan: GroupPlan
+    key: str | None, answered: Sequence[int], view: SharedView, principle: str | None, plan: GroupPlan
 ) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests to the judges whose verdicts count.
 
@@ -68,7 +68,7 @@ def iter_requests(
                 yield request, ListwisePrompt(view.conversation, responses, principle)
 
 
-def _plan_judges(key: str, answered: Sequence[int], plan: GroupPlan) -> list[tuple[Comparison, list[int]]]:
+def _plan_judges(key: str | None, answered: Sequence[int], plan: GroupPlan) -> list[tuple[Comparison, list[int]]]:
     """Plan the comparisons of a group, each with the pairwise judges that answer it."""
     planned: dict[Comparison, list[int]] = {}
     for number, judge in enumerate(plan.judges):
@@ -79,7 +79,7 @@ def _plan_judges(key: str, answered: Sequence[int], plan: GroupPlan) -> list[tup
 
 
 def _iter_lineups(
-    key: str, answered: Sequence[int], number: int, profile: GradingProfile, plan: GroupPlan
+    key: str | None, answered: Sequence[int], number: int, profile: GradingProfile, plan: GroupPlan
 ) -> Iterator[RequestId]:
     for repeat in range(plan.pairing.repeats):
         if not profile.whole_group:

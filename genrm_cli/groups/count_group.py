@@ -11,8 +11,7 @@ from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Calibration, Verdicts, estimate
-from genrm_cli.rollouts.views import EXCLUDED, NOT_IN_TRIAL
-from genrm_cli.verdicts import Verdict, verdict_after_swap
+from genrm_cli.verdicts import Reason, Verdict, verdict_after_swap
 
 NOISY_BELOW = 0.5
 """Reliability below which the spread of a group's rewards is more noise than signal."""
@@ -55,10 +54,12 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.rewards_on_defaults += score.defaulted > 0
         if score.status == "scored" and score.reward is not None:
             metrics.rewards.add(score.reward)
-        if score.reason is not None:
-            metrics.reasons[score.reason] += 1
-            in_trial = score.reason != EXCLUDED + NOT_IN_TRIAL
-            metrics.unscored_in_groups += in_trial and (len(scores) > 1 or judged.lacks_group)
+        if (why := score.why_unscored) is not None:
+            metrics.reasons[why.reason] += 1
+            if why.detail:
+                metrics.reason_examples.setdefault(why.reason.value, why.detail)
+            in_trial = why.reason is not Reason.NOT_IN_TRIAL
+            metrics.unscored_in_groups += in_trial and (len(scores) > 1 or judged.key is None)
 
 
 def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPlan) -> None:

@@ -9,11 +9,11 @@ from genrm_cli.errors import InputError
 from genrm_cli.groups.components.columns import Column
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.shaping import TextShape
-from genrm_cli.rollouts.grouping import UNGROUPED, group_key
+from genrm_cli.rollouts.grouping import group_key
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
-from genrm_cli.verdicts import Outcome
+from genrm_cli.verdicts import Explanation, Outcome, Reason
 
 Results = list[tuple[RequestId, Outcome]]
 
@@ -23,13 +23,14 @@ class Group:
     """The rollouts of one task; `Group.of` builds one from a prompt and its responses.
 
     Attributes:
-        key: name of the group; together with the setting `seed`, it determines which rollouts are compared.
+        key: name of the group; together with the setting `seed`, it determines which rollouts are compared. None for
+            a single rollout that belongs to no group.
         rollouts: rollouts in the group's order.
         records: fields of each rollout, for components that read them; otherwise empty.
         mixed_prompts: whether the prompts differ, so that no rollouts can be compared.
     """
 
-    key: str
+    key: str | None
     rollouts: Sequence[Rollout]
     records: Sequence[Mapping[str, Any]] = ()
     mixed_prompts: bool = False
@@ -80,14 +81,12 @@ class JudgedGroup:
     """Everything known about a group after it was judged; its texts are no longer needed.
 
     Attributes:
-        key: key of the group.
+        key: key of the group; None for a single rollout that belongs to no group.
         size: rollouts in the group.
         mixed_prompts: whether the prompts differ.
         answered: indices of the rollouts that can be compared.
         has_response: whether each rollout has a response.
         not_compared: why each rollout cannot be compared; None for those that can.
-        blank: indices of the rollouts without anything that a judge could see.
-        excluded: indices of the rollouts that do not count (masked, failed, superseded).
         view: the view that the judge was shown.
         shapes: lengths and style of each rollout's texts.
         results: result of every request, in the order of `RequestId` once `sort` was called.
@@ -97,14 +96,12 @@ class JudgedGroup:
         redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
     """
 
-    key: str
+    key: str | None
     size: int
     mixed_prompts: bool
     answered: tuple[int, ...]
     has_response: tuple[bool, ...]
-    not_compared: tuple[str | None, ...]
-    blank: tuple[int, ...]
-    excluded: tuple[int, ...]
+    not_compared: tuple[Explanation | None, ...]
     view: str
     shapes: list[TextShape]
     results: Results = field(default_factory=list)
@@ -114,14 +111,23 @@ class JudgedGroup:
     redactions: Counter[str] = field(default_factory=Counter)
 
     @property
-    def lacks_group(self) -> bool:
-        """Whether the rollout lacks the field that `--group-by` names, so that it has no group."""
-        return self.key.startswith(UNGROUPED)
+    def blank(self) -> tuple[int, ...]:
+        """Indices of the rollouts without anything that a judge could see."""
+        return tuple(
+            index for index, why in enumerate(self.not_compared) if why is not None and why.reason is Reason.BLANK
+        )
+
+    @property
+    def excluded(self) -> tuple[int, ...]:
+        """Indices of the rollouts that do not count: masked, failed, superseded or outside a trial."""
+        return tuple(
+            index for index, why in enumerate(self.not_compared) if why is not None and why.reason.is_exclusion
+        )
 
     @property
     def is_comparable(self) -> bool:
         """Whether the rollouts answer one prompt."""
-        return not self.mixed_prompts and not self.lacks_group
+        return not self.mixed_prompts and self.key is not None
 
     def sort(self) -> None:
         """Bring the results into an order that does not depend on which request was answered first."""

@@ -20,7 +20,7 @@ from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rollouts.views import BLANK, SharedView, choose_view, view_group
+from genrm_cli.rollouts.views import SharedView, choose_view, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")
@@ -167,8 +167,8 @@ def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Pro
 
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     """Return what is known about a group before any request."""
-    reasons = tuple(map(plan.why_not_compared, group.rollouts))
-    answered = () if group.mixed_prompts else tuple(index for index, reason in enumerate(reasons) if reason is None)
+    not_compared = tuple(map(plan.why_not_compared, group.rollouts))
+    answered = () if group.mixed_prompts else tuple(index for index, why in enumerate(not_compared) if why is None)
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
     judged = JudgedGroup(
         key=group.key,
@@ -176,13 +176,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         mixed_prompts=group.mixed_prompts,
         answered=answered,
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
-        not_compared=reasons,
-        blank=tuple(index for index, reason in enumerate(reasons) if reason == BLANK),
-        excluded=tuple(
-            index
-            for index, rollout in enumerate(group.rollouts)
-            if rollout.excluded is not None and reasons[index] is not None
-        ),
+        not_compared=not_compared,
         view=_view_name(group, answered, plan),
         shapes=[measure_text(*texts, with_style=with_style) for texts in _measured_texts(group, plan)],
     )
@@ -196,7 +190,8 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
 def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     """Compute the components that need no judge; may be slow, and calls the user's functions."""
     records = group.records or [{} for _ in group.rollouts]
-    rows = [index for index in range(judged.size) if index not in judged.excluded]
+    excluded = set(judged.excluded)
+    rows = [index for index in range(judged.size) if index not in excluded]
     if not rows:
         return
     columns = local_columns(

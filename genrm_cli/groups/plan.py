@@ -12,7 +12,7 @@ from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
 from genrm_cli.settings.components import Component, Diversity
-from genrm_cli.verdicts import MIDDLE_RANKING
+from genrm_cli.verdicts import MIDDLE_RANKING, Explanation
 
 GENRM = "genrm"
 MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
@@ -169,12 +169,12 @@ class GroupPlan:
     blank_loses: bool = False
     shows_as_gym: bool = False
 
-    def why_not_compared(self, rollout: Rollout) -> str | None:
+    def why_not_compared(self, rollout: Rollout) -> Explanation | None:
         """Return why a rollout cannot be compared; None if it can.
 
         NeMo Gym compares everything with a response; of several attempts, it has only the last.
         """
-        if self.shows_as_gym and not rollout.is_left_out:
+        if self.shows_as_gym and rollout.left_out is None:
             return None if rollout.response is not None else why_not_compared(rollout, self.view)
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
 

@@ -10,20 +10,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rewards.total import Total
-from genrm_cli.verdicts import Failure, FailureKind
-
-NO_RESPONSE = "the line has no response"
-ALONE_IN_GROUP = "alone in its group, with nothing to compare it with (--default-score)"
-NO_OPPONENT = "no other rollout of the group can be compared"
-MIXED_PROMPTS = "the prompts of the group differ, so its rollouts cannot be compared"
-NO_GROUP = "it lacks the field that --group-by names"
-NOT_ASKED = "no comparison of the rollout was asked"
-NO_VERDICT = "every comparison of the rollout failed"
-NO_BOTH_ORDERS = "none of its pairs has verdicts in both orders"
-NO_COMPONENT = "every component of the total is optional, and missing somewhere in its group"
-TOO_NOISY = "the reliability of its group is below --min-reliability"
-NO_QUORUM = "none of its comparisons has verdicts from enough judges of the panel"
-DISAGREEMENT = "the judges of the panel contradict each other on all of its comparisons"
+from genrm_cli.verdicts import Explanation, Failure, FailureKind, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,42 +68,46 @@ class Reasons:
     noisy: bool
     _evidence: "_Evidence | None" = None
 
-    def of(self, index: int, total: Total | None) -> str:
-        """Return the reason for one rollout, in words."""
-        if index in self.judged.excluded:
-            return self.judged.not_compared[index] or ""
+    def of(self, index: int, total: Total | None) -> Explanation:
+        """Return the reason for one rollout."""
+        not_compared = self.judged.not_compared[index]
+        if not_compared is not None and not_compared.reason.is_exclusion:
+            return not_compared
         missing = () if total is None else total.missing
         if total is not None and not missing:
-            return NO_COMPONENT
+            return Explanation(Reason.NO_COMPONENT)
         if negative := [name for name in missing if self.columns[name].values[index] is not None]:
-            return f"the component {negative[0]} is negative, and dividing it among near-duplicates would reward them"
+            return Explanation(Reason.COMPONENT_NEGATIVE, negative[0])
         if missing and not any(self._follows_from_verdicts(index, name) for name in missing):
-            return f"the component {missing[0]} has no value" + self._cause(missing[0])
+            return Explanation(Reason.COMPONENT_MISSING, missing[0] + self._cause(missing[0]))
         if not self.judged.has_response[index]:
-            return NO_RESPONSE
-        if (reason := self.judged.not_compared[index]) is not None:
-            return reason
+            return Explanation(Reason.NO_RESPONSE)
+        if not_compared is not None:
+            return not_compared
         if self.judged.mixed_prompts:
-            return MIXED_PROMPTS
-        if self.judged.lacks_group:
-            return NO_GROUP
+            return Explanation(Reason.MIXED_PROMPTS)
+        if self.judged.key is None:
+            return Explanation(Reason.NO_GROUP)
         if self.noisy and self.base_scores[index] is not None:
-            return TOO_NOISY
-        return self._why_no_verdict(index)
+            return Explanation(Reason.TOO_NOISY)
+        return Explanation(self._why_no_verdict(index))
 
-    def _why_no_verdict(self, index: int) -> str:
+    def _why_no_verdict(self, index: int) -> Reason:
         if self._evidence is None:
             self._evidence = _evidence_of(self.judged, self.plan, self.by_judge)
         evidence, plan = self._evidence, self.plan
         if index not in evidence.compared:
-            return ALONE_IN_GROUP if self.judged.size == 1 else NO_OPPONENT
+            if self.judged.size == 1:
+                return Reason.ALONE
+            return Reason.NO_OPPONENT if len(self.judged.answered) == 1 else Reason.NOT_PLANNED
         if evidence.failures[index] == {FailureKind.NOT_ASKED}:
-            return NOT_ASKED
+            return Reason.NOT_ASKED
         if not plan.is_panel:
-            return NO_BOTH_ORDERS if plan.pairing.both_orders and plan.compares_pairs else NO_VERDICT
+            paired = plan.pairing.both_orders and plan.compares_pairs
+            return Reason.NO_BOTH_ORDERS if paired else Reason.NO_VERDICT
         if index not in evidence.with_quorum:
-            return NO_QUORUM
-        return DISAGREEMENT if plan.drops_disagreement else NO_BOTH_ORDERS
+            return Reason.NO_QUORUM
+        return Reason.DISAGREEMENT if plan.drops_disagreement else Reason.NO_BOTH_ORDERS
 
     def _follows_from_verdicts(self, index: int, name: str) -> bool:
         """Whether a component is missing for the same reason as verdicts."""
@@ -129,7 +120,7 @@ class Reasons:
 
     def _cause(self, name: str) -> str:
         failure = self.columns[name].failure if name in self.columns else None
-        return f": {failure}" if failure else ""
+        return f" ({failure})" if failure else ""
 
 
 @dataclass(frozen=True, slots=True)

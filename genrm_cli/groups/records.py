@@ -18,6 +18,7 @@ def score_record(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) ->
         "format": FORMAT,
         "status": score.status,
         "reason": score.reason,
+        "reason_text": score.reason_text,
         "base_score": numbers.base_score,
         "standard_error": score.standard_error,
         "reliability": rewards.reliability,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
 from genrm_cli.groups.components.columns import Clusters, Column
@@ -11,7 +12,10 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.rewards.compose import RolloutReward
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rewards.total import Total
-from genrm_cli.verdicts import Failure, Outcome, Verdict
+from genrm_cli.verdicts import Explanation, Failure, Outcome, Reason, Verdict
+
+Status = Literal["scored", "single", "unscored"]
+"""`single`: the only rollout of its group, with the score that the user asked for."""
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -24,7 +28,7 @@ class RolloutScore:
         index: index of the rollout in its group.
         numbers: base score, adjustments, reward, rank and advantage; None without a reward.
         status: `scored`, `single` or `unscored`.
-        reason: why there is no reward; None if there is one.
+        why_unscored: why there is no reward; None if there is one.
         standard_error: standard error of the base score against the group's mean; None if unknown.
         comparisons: number of verdicts that count for it.
         failed: number of failed requests about it.
@@ -34,8 +38,8 @@ class RolloutScore:
 
     index: int
     numbers: RolloutReward
-    status: str
-    reason: str | None
+    status: Status
+    why_unscored: Explanation | None
     standard_error: float | None
     comparisons: int
     failed: int
@@ -46,6 +50,16 @@ class RolloutScore:
     def reward(self) -> float | None:
         """The number for the trainer; None for an unscored rollout."""
         return self.numbers.reward
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why there is no reward, as a code; None if there is one."""
+        return None if self.why_unscored is None else self.why_unscored.reason
+
+    @property
+    def reason_text(self) -> str | None:
+        """Why there is no reward, as a sentence; None if there is one."""
+        return None if self.why_unscored is None else self.why_unscored.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,7 @@ class ComparisonResult:
         neutralised: changes made to the texts shown, by kind; kept with `keep_replies`.
     """
 
-    group: str
+    group: str | None
     judge: str
     shown: tuple[int, ...]
     repeat: int
@@ -115,7 +129,7 @@ class GroupRewards:
         comparisons: every request about the group, with its verdict, grades or failure.
     """
 
-    key: str
+    key: str | None
     scores: list[RolloutScore]
     verdicts: Verdicts
     by_judge: JudgeVerdicts
@@ -150,8 +164,8 @@ class GroupRewards:
         return [score.standard_error for score in self.scores]
 
     @property
-    def reasons(self) -> list[str | None]:
-        """n reasons why a rollout has no reward; None for a rollout with a reward."""
+    def reasons(self) -> list[Reason | None]:
+        """n reasons why a rollout has no reward; None for a rollout with a reward. `reason.text` is the sentence."""
         return [score.reason for score in self.scores]
 
     @property

@@ -10,7 +10,7 @@ from genrm_cli.groups.components.graders import DIVERSITY
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
 from genrm_cli.groups.reasons import Reasons, count_results
-from genrm_cli.groups.results import GroupRewards, RolloutScore, results_of
+from genrm_cli.groups.results import GroupRewards, RolloutScore, Status, results_of
 from genrm_cli.rewards.components.rank import rank_values
 from genrm_cli.rewards.components.win_rate import win_rates
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
@@ -101,10 +101,10 @@ class _Work:
         scores = []
         for index, reward in enumerate(rewards):
             total = None if totals is None else totals[index]
-            reason = None if reward.reward is not None else reasons.of(index, total)
-            status = "unscored" if reason else "single" if self._has_default() else "scored"
+            why = None if reward.reward is not None else reasons.of(index, total)
+            status: Status = "unscored" if why else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else self.estimate.standard_errors[index]
-            score = RolloutScore(index, reward, status, reason, error, *counts.of(index), total)
+            score = RolloutScore(index, reward, status, why, error, *counts.of(index), total)
             scores.append(score)
         return GroupRewards(
             judged.key,
@@ -133,7 +133,7 @@ class _Work:
     def _has_default(self) -> bool:
         """Whether the only rollout of the group gets the user's default score."""
         judged = self.judged
-        is_alone = judged.size == 1 and judged.not_compared[0] is None and not judged.lacks_group
+        is_alone = judged.size == 1 and judged.not_compared[0] is None and judged.key is not None
         return is_alone and self.plan.rewards.single_score is not None
 
     def _is_noisy(self) -> bool:
@@ -214,5 +214,6 @@ def _omitted(columns: Mapping[str, Column], judged: JudgedGroup, rewards: Reward
 
     Otherwise they would favour the rollouts that have them.
     """
-    rows = [index for index in range(judged.size) if judged.has_response[index] and index not in judged.excluded]
+    excluded = set(judged.excluded)
+    rows = [index for index in range(judged.size) if judged.has_response[index] and index not in excluded]
     return {name for name in rewards.optional if any(columns[name].values[index] is None for index in rows)}

@@ -18,13 +18,13 @@ from genrm_cli.jobs.stores import TextStore
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.formats import FORMATS, Format, named_fields, recognise
-from genrm_cli.rollouts.grouping import UNGROUPED, GroupTable, Place, group_key, value_at
+from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
-from genrm_cli.rollouts.views import BLANK
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.storage.source import Source
+from genrm_cli.verdicts import Reason
 
 _SHOWN_CHARS = 200
 NAMED_PROBLEMS = 3
@@ -101,13 +101,13 @@ class InputIndex:
     ) -> None:
         self._texts.__exit__(kind, error, trace)
 
-    def append(self, key: str, rollout: Rollout, place: Place, record: dict[str, Any], format_: Format) -> None:
+    def append(self, key: str | None, rollout: Rollout, place: Place, record: dict[str, Any], format_: Format) -> None:
         """Add the rollout of the next row."""
         own = format_.own_record(record, place.position) if self._with_records else None
         if rollout.response is None and self.plan.shows_as_gym and own and has_gym_response(own):
             rollout = replace(rollout, response=())
-        reason = self.plan.why_not_compared(rollout)
-        self.metrics.blank += reason == BLANK
+        why = self.plan.why_not_compared(rollout)
+        self.metrics.blank += why is not None and why.reason is Reason.BLANK
         self.metrics.truncated += rollout.is_truncated
         self.metrics.excluded += rollout.excluded is not None
         self.metrics.with_media += bool(rollout.media)
@@ -115,7 +115,7 @@ class InputIndex:
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
         # A line that is a group of a set stays one, whatever other files ask.
         may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
-        self.table.append(key, rollout, place, compared=reason is None, may_split=may_split, prompt=prompt)
+        self.table.append(key, rollout, place, compared=why is None, may_split=may_split, prompt=prompt)
         self._texts.append(key, rollout, own)
 
     def read_group(self, rows: Sequence[int]) -> Group:
@@ -123,7 +123,7 @@ class InputIndex:
         keys, rollouts, records = zip(*(self._texts.read(row) for row in rows), strict=True)
         left_out = self.table.left_out(list(rows))
         rollouts = tuple(
-            replace(rollout, excluded=left_out[row], is_left_out=True) if row in left_out else rollout
+            replace(rollout, left_out=left_out[row]) if row in left_out else rollout
             for row, rollout in zip(rows, rollouts, strict=True)
         )
         kept = [record for record in records if record is not None]
@@ -209,7 +209,7 @@ def _read_lines(
         metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
             # One that lacks its group counts as one of a group that could not be compared.
-            metrics.rollouts_in_groups += key.startswith(UNGROUPED)
+            metrics.rollouts_in_groups += key is None
             index.append(key, rollout, Place(line.number, position), record, format_)
 
 
@@ -235,13 +235,13 @@ def format_of(record: dict[str, Any], settings: InputSettings) -> Format:
 _named_fields = lru_cache(maxsize=8)(named_fields)
 
 
-def _key_of(record: dict[str, Any], rollout: Rollout, line: int | str, settings: InputSettings) -> str:
-    """Return the rollout's group key; without the field that `--group-by` names it is a group of its own."""
+def _key_of(record: dict[str, Any], rollout: Rollout, line: int | str, settings: InputSettings) -> str | None:
+    """Return the rollout's group key; None if it lacks the field that the setting `group_by` names."""
     if settings.group_by is None:
         return group_key(rollout, line)
     value = value_at(record, settings.group_by)
     if value is None and not rollout.line_is_group:
-        value = f"{UNGROUPED}{line}"
+        return None
     return group_key(rollout, line, value)
 
 

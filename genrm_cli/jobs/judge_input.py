@@ -228,7 +228,7 @@ def samples_of(rewards: GroupRewards, group: Group, plan: GroupPlan) -> list[dic
             "answer": " ".join(answer[:_EXCERPT_CHARS].split()),
             "rank": score.numbers.rank,
             "advantage": score.numbers.advantage,
-            "reason": score.reason,
+            "reason_text": score.reason_text,
         }
         for score, answer in zip(rewards.scores, shown, strict=True)
     ]

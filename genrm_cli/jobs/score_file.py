@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError
-from genrm_cli.groups.reasons import ALONE_IN_GROUP
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.index import (
@@ -29,14 +28,13 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score
-from genrm_cli.rollouts.views import EXCLUDED, NOT_IN_TRIAL
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import Line, parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import StoppedBy
+from genrm_cli.verdicts import Reason, StoppedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +211,8 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             "Run the same command again: verdicts in the journal are not asked again.",
         )
     if metrics.unscored_share() > settings.rewards.max_unscored:
-        counts, kept = metrics.reasons.most_common(), (ALONE_IN_GROUP, EXCLUDED + NOT_IN_TRIAL)
-        reasons = "; ".join(f"{count} × {reason}" for reason, count in counts if reason not in kept)
+        counts, kept = metrics.reasons.most_common(), (Reason.ALONE, Reason.NOT_IN_TRIAL)
+        reasons = "; ".join(f"{count} × {reason.text}" for reason, count in counts if reason not in kept)
         raise TooManyUnscoredError(
             f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, more than ",
             SettingRef("max_unscored", settings.rewards.max_unscored),

@@ -56,6 +56,12 @@ class ScoredInput:
         return open_source(beside, s3, settings.input.max_line_bytes) if exists(beside, s3) else None
 
 
+def group_name(detail: Mapping[str, Any], line: int) -> str:
+    """Return the key of a scored rollout's group; for a rollout that belongs to none, a name of its own."""
+    key = detail.get("group")
+    return f"(no group, line {line})" if key is None else str(key)
+
+
 def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list[ScoredInput]:
     """Return the scored files that a command line names, each once; in folders and prefixes those named `.scored`.
 

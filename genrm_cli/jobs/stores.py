@@ -90,7 +90,7 @@ class TextStore:
         self._rollouts.close()
         self._prompts.close()
 
-    def append(self, key: str, rollout: Rollout, record: Mapping[str, Any] | None) -> None:
+    def append(self, key: str | None, rollout: Rollout, record: Mapping[str, Any] | None) -> None:
         """Keep the rollout of the next row with its group key, and its line where components read it."""
         values = [getattr(rollout, name) for name in _FIELDS[1:]]
         kept = (key, self._keep_prompt(rollout.prompt), values, record)
@@ -108,7 +108,7 @@ class TextStore:
         self._recent.move_to_end(digest)
         return span
 
-    def read(self, row: int) -> tuple[str, Rollout, Mapping[str, Any] | None]:
+    def read(self, row: int) -> tuple[str | None, Rollout, Mapping[str, Any] | None]:
         """Return the group key and the rollout of a row, and its line where it was kept."""
         end = self._offsets[row + 1] if row + 1 < len(self._offsets) else len(self._rollouts)
         kept = self._rollouts.read(self._offsets[row], end - self._offsets[row])

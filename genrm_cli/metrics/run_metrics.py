@@ -11,7 +11,16 @@ from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Mergeable, RunningStats
-from genrm_cli.verdicts import Failure, Outcome, StoppedBy, Verdict, contradicts_itself, echoes_score, preference
+from genrm_cli.verdicts import (
+    Failure,
+    Outcome,
+    Reason,
+    StoppedBy,
+    Verdict,
+    contradicts_itself,
+    echoes_score,
+    preference,
+)
 
 _REFERENCE_METRICS = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
 
@@ -90,7 +99,8 @@ class RunMetrics(Mergeable):
     individual_scores: RunningStats = field(default_factory=RunningStats)
     rewards: RunningStats = field(default_factory=RunningStats)
     statuses: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[Reason] = field(default_factory=Counter)
+    reason_examples: dict[str, str] = field(default_factory=dict)
     unscored_in_groups: int = 0
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
@@ -211,7 +221,8 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "contradicting_ids": metrics.contradicting_ids,
         **{status: metrics.statuses[status] for status in ("scored", "single", "unscored")},
         "unscored_share": metrics.unscored_share(),
-        "unscored_reasons": dict(sorted(metrics.reasons.items())),
+        "unscored_reasons": {reason.value: count for reason, count in sorted(metrics.reasons.items())},
+        "unscored_examples": dict(sorted(metrics.reason_examples.items())),
         "rewards_on_defaults": metrics.rewards_on_defaults,
         "comparisons_planned": metrics.planned,
         "stopped_by": metrics.stopped_by,

@@ -79,7 +79,7 @@ def parse_rollout(rollout: Rollout, score: Score) -> ScoredRollout:
     """Return a rollout with the score that its line holds."""
     detail = score.detail
     components = {str(name): _number(value) for name, value in _mapping(detail.get("components")).items()}
-    reason, rank = detail.get("reason"), detail.get("rank")
+    reason, rank = detail.get("reason_text"), detail.get("rank")
     return ScoredRollout(
         rollout,
         index_of(detail),

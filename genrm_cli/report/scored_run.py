@@ -12,7 +12,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.index import format_of
 from genrm_cli.jobs.journaling.journals import open_known_journal
-from genrm_cli.jobs.scored_files import ScoredInput
+from genrm_cli.jobs.scored_files import ScoredInput, group_name
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
@@ -140,7 +140,7 @@ class ScoredRun:
         if len(rollouts) != len(scores):
             raise UnreadableRecordError(f"{len(rollouts)} rollouts but {len(scores)} scores; score it again")
         for rollout, score in zip(rollouts, scores, strict=True):
-            key = str(score.detail.get("group"))
+            key = group_name(score.detail, self.lines)
             self._groups.append(self._keys.setdefault(key, len(self._keys)))
             self._texts.append(key, rollout, {**score.detail, "reward": score.reward})
 

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.rollouts.rollout import Rollout, Turn, chars_of_items
-from genrm_cli.rollouts.views import NOT_IN_TRIAL
+from genrm_cli.verdicts import Explanation, Reason
 
 _NO_INDEX = -(2**63)
 _ATTEMPT_MASK = 2**32 - 1
 _WAS_SPLIT, _BY_PROMPT = 2, 3
 _BLOCK_ROWS = 1 << 20
-UNGROUPED = "ungrouped:"  # prefix of the key of a rollout without the field named by `--group-by`
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class GroupTable:
 
     def append(
         self,
-        key: str,
+        key: str | None,
         rollout: Rollout,
         place: Place,
         *,
@@ -128,7 +127,7 @@ class GroupTable:
         """Add a rollout with its group key.
 
         Args:
-            key: the key.
+            key: the key; None for a rollout that belongs to no group.
             rollout: the rollout.
             place: its position in the input.
             compared: whether it can be compared; by default, whether it has a response and is not excluded.
@@ -138,7 +137,8 @@ class GroupTable:
         if compared is None:
             compared = rollout.is_comparable
         self._groups = None
-        self._keys.append(int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little"))
+        # No other key begins with NUL: each begins with the path of a field, or with a kind.
+        self._keys.append(_digest_of_key(f"\0{len(self)}" if key is None else key))
         # Episodes of one scenario may open differently; their common part is found when the group is read.
         if prompt is None:
             prompt = 0 if rollout.opens_freely else digest_of_prompt(rollout.prompt)
@@ -212,12 +212,14 @@ class GroupTable:
         for row in rows:
             self._left_out[row] = True
 
-    def key_of(self, rows: list[int], key: str) -> str:
+    def key_of(self, rows: list[int], key: str | None) -> str | None:
         """Return the key of a group whose rollouts were added with `key`.
 
         The prompt distinguishes a group from others of the same key, and is the key if task ids contradict each other.
         """
         split = self._split[rows[0]]
+        if key is None:
+            return None
         if split == _BY_PROMPT:
             return f"prompt:{self._prompt_of(rows):016x}"
         return f"{key} prompt:{self._prompt_of(rows):016x}" if split == _WAS_SPLIT else key
@@ -229,13 +231,13 @@ class GroupTable:
         """Whether a trial does not reach this group."""
         return bool(self._left_out[rows[0]])
 
-    def left_out(self, rows: list[int]) -> dict[int, str]:
+    def left_out(self, rows: list[int]) -> dict[int, Explanation]:
         """Return the rows of a group that this run excludes, each with the reason."""
         if self.is_left_out(rows):
-            return dict.fromkeys(rows, NOT_IN_TRIAL)
+            return dict.fromkeys(rows, Explanation(Reason.NOT_IN_TRIAL))
         return self.superseded(rows)
 
-    def superseded(self, rows: list[int]) -> dict[int, str]:
+    def superseded(self, rows: list[int]) -> dict[int, Explanation]:
         """Return the rows of a group that a later attempt replaces, each with the reason.
 
         The last attempt at a group replaces all earlier ones; within it, the last attempt at a rollout index replaces
@@ -243,12 +245,12 @@ class GroupTable:
         """
         if not self._attempts:
             return {}
-        replaced: dict[int, str] = {}
+        replaced: dict[int, Explanation] = {}
         for own in self._by_file(rows):
             replaced |= self._superseded(own)
         return replaced
 
-    def _superseded(self, rows: list[int]) -> dict[int, str]:
+    def _superseded(self, rows: list[int]) -> dict[int, Explanation]:
         if not any(self._attempts[row] for row in rows):
             return {}
         last_group = max(self._attempts[row] >> 32 for row in rows)
@@ -261,9 +263,9 @@ class GroupTable:
         for row in rows:
             attempt = self._attempts[row]
             if attempt >> 32 < last_group:
-                replaced[row] = f"superseded by attempt {last_group} of the group"
+                replaced[row] = _superseded_by(last_group, "group")
             elif attempt < last.get(self._indices[row], 0):
-                replaced[row] = f"superseded by attempt {last[self._indices[row]] & _ATTEMPT_MASK} of the rollout"
+                replaced[row] = _superseded_by(last[self._indices[row]] & _ATTEMPT_MASK, "rollout")
         return replaced
 
     def duplicates(self, rows: list[int]) -> list[int]:
@@ -363,11 +365,19 @@ class GroupTable:
         return True
 
 
+def _digest_of_key(key: str) -> int:
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
+
+
 def _prompt_as_key(prompt: int, rollout: Rollout) -> int:
     """Return the digest of a prompt with the principle; 0 for no prompt, which is the same as no other."""
     if not prompt or not rollout.has_prompt:
         return 0
     return prompt if rollout.principle is None else digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
+
+
+def _superseded_by(attempt: int, of: str) -> Explanation:
+    return Explanation(Reason.SUPERSEDED, f"attempt {attempt} of the {of}")
 
 
 Words = NDArray[np.uint64]

@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import dropwhile
 from typing import NamedTuple, Self
 
+from genrm_cli.verdicts import Explanation
+
 
 class Turn(NamedTuple):
     """One turn of a conversation; roles are `system`, `user`, `assistant` and `tool`.
@@ -218,8 +220,8 @@ class Rollout:
         line_is_group: whether all rollouts of the line form one group (several responses in one line).
         is_truncated: whether a token, turn or time limit cut the response off.
         excluded: why it must not be compared (masked, failed); None if it may be.
-        is_left_out: whether this run excludes it, rather than its line: a later attempt replaces it, or a trial does
-            not reach it.
+        left_out: why this run excludes it, rather than its line: a later attempt replaces it, or a trial does not
+            reach it.
         prompt_media: kinds of the images and files in the prompt.
     """
 
@@ -235,7 +237,7 @@ class Rollout:
     line_is_group: bool = False
     is_truncated: bool = False
     excluded: str | None = None
-    is_left_out: bool = False
+    left_out: Explanation | None = None
     prompt_media: tuple[str, ...] = ()
 
     @cached_property
@@ -261,7 +263,7 @@ class Rollout:
     @property
     def is_comparable(self) -> bool:
         """Whether it has a response and is not excluded."""
-        return self.response is not None and self.excluded is None
+        return self.response is not None and self.excluded is None and self.left_out is None
 
     @property
     def media(self) -> tuple[str, ...]:

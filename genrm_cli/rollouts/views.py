@@ -25,12 +25,9 @@ from genrm_cli.rollouts.rollout import (
     last_arguments_of,
     only_words,
 )
+from genrm_cli.verdicts import Explanation, Reason
 
 View = Literal["auto", "answer", "transcript"]
-BLANK = "blank response"
-EXCLUDED = "excluded: "  # prefix of a reason; likewise the next one
-NOT_IN_TRIAL = "not in the trial (--limit)"
-WITH_MEDIA = "holds media that the judge cannot see: "
 READING_VERSION = 3  # increase it when responses are read or shown differently, so that earlier outputs become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
@@ -137,15 +134,17 @@ def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
 
 def why_not_compared(
     rollout: Rollout, options: ViewOptions = AUTO, *, ignore_media: bool = False, keep_blank: bool = False
-) -> str | None:
+) -> Explanation | None:
     """Return why a rollout cannot be compared; None if it can."""
+    if rollout.left_out is not None:
+        return rollout.left_out
     if rollout.excluded is not None:
-        return EXCLUDED + rollout.excluded
+        return Explanation(Reason.EXCLUDED, rollout.excluded)
     if rollout.response is None:
-        return "no response"
+        return Explanation(Reason.NO_RESPONSE)
     if rollout.media and not ignore_media:
-        return WITH_MEDIA + ", ".join(sorted(set(rollout.media)))
-    return BLANK if not keep_blank and is_blank(rollout, options) else None
+        return Explanation(Reason.MEDIA, ", ".join(sorted(set(rollout.media))))
+    return Explanation(Reason.BLANK) if not keep_blank and is_blank(rollout, options) else None
 
 
 def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars) -> tuple[str, int]:

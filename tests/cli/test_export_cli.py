@@ -90,7 +90,7 @@ def test_rollouts_that_must_not_be_trained_on_stay_out(call: Call, folder: Path)
     """Unscored, single and defaulted rollouts, blank ones, and rewards that a user gave to unscored ones."""
     bad = [
         scored("unscored", None, index=3),
-        scored("given", 0.0, index=4, status="unscored", reason="judge failed"),
+        scored("given", 0.0, index=4, status="unscored", reason_text="judge failed"),
         scored("alone", 3.0, group="task:2", status="single"),
         scored("defaulted", 9.0, index=5, defaulted=1),
         scored("", 0.5, index=6),

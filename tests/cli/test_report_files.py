@@ -95,7 +95,7 @@ def test_results_of_eval_are_recognised_by_content(run: Path, call: Call, genrm:
 def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:
     """Keys, reasons and judges are masked in the page and in the figures; two keys made equal stay two groups."""
     keys = ["jo@example.org", "al@example.org"]
-    lines = [scored("a", None, group=key, size=1, reason=f"asked {key}", judge="m@example.org") for key in keys]
+    lines = [scored("a", None, group=key, size=1, reason_text=f"asked {key}", judge="m@example.org") for key in keys]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
     write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, group=key, judge=key) for key in keys])
     done = call("report", "x.scored.jsonl", "-o", "out.html", "--redact-pattern", "email", "--json")

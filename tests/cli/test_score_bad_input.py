@@ -4,7 +4,7 @@ import pytest
 from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.groups.reasons import ALONE_IN_GROUP, NO_RESPONSE
+from genrm_cli.verdicts import Reason
 
 LEXICAL = ("--judge", "lexical")
 ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl"}
@@ -47,7 +47,7 @@ def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
         assert (line["reward"] is None) == (line["genrm"]["status"] == "unscored")
         if line["reward"] is None:
             reasons[line["_ng_task_index"], line["_ng_rollout_index"]] = line["genrm"]["reason"]
-    assert reasons == {(1, 0): NO_RESPONSE, (2, 0): ALONE_IN_GROUP, (2, 1): ALONE_IN_GROUP}
+    assert reasons == {(1, 0): Reason.NO_RESPONSE, (2, 0): Reason.ALONE, (2, 1): Reason.ALONE}
 
 
 def test_too_many_unscored_rollouts_end_with_code_6(genrm: Genrm, call: Call) -> None:

@@ -181,5 +181,5 @@ def test_not_a_number_in_a_component_is_a_missing_value(genrm: Genrm, call: Call
     assert finished.code == 0, finished.err
     first, *others = map(json.loads, (genrm.folder / "in.scored.jsonl").read_text().splitlines())
     assert first["reward"] is None
-    assert "tests" in first["genrm"]["reason"]
+    assert "tests" in first["genrm"]["reason_text"]
     assert all(isinstance(line["reward"], float) for line in others)

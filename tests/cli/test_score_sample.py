@@ -9,7 +9,7 @@ import pytest
 from genrm_process import Call, Finished, Genrm, Json, read_lines, without_rewards
 
 from genrm_cli import __version__
-from genrm_cli.rollouts.views import BLANK
+from genrm_cli.verdicts import Reason
 
 OUTPUTS = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
 COMPARISON_KEYS = {"group", "i", "j", "judge_idx", "score_1", "score_2", "ranking", "failure", "attempts"}
@@ -77,7 +77,7 @@ def test_every_line_says_how_its_reward_came_about(run: SampleRun) -> None:
         assert detail.keys() >= DETAIL_KEYS
         assert detail["status"] == ("unscored" if is_blank(line) else "scored")
         if is_blank(line):
-            assert (line["reward"], detail["reason"]) == (None, BLANK)
+            assert (line["reward"], detail["reason"]) == (None, Reason.BLANK)
             continue
         assert math.isclose(line["reward"], detail["base_score"] + sum(detail["adjustments"].values()))
 

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, read_lines, without_rewards
 
-from genrm_cli.rollouts.views import BLANK
+from genrm_cli.verdicts import Reason
 
 LEXICAL = ("--judge", "lexical")
 # Values that a careless way through Python or a double would change.
@@ -65,7 +65,7 @@ def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> No
     assert finished.code == 0
     after = [json.loads(line) for line in finished.out.splitlines()]
     assert list(map(without_rewards, after)) == list(map(without_rewards, map(json.loads, data.splitlines())))
-    assert [line["reward"] is None for line in after] == [line["genrm"]["reason"] == BLANK for line in after]
+    assert [line["reward"] is None for line in after] == [line["genrm"]["reason"] == Reason.BLANK for line in after]
     assert genrm.names() == {"rollouts.jsonl"}
 
 

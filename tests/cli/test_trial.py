@@ -30,7 +30,7 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm: Gen
     assert len(lines) == 9
     assert all(line["reward"] is not None for line in lines[1:5])
     assert [line["reward"] for line in lines[5:]] == [None] * 4
-    assert {line["genrm"]["reason"] for line in lines[5:]} == {"excluded: not in the trial (--limit)"}
+    assert {line["genrm"]["reason"] for line in lines[5:]} == {"not_in_trial"}
 
 
 def test_a_full_run_goes_on_where_a_trial_ended(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:

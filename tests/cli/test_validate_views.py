@@ -62,8 +62,8 @@ def test_score_warns_of_what_no_judge_sees(genrm: Genrm, call: Call) -> None:
     for warning in (
         "2 responses are blank: nothing for the judge to see.",
         "1 response is truncated by a token, turn or time limit.",
-        "1 rollout unscored: excluded: masked (mask_sample).",
-        "1 rollout unscored: holds media that the judge cannot see: image",
+        "1 rollout unscored: excluded, for example masked (mask_sample).",
+        "1 rollout unscored: it contains media that the judge cannot see, for example image",
     ):
         assert said.count(warning) == 1
     seen = call("score", "in.jsonl", "--judge", "lexical", "--ignore-media", "--force").err

@@ -37,8 +37,13 @@ class Scored(NamedTuple):
 
     @property
     def reasons(self) -> list[str | None]:
-        """Why rollouts have no reward."""
+        """Why rollouts have no reward, as codes."""
         return [line["genrm"]["reason"] for line in self.lines]
+
+    @property
+    def reason_texts(self) -> list[str | None]:
+        """Why rollouts have no reward, as sentences."""
+        return [line["genrm"]["reason_text"] for line in self.lines]
 
 
 def settings_of(toml: str, **given: Any) -> Settings:

@@ -13,6 +13,7 @@ from genrm_cli.judging.lookup.find_profile import profile_of
 from genrm_cli.rollouts.gym_view import view_gym_group
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.panel import judges_of
+from genrm_cli.verdicts import Reason
 
 SAID: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Fixed words."}]}
 USER: Json = {"role": "user", "content": "Why?"}
@@ -168,7 +169,7 @@ def test_a_superseded_attempt_is_neither_planned_nor_asked(
     scored = compat(tmp_path, judge_server, lines)
     assert scored.metrics["comparisons_planned"] == judge_server.stats()["requests"] == 3
     assert not any("Never sent." in text for messages in received(judge_server) for _, text in messages)
-    assert str(scored.reasons[0]).startswith("excluded: superseded by attempt 1")
+    assert scored.reasons[0] == Reason.SUPERSEDED
     assert None not in scored.rewards[1:]
 
 

@@ -9,7 +9,7 @@ from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.check import check_settings
-from genrm_cli.groups.reasons import ALONE_IN_GROUP, MIXED_PROMPTS, NO_RESPONSE
+from genrm_cli.verdicts import Reason
 
 FIELD = "[components.q]\nkind = 'field'\n"
 ALONE = "[total]\nweights = { q = 1 }\n"
@@ -26,7 +26,7 @@ def test_a_field_is_a_component(tmp_path: Path) -> None:
     lines = [line | {"info": {"q": value}} for line, value in zip(completions(*"abcdefgh"), values, strict=True)]
     scored = score(tmp_path, lines, f"[components.q]\nkind = 'field'\nfield = 'info.q'\n{ALONE}", max_unscored="1")
     assert scored.rewards == [0.5, 2.0, 1.0, 0.0, None, None, None, None]
-    assert all(str(reason).startswith("the component q has no value") for reason in scored.reasons[4:])
+    assert scored.reasons[4:] == [Reason.COMPONENT_MISSING] * 4
     assert scored.metrics["components"]["q"]["missing"] == 4
 
 
@@ -97,7 +97,7 @@ def test_what_a_function_does_wrong_is_a_failure_by_name(tmp_path: Path, functio
     toml = f"{LEXICAL}[components.q]\npython = '{functions}:{name}'\n{ALONE}"
     scored = score(tmp_path, completions("a", "bbb"), toml)
     assert scored.rewards == [None, None]
-    assert scored.reasons == [f"the component q has no value: {functions}:{name} {says}"] * 2
+    assert scored.reason_texts == [f"a component has no value: q ({functions}:{name} {says})"] * 2
     assert scored.metrics["component_failures"] == {"q": 1}
     assert scored.code == 6
 
@@ -164,7 +164,7 @@ def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path: Path) -> None:
     assert (ranked.rewards, ranked.lines[0]["genrm"]["status"]) == ([1.0], "scored")
     toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1 }}"
     alone = score(tmp_path, completions("a"), toml)
-    assert (alone.rewards, alone.reasons, alone.code) == ([None], [ALONE_IN_GROUP], 0)
+    assert (alone.rewards, alone.reasons, alone.code) == ([None], [Reason.ALONE], 0)
 
 
 def test_agreement_counts_responses_only(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_agreement_counts_responses_only(tmp_path: Path) -> None:
     toml = "[components.consistency]\nextract = 'boxed'\n[total]\nweights = { consistency = 1 }"
     scored = score(tmp_path, lines, toml, max_unscored="1")
     assert scored.rewards == [0.5, 0.5, 0.0, 0.0, None]
-    assert scored.reasons[-1] == NO_RESPONSE
+    assert scored.reasons[-1] == Reason.NO_RESPONSE
     assert scored.lines[0]["genrm"]["component_notes"] == {"consistency": {"answer": "4"}}
 
 
@@ -216,7 +216,7 @@ def test_silence_is_not_safe(tmp_path: Path) -> None:
     ]
     lines = [{"prompt": prompt, "completion": text} for text in (None, KIND)]
     scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 1 }}")
-    assert (scored.rewards, scored.reasons[0]) == ([None, 1.0], NO_RESPONSE)
+    assert (scored.rewards, scored.reasons[0]) == ([None, 1.0], Reason.NO_RESPONSE)
 
 
 # The total
@@ -319,9 +319,7 @@ def test_a_negative_reward_is_never_divided(tmp_path: Path) -> None:
     long = "tides and moons and tides again " * 20
     scored = score(tmp_path, completions(long, long, "x", "another answer"), toml, max_unscored="1")
     assert scored.rewards[0] is scored.rewards[1] is None
-    assert (
-        scored.reasons[0] == "the component genrm is negative, and dividing it among near-duplicates would reward them"
-    )
+    assert scored.reasons[0] == Reason.COMPONENT_NEGATIVE
     genrm = scored.component("genrm")
     assert genrm[0] is not None
     assert genrm[0] < 0
@@ -340,7 +338,7 @@ def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Pa
     assert score(tmp_path, lines, toml).rewards == [3.0, 4.0]
     toml = f"{both}[components.consistency]\nextract = 'number'\n[total]\nweights = {{ q = 1, consistency = 1 }}"
     mixed = score(tmp_path, lines, toml)
-    assert (mixed.rewards, mixed.reasons) == ([None, None], [MIXED_PROMPTS] * 2)
+    assert (mixed.rewards, mixed.reasons) == ([None, None], [Reason.MIXED_PROMPTS] * 2)
 
 
 # Lines with many responses

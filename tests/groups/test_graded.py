@@ -20,10 +20,9 @@ from genrm_cli.errors import JudgeError, UsageError
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.components.graders import graders_in
 from genrm_cli.groups.components.plugins import version_of
-from genrm_cli.groups.reasons import NO_RESPONSE, NOT_ASKED
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.rollouts.views import BLANK
+from genrm_cli.verdicts import Reason
 
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
 RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
@@ -108,7 +107,7 @@ def test_blank_responses_cost_no_call_and_stay_unscored(tmp_path: Path, judge_se
     scored = score(tmp_path, completions(LONG, "", " \n", None, SHORT), toml, max_unscored="1")
     assert scored.component("rubric_safety") == [1.0, None, None, None, 0.25]
     assert scored.component("tiers") == [1.0, None, None, None, 0.0]
-    assert scored.reasons[1:4] == [BLANK, BLANK, NO_RESPONSE]
+    assert scored.reasons[1:4] == [Reason.BLANK, Reason.BLANK, Reason.NO_RESPONSE]
     lost = score(tmp_path, completions(LONG, "", " \n", None, SHORT), "empty = 'lose'\n" + toml, max_unscored="1")
     assert lost.component("rubric_safety") == [1.0, 0.0, 0.0, None, 0.25]
     assert lost.component("rubric_bias") == [0.0, 0.0, 0.0, None, 0.75]
@@ -136,8 +135,8 @@ def test_a_grade_that_failed_is_missing(tmp_path: Path, judge_server: JudgeServe
     failed = scored.metrics["failures"]
     assert 0 < failed < 8
     assert sorted(scored.rewards, key=str) == [1.0] * (8 - failed) + [None] * failed
-    reason = f"the component rubric_safety has no value: {failed} of its 8 requests failed"
-    assert set(scored.reasons) == {None, reason}
+    reason = f"a component has no value: rubric_safety ({failed} of its 8 requests failed)"
+    assert set(scored.reason_texts) == {None, reason}
     assert scored.metrics["component_failures"]["rubric_safety"] == 1
     kinds = [record["failure"] and record["failure"]["kind"] for record in scored.comparisons]
     assert kinds.count("no_verdict") == failed
@@ -372,10 +371,10 @@ def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: Judg
     score(tmp_path, lines, judge(judge_server))
     scored = score(tmp_path, lines, f"model = 'm'\n{RUBRIC}{SAFE}", only_components=True)
     assert (scored.rewards, scored.code) == ([None, None], 6)
-    assert scored.reasons == ["the component rubric_safety has no value: 2 of its 2 requests were not asked"] * 2
+    assert scored.reason_texts == ["a component has no value: rubric_safety (2 of its 2 requests were not asked)"] * 2
     assert scored.metrics["failures_by_kind"] == {"not_asked": 2}
     compared = score(tmp_path, [*lines, *completions(LONGER)], "model = 'm'", only_components=True)
-    assert (compared.code, compared.reasons[2], compared.rewards[0] is None) == (6, NOT_ASKED, False)
+    assert (compared.code, compared.reasons[2], compared.rewards[0] is None) == (6, Reason.NOT_ASKED, False)
     assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
 
 

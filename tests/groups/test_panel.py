@@ -14,12 +14,12 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import compile_plan
-from genrm_cli.groups.reasons import DISAGREEMENT, NO_QUORUM
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.settings.panel import judges_of
+from genrm_cli.verdicts import Reason
 
 QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "1", "force": True}
 MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the verdicts
@@ -80,11 +80,11 @@ def test_disagreement_can_stay_missing(
     panel = (judge(judge_server, "a"), judge(second, "b"))
     metrics, lines, _ = score(tmp_path, panel=panel, disagreement="missing")
     assert {line["reward"] for line in lines} == {None}
-    assert metrics["unscored_reasons"] == {DISAGREEMENT: 4}
+    assert metrics["unscored_reasons"] == {Reason.DISAGREEMENT: 4}
     assert metrics["panel"]["comparisons_left_out"] == 4
 
 
-@pytest.mark.parametrize(("quorum", "unscored"), [(None, {NO_QUORUM: 4}), (2, {NO_QUORUM: 4}), (1, {})])
+@pytest.mark.parametrize(("quorum", "unscored"), [(None, {Reason.NO_QUORUM: 4}), (2, {Reason.NO_QUORUM: 4}), (1, {})])
 def test_a_comparison_needs_its_quorum(
     tmp_path: Path,
     judge_server: JudgeServer,

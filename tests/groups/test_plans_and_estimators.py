@@ -11,11 +11,11 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import JudgeError
-from genrm_cli.groups.reasons import TOO_NOISY
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.components import Component
+from genrm_cli.verdicts import Reason
 
 
 def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, list[Json], list[Json]]:
@@ -94,7 +94,7 @@ def test_every_estimator_scores_and_tells_its_errors(tmp_path: Path, estimator: 
 def test_noisy_groups_stay_unscored_when_asked(tmp_path: Path) -> None:
     """No group is certain beyond doubt, and the reason names the setting."""
     metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, min_reliability=1.0)
-    assert metrics["unscored_reasons"] == {TOO_NOISY: 24 * 6}
+    assert metrics["unscored_reasons"] == {Reason.TOO_NOISY: 24 * 6}
     assert {line["reward"] for line in lines} == {None}
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from judge_server_fixture import JudgeServer
 from test_panel import judge, score
 
-from genrm_cli.groups.reasons import DISAGREEMENT, NO_BOTH_ORDERS, NO_QUORUM, NO_VERDICT, NOT_ASKED
+import genrm_cli as genrm
+from genrm_cli.verdicts import Reason
 
 StartJudge = Callable[[], JudgeServer]
 
@@ -25,7 +26,7 @@ def test_a_grade_without_one_to_compare_it_with_names_the_failure(tmp_path: Path
     judge_server.behave(script=[{}, {"content": "Hm."}])
     given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
     metrics, lines, _ = score(tmp_path, 2, **given)
-    assert reasons(lines) == [NO_VERDICT, NO_VERDICT]
+    assert reasons(lines) == [Reason.NO_VERDICT, Reason.NO_VERDICT]
     assert metrics["failures_by_kind"] == {"no_verdict": 1}
 
 
@@ -33,7 +34,7 @@ def test_a_grade_whose_mate_was_not_asked_was_not_asked(tmp_path: Path, judge_se
     """A budget that ends in the middle of a group."""
     given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle", "max_calls": 1}
     _, lines, _ = score(tmp_path, 2, **given)
-    assert reasons(lines) == [NOT_ASKED, NOT_ASKED]
+    assert reasons(lines) == [Reason.NOT_ASKED, Reason.NOT_ASKED]
 
 
 def test_one_failed_grade_of_many_costs_one_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -41,7 +42,7 @@ def test_one_failed_grade_of_many_costs_one_reward(tmp_path: Path, judge_server:
     judge_server.behave(script=[{}, {"content": "Hm."}])
     given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
     metrics, lines, _ = score(tmp_path, 4, **given)
-    assert reasons(lines) == [None, NO_VERDICT, None, None]
+    assert reasons(lines) == [None, Reason.NO_VERDICT, None, None]
     assert metrics["panel"] is None
 
 
@@ -55,10 +56,10 @@ def test_a_contradiction_is_not_called_a_lack_of_verdicts(
     third.behave(**SILENT)
     panel = (judge(judge_server, "a"), judge(second, "b"), judge(third, "c"))
     metrics, lines, _ = score(tmp_path, panel=panel, quorum=2, disagreement="missing")
-    assert set(reasons(lines)) == {DISAGREEMENT}
+    assert set(reasons(lines)) == {Reason.DISAGREEMENT}
     assert metrics["panel"]["comparisons_left_out"] == 4
     _, lines, _ = score(tmp_path, panel=panel, quorum=3, disagreement="missing")
-    assert set(reasons(lines)) == {NO_QUORUM}
+    assert set(reasons(lines)) == {Reason.NO_QUORUM}
 
 
 def test_half_a_pair_of_a_panel_is_half_a_pair(
@@ -69,7 +70,7 @@ def test_half_a_pair_of_a_panel_is_half_a_pair(
     second.behave(script=[{}, {"content": "Hm."}])
     panel = (judge(judge_server, "a"), judge(second, "b"))
     _, lines, _ = score(tmp_path, 2, panel=panel, both_orders=True, strategy="all_pairs")
-    assert reasons(lines) == [NO_BOTH_ORDERS] * 2
+    assert reasons(lines) == [Reason.NO_BOTH_ORDERS] * 2
 
 
 def test_a_panel_of_a_grader_that_failed_has_no_quorum(
@@ -80,4 +81,18 @@ def test_a_panel_of_a_grader_that_failed_has_no_quorum(
     second.behave(script=[{}, {"content": "Hm."}])
     panel = (judge(judge_server, "a"), judge(second, "b", profile="nemotron-principle"))
     _, lines, _ = score(tmp_path, 2, panel=panel)
-    assert reasons(lines) == [NO_QUORUM, NO_QUORUM]
+    assert reasons(lines) == [Reason.NO_QUORUM, Reason.NO_QUORUM]
+
+
+def test_a_rollout_that_no_comparison_was_planned_for_says_so() -> None:
+    """A fraction of a ring leaves rollouts out: that is no lack of opponents."""
+    result = genrm.score("q", ["a", "b b", "c c c", "d", "e", "f"], judge="lexical", ring_k=0.1)
+    assert result.rewards == [None] * 6
+    assert result.reasons == [Reason.NOT_PLANNED] * 6
+
+
+def test_the_name_of_a_group_has_no_meaning() -> None:
+    """Whatever prefix a user's key has, the group has all its components."""
+    tables = {"component": ["win_rate"], "total": {"weights": {"win_rate": 1.0}}}
+    for key in ("batch-7", "ungrouped:batch-7", "line:3"):
+        assert genrm.score("q", ["a", "b b"], judge="lexical", key=key, **tables).rewards == [0.0, 1.0]

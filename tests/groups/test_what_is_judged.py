@@ -10,10 +10,10 @@ from judge_server_fixture import JudgeServer
 from scored_components import Scored, completions, score, settings_of
 
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.groups.reasons import NO_OPPONENT
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.rollouts.views import BLANK, READING_VERSION
+from genrm_cli.rollouts.views import READING_VERSION
+from genrm_cli.verdicts import Reason
 
 SHORT, LONG = "Because.", "Because of the moon and the tide."
 LEXICAL = "judge = 'lexical'\n"
@@ -59,7 +59,7 @@ def gym_lines(*outputs: list[Json], given: object = "Why?", task: int = 0, **fie
 def test_a_blank_response_is_never_sent(tmp_path: Path, judge_server: JudgeServer) -> None:
     """It stays unscored and says why; the others are compared as if it were not there."""
     with_blank = score(tmp_path, completions(SHORT, "", LONG, "<think>Hm.</think> \n"), judge(judge_server))
-    assert with_blank.reasons == [None, BLANK, None, BLANK]
+    assert with_blank.reasons == [None, Reason.BLANK, None, Reason.BLANK]
     assert judge_server.stats()["requests"] == with_blank.metrics["comparisons_planned"] == 2
     assert with_blank.metrics["blank_responses"] == 2
     alone = score(tmp_path, completions(SHORT, LONG), LEXICAL)
@@ -71,7 +71,7 @@ def test_a_group_of_blank_responses_costs_nothing(tmp_path: Path, judge_server: 
     """Its one response with words has no opponent, and the metrics count the group."""
     lines = completions("", SHORT, " ", "\n")
     scored = score(tmp_path, lines, judge(judge_server))
-    assert scored.reasons == [BLANK, NO_OPPONENT, BLANK, BLANK]
+    assert scored.reasons == [Reason.BLANK, Reason.NO_OPPONENT, Reason.BLANK, Reason.BLANK]
     assert scored.metrics["groups_mostly_blank"] == 1
     assert judge_server.stats()["requests"] == 0
 
@@ -111,7 +111,7 @@ def test_the_arguments_of_a_tool_can_be_judged(tmp_path: Path, judge_server: Jud
     outputs = [[said("Wait."), called("submit", text=text)] for text in ("first", "second")]
     lines = gym_lines(*outputs, [said("I never submit.")])
     scored = score(tmp_path, lines, judge(judge_server, answer_tool="submit", answer_field="text"))
-    assert scored.reasons == [None, None, BLANK]
+    assert scored.reasons == [None, None, Reason.BLANK]
     texts = sent(judge_server)
     assert {"first", "second"} <= set(texts)
     assert not any("Wait." in text or "submit" in text for text in texts)
@@ -132,7 +132,7 @@ def test_media_are_not_judged_unless_ignored(tmp_path: Path, judge_server: Judge
     given = [{"role": "user", "content": [{"type": "input_text", "text": "What is it?"}, {"type": "input_image"}]}]
     lines = gym_lines([said(SHORT)], [said(LONG)], given=given)
     refused = score(tmp_path, lines, judge(judge_server), max_unscored="1")
-    assert all(str(reason).startswith("holds media that the judge cannot see: ") for reason in refused.reasons)
+    assert refused.reason_texts == ["it contains media that the judge cannot see: input_image"] * 2
     assert judge_server.stats()["requests"] == 0
     assert None not in score(tmp_path, lines, judge(judge_server, ignore_media=True)).rewards
 
@@ -163,18 +163,16 @@ def test_reasoning_never_reaches_the_judge(tmp_path: Path, judge_server: JudgeSe
 
 
 EXCLUDED = [
-    pytest.param({"mask_sample": [None, None, True]}, "excluded: masked (mask_sample)", id="masked"),
-    pytest.param({"_ng_failure_class": [None, None, "timeout"]}, "excluded: ", id="failed"),
-    pytest.param(
-        {"_ng_rollout_index": [0, 1, 1], "_ng_attempt_index": [0, 1, 0]}, "excluded: superseded by", id="superseded"
-    ),
+    pytest.param({"mask_sample": [None, None, True]}, Reason.EXCLUDED, id="masked"),
+    pytest.param({"_ng_failure_class": [None, None, "timeout"]}, Reason.EXCLUDED, id="failed"),
+    pytest.param({"_ng_rollout_index": [0, 1, 1], "_ng_attempt_index": [0, 1, 0]}, Reason.SUPERSEDED, id="superseded"),
 ]
 
 
 @pytest.mark.parametrize(("fields", "reason"), EXCLUDED)
 @pytest.mark.parametrize("toml", ["", "[components.win_rate]\n[components.consistency]\nextract = 'boxed'\n"])
 def test_excluded_rows_change_no_sibling(
-    tmp_path: Path, judge_server: JudgeServer, fields: dict[str, list[Any]], reason: str, toml: str
+    tmp_path: Path, judge_server: JudgeServer, fields: dict[str, list[Any]], reason: Reason, toml: str
 ) -> None:
     """Masked, failed and superseded rows say why, are not sent, and leave the rewards of the others as they were."""
     toml += "[total]\nweights = { genrm = 1, consistency = 1 }\n" if toml else ""
@@ -183,7 +181,7 @@ def test_excluded_rows_change_no_sibling(
     scored = score(tmp_path, lines, judge(judge_server) + toml)
     kept = [index for index, line_reason in enumerate(scored.reasons) if line_reason is None]
     (out,) = {0, 1, 2} - set(kept)
-    assert str(scored.reasons[out]).startswith(reason)
+    assert scored.reasons[out] == reason
     assert not any("NEVER SENT" in text for text in sent(judge_server))
     alone = score(tmp_path, [lines[index] for index in kept], judge(judge_server) + toml)
     assert [scored.rewards[index] for index in kept] == alone.rewards
@@ -195,7 +193,7 @@ def test_a_field_does_not_score_an_excluded_row(tmp_path: Path) -> None:
     lines = gym_lines([said(SHORT)], [said(LONG)], mask_sample=[None, True], q=[1, 2])
     scored = score(tmp_path, lines, "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n", max_unscored="1")
     assert scored.rewards == [1.0, None]
-    assert scored.reasons[1] == "excluded: masked (mask_sample)"
+    assert scored.reason_texts[1] == "excluded: masked (mask_sample)"
 
 
 def test_two_prompts_of_one_task_index_are_two_groups(tmp_path: Path, judge_server: JudgeServer) -> None:

@@ -13,7 +13,6 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
-from genrm_cli.groups.reasons import NO_GROUP
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.due.inputs import output_places
@@ -21,6 +20,7 @@ from genrm_cli.jobs.journaling.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings, settings_from
+from genrm_cli.verdicts import Reason
 
 
 class Scored(NamedTuple):
@@ -123,7 +123,7 @@ def test_what_an_unscored_rollout_gets_is_the_users_choice(tmp_path: Path, unsco
     assert run.metrics["unscored"] == 2
     assert run.metrics["reward"]["count"] == 2
     assert [line["genrm"]["status"] for line in run.lines] == ["scored", "unscored", "scored", "unscored"]
-    assert "alone in its group" in run.lines[3]["genrm"]["reason"]
+    assert run.lines[3]["genrm"]["reason"] == Reason.ALONE
 
 
 def test_unscored_lines_can_be_left_out(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_field_can_name_the_group(tmp_path: Path) -> None:
     run = score(tmp_path, lines, group_by="meta.task")
     assert [line["genrm"]["group"] for line in run.lines[:4]] == ["meta.task:0", "meta.task:1"] * 2
     assert run.metrics["group_sizes"] == {"1": 1, "2": 2}
-    assert (run.lines[4]["reward"], run.lines[4]["genrm"]["reason"]) == (None, NO_GROUP)
+    assert (run.lines[4]["reward"], run.lines[4]["genrm"]["reason"]) == (None, Reason.NO_GROUP)
     assert run.tally.unscored_share() == pytest.approx(1 / 5)
 
 

@@ -71,7 +71,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     genrm = Genrm(folder)
     genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "sample.scored.jsonl")
     lines = [
-        scored(text, float(place), group=f"<b>{place // 4}</b>", index=place % 4, prompt=text, status=text, reason=text)
+        scored(
+            text,
+            float(place),
+            group=f"<b>{place // 4}</b>",
+            index=place % 4,
+            prompt=text,
+            status=text,
+            reason_text=text,
+        )
         for place, text in enumerate(CORPUS)
     ]
     replies = [

@@ -13,6 +13,7 @@ from genrm_cli.rollouts.views import (
     view_group,
     why_not_compared,
 )
+from genrm_cli.verdicts import Explanation, Reason
 
 PROMPT = (Turn("user", "How many days has April?"),)
 CALLED = (
@@ -110,14 +111,14 @@ def test_a_response_without_an_act_is_blank(items, blank):
 def test_why_a_rollout_is_not_compared():
     """Exclusion, no response, media and blanks each have a reason of their own."""
     assert why_not_compared(rollout(Text("x"))) is None
-    assert why_not_compared(rollout(Text("x"), excluded="masked")) == "excluded: masked"
-    assert why_not_compared(Rollout(PROMPT, None)) == "no response"
-    assert why_not_compared(rollout()) == "blank response"
+    assert why_not_compared(rollout(Text("x"), excluded="masked")) == Explanation(Reason.EXCLUDED, "masked")
+    assert why_not_compared(Rollout(PROMPT, None)) == Explanation(Reason.NO_RESPONSE)
+    assert why_not_compared(rollout()) == Explanation(Reason.BLANK)
     assert why_not_compared(rollout(), keep_blank=True) is None
     pictured = rollout(Text("x"), Media("output_image"), prompt_media=("input_image",))
-    assert why_not_compared(pictured) == "holds media that the judge cannot see: input_image, output_image"
+    assert why_not_compared(pictured) == Explanation(Reason.MEDIA, "input_image, output_image")
     assert why_not_compared(pictured, ignore_media=True) is None
-    assert why_not_compared(rollout(*CALLED[:3]), ViewOptions(view="answer")) == "blank response"
+    assert why_not_compared(rollout(*CALLED[:3]), ViewOptions(view="answer")) == Explanation(Reason.BLANK)
 
 
 def test_media_are_named_and_truncation_is_told():

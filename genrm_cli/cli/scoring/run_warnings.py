@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from genrm_cli.cli.console import counted
-from genrm_cli.rollouts.views import BLANK, EXCLUDED, NOT_IN_TRIAL, WITH_MEDIA
+from genrm_cli.verdicts import Reason
 
 BASELINE_NOTICE = "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
@@ -95,10 +95,12 @@ def _content_warnings(metrics: dict[str, Any]) -> Iterator[str]:
             "Run the same command without --limit for the rest: its journal has these verdicts."
         )
     for reason, count in metrics["unscored_reasons"].items():
-        if reason not in (BLANK, EXCLUDED + NOT_IN_TRIAL):
-            yield f"{counted(count, 'rollout')} unscored: {reason}."
+        if reason not in (Reason.BLANK, Reason.NOT_IN_TRIAL):
+            detail = metrics["unscored_examples"].get(reason)
+            example = f", for example {detail}" if detail else ""
+            yield f"{counted(count, 'rollout')} unscored: {Reason(reason).text}{example}."
     media, reasons = metrics["rollouts_with_media"], metrics["unscored_reasons"]
-    if media and not any(reason.startswith(WITH_MEDIA) for reason in reasons):
+    if media and Reason.MEDIA not in reasons:
         yield f"{counted(media, 'rollout')} with media that the judge does not see (--ignore-media)."
 
 

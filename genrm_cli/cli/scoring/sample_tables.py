@@ -46,7 +46,7 @@ def _rewards_table(rollouts: list[dict[str, Any]]) -> Any:
             numbers = [f"{rollout['reward']:.3f}", str(rollout["rank"]), f"{rollout['advantage']:+.2f}"]
         # Cut here, because Rich would shorten the numbers instead of the texts.
         width = max(20, terminal_width() - _NUMBERS_WIDTH)
-        add_row(table, *numbers, cut(rollout["reason"] or rollout["answer"], width))
+        add_row(table, *numbers, cut(rollout["reason_text"] or rollout["answer"], width))
     return table
 
 

@@ -114,7 +114,8 @@ def _request_text(request: "ShownRequest") -> str:
 
 def _group_text(group: "ShownGroup") -> str:
     view = f"view {group.view}" if group.view else "none of them can be compared"
-    lines = [f"=== group {group.key}: {counted(len(group.rollouts), 'rollout')}, {view}"]
+    name = "no group" if group.key is None else f"group {group.key}"
+    lines = [f"=== {name}: {counted(len(group.rollouts), 'rollout')}, {view}"]
     for index, rollout in enumerate(group.rollouts):
         status = (rollout.reason or "comparable") + (", truncated" if rollout.is_truncated else "")
         beginning = " ".join(rollout.text[: 4 * _BEGINNING_CHARS].split())[:_BEGINNING_CHARS]

@@ -14,7 +14,7 @@ from genrm_cli.export.scored.review import SUFFIX, withheld_rollouts
 from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.export.tools import tools_of
 from genrm_cli.jobs.index import format_of
-from genrm_cli.jobs.scored_files import ScoredInput
+from genrm_cli.jobs.scored_files import ScoredInput, group_name
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.grouping import digest_of_prompt
@@ -210,7 +210,7 @@ class _InputReader:
 
     def _add(self, rollout: Rollout, score: Score, record: dict[str, Any], read: ScoredFile) -> None:
         detail, reading = score.detail, self._reading
-        key, judge = str(detail.get("group")), detail.get("judge")
+        key, judge = group_name(detail, read.lines), detail.get("judge")
         size = detail.get("group_size")
         self._expected.setdefault(key, size if isinstance(size, int) else 0)
         self._seen[key] += 1
@@ -240,7 +240,7 @@ class _InputReader:
         if status is not None:
             return f"withheld by review ({status})"
         if score.reward is None or detail.get("status") not in ("scored", "single"):
-            reason = detail.get("reason")
+            reason = detail.get("reason_text")
             return f"{LEFT_OUT['unscored']}: {reason}" if isinstance(reason, str) else LEFT_OUT["unscored"]
         if detail.get("status") == "single":
             return LEFT_OUT["single"]

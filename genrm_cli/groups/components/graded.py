@@ -19,7 +19,7 @@ def count_gradings(grader: Grader, answered: Sequence[int]) -> int:
 
 
 def iter_gradings(
-    key: str,
+    key: str | None,
     grader: Grader,
     number: int,
     answered: Sequence[int],

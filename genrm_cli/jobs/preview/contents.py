@@ -7,8 +7,7 @@ from typing import Any
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.rollouts.grouping import UNGROUPED
-from genrm_cli.rollouts.views import EXCLUDED
+from genrm_cli.verdicts import Reason
 
 _EXAMPLE_LINES = 4
 _EXAMPLE_CHARS = 75  # of a line
@@ -21,7 +20,6 @@ _KEY_KINDS = {
     "example": "example_id",
     "scenario": "scenario.scenario_id",
     "prompt": "prompt text",
-    UNGROUPED.rstrip(":"): NO_FIELD,
 }
 
 
@@ -47,11 +45,11 @@ class Contents:
 
     def add(self, group: Group, plan: GroupPlan) -> None:
         """Add a group."""
-        kind = group.key.partition(":")[0]
+        kind = NO_FIELD if group.key is None else group.key.partition(":")[0]
         self.grouped_by[_KEY_KINDS.get(kind, kind)] += 1
         judged = begin_group(group, plan)
-        reasons = filter(None, judged.not_compared)
-        self.excluded.update(reason.removeprefix(EXCLUDED) for reason in reasons if reason.startswith(EXCLUDED))
+        excluded = [why for why in judged.not_compared if why is not None and why.reason.is_exclusion]
+        self.excluded.update(why.detail if why.reason is Reason.EXCLUDED else why.text for why in excluded)
         self.mostly_blank += len(judged.blank) * 2 > judged.size > 1
         if not judged.answered:
             return

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.reasons import MIXED_PROMPTS
 from genrm_cli.jobs.cost import LARGE_GROUP
 from genrm_cli.jobs.index import InputIndex, Reject
-from genrm_cli.rollouts.grouping import UNGROUPED
-from genrm_cli.rollouts.views import BLANK
+from genrm_cli.verdicts import Reason
 
 _NAMED = 5
 _DETAIL = re.compile(r"(?<= with the keys ).*?(?=;)|[0-9][0-9,]*")
@@ -69,19 +67,20 @@ class Problems:
             group_by: the field that names groups, if the user says.
         """
         table = index.table
-        if group_by is not None and group.key.startswith((UNGROUPED, "line:")):
-            told = "it is not compared" if group.key.startswith(UNGROUPED) else "the line is a group of its own"
+        if group_by is not None and (group.key is None or group.key.startswith("line:")):
+            told = "it is not compared" if group.key is None else "the line is a group of its own"
             self.add("line", f"no field {group_by}, which --group-by names: {told}", index.where(rows[0]))
         for row in table.duplicates(rows):
             self.add("rollout", "duplicate, with the group and index of another", f"line {index.where(row)}")
         for row, rollout in zip(rows, group.rollouts, strict=True):
             if rollout.is_comparable and not rollout.has_prompt and not rollout.is_session:
                 self.add("rollout", "no prompt: the judge would see the response only", f"line {index.where(row)}")
-        blank = sum(reason == BLANK for reason in map(index.plan.why_not_compared, group.rollouts))
+        reasons = [why.reason for why in map(index.plan.why_not_compared, group.rollouts) if why is not None]
+        blank = reasons.count(Reason.BLANK)
         if blank * 2 > len(rows) > 1:
             self.add("group", "more than half of its responses are blank", group.key)
         if group.mixed_prompts:
-            self.add("group", MIXED_PROMPTS, group.key)
+            self.add("group", Reason.MIXED_PROMPTS.text, group.key)
         elif (comparisons := index.plan.pairing.count(table.count_answered(rows))) > LARGE_GROUP:
             self.add(
                 "group",

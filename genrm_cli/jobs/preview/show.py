@@ -9,7 +9,6 @@ from genrm_cli.errors import InputError, UsageError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, iter_prompts, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.reasons import MIXED_PROMPTS
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.index import Reject, index_input
@@ -18,6 +17,7 @@ from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, ren
 from genrm_cli.judging.requests import Prompt
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.panel import judges_of
+from genrm_cli.verdicts import Explanation, Reason
 
 STAND_IN_PROFILE = "nemotron-plain"
 _FIRST_REPLY = "(the judge's first reply)"
@@ -35,7 +35,7 @@ class ShownRequest:
         messages: what is sent; of two turns both, with a placeholder for the reply between them.
     """
 
-    group: str
+    group: str | None
     profile: str
     shown: tuple[int, ...]
     messages: list[Message]
@@ -54,7 +54,7 @@ class ShownRollout:
 class ShownGroup:
     """A group as the judges would be shown it; `view` is None if nothing of it can be compared."""
 
-    key: str
+    key: str | None
     view: str | None
     rollouts: list[ShownRollout]
 
@@ -94,12 +94,12 @@ def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
     view, _, _ = view_for_judges(judged, group, plan)
     texts = dict(zip(judged.answered, view.responses, strict=True))
     rollouts = []
-    for index, (rollout, reason) in enumerate(zip(group.rollouts, judged.not_compared, strict=True)):
+    for index, (rollout, why) in enumerate(zip(group.rollouts, judged.not_compared, strict=True)):
         if index not in texts:
             answer = rollout.answer or ""
             texts[index] = answer if plan.redactor is None else plan.redactor.redact(answer, Counter())
-            reason = reason or MIXED_PROMPTS
-        rollouts.append(ShownRollout(texts[index], reason, rollout.is_truncated))
+            why = why or Explanation(Reason.MIXED_PROMPTS)
+        rollouts.append(ShownRollout(texts[index], None if why is None else why.text, rollout.is_truncated))
     return ShownGroup(group.key, judged.view if judged.answered else None, rollouts)
 
 
@@ -123,7 +123,7 @@ def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Ite
             if group.key == key:
                 return
             if len(names) < _MAX_NAMED:
-                names.append(group.key)
+                names.append(group.key or "(none)")
     if not names:
         first = f": line {rejects[0].line}: {rejects[0].reason}" if rejects else ""
         raise InputError(f"{task.uri}: the input holds no rollouts{first}.")

@@ -52,7 +52,7 @@ class Recorder:
         self._settings, self._plan, self._judges, self._on_event = settings, plan, judges, on_event
         self._spool_folder = _spool_folder(self._folder)
         self._spool: GroupSpool | None = None
-        self._names: set[str] = set()
+        self._names: set[str | None] = set()
         self._metrics = RunMetrics()
         self._begun = datetime.now(UTC)
         self._count = 0
@@ -97,7 +97,7 @@ class Recorder:
         alone = replace(rewards, scores=[rewards.scores[index]], comparisons=[])
         self._spool_lines(rewards.key, scored_lines([member], alone, self._plan), b"")
 
-    def _spool_lines(self, key: str, scored: bytes, comparisons: bytes) -> None:
+    def _spool_lines(self, key: str | None, scored: bytes, comparisons: bytes) -> None:
         if self._spool is not None and (key in self._names or self._spool.size_bytes > _MOST_BYTES):
             self._rotate()
         spool = self._spool or self._begin()

@@ -14,6 +14,6 @@ def number_of(score: RolloutScore, answer: GroupAnswer, call: Call) -> float:
     if score.reward is not None:
         return score.reward
     if call.settings.on_failure is None:
-        raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {score.reason}")
+        raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {score.reason_text}")
     call.service.metrics.defaults_sent += 1
     return call.settings.on_failure

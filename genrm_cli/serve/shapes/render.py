@@ -16,6 +16,7 @@ def response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:
         "reward": score.reward,
         "status": score.status,
         "reason": score.reason,
+        "reason_text": score.reason_text,
         "base_score": score.numbers.base_score,
         "standard_error": score.standard_error,
         "advantage": score.numbers.advantage,

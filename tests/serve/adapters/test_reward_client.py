@@ -137,7 +137,7 @@ def test_synchronous_code_may_ask_inside_an_event_loop():
 
 def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     """An error names the reason; a number or the mean of the group may stand in."""
-    missing = {"id": "b", "reward": None, "reason": "no verdict"}
+    missing = {"id": "b", "reward": None, "reason": "no_verdict", "reason_text": "no verdict"}
     reply = {"metrics": {"reward_mean": 4.0}, "responses": [{"id": "a", "reward": 4.0}, missing]}
     with pytest.raises(MissingRewardError, match="'b' no reward: no verdict"):
         numbers_in(reply)
