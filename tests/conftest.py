@@ -1,5 +1,6 @@
 """Shared fixtures: a real S3 server process on loopback."""
 
+import gc
 import os
 import socket
 import subprocess
@@ -8,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,17 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("slow", patient)
     settings.register_profile("fast", patient, max_examples=15)
     settings.load_profile("fast" if "not slow" in config.option.markexpr else "slow")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without collecting garbage: they live to the end, and each pass would visit all of them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 class Bucket(NamedTuple):

@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +27,27 @@ FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted((ROOT / PACKAGE).rglob("*.py"))
 }
-TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in FILES.items()}
+
+
+class _Trees(Mapping[str, ast.Module]):
+    """The syntax tree of each module, parsed when it is first looked at: most processes of a test run never do."""
+
+    def __getitem__(self, module: str) -> ast.Module:
+        return _parse(FILES[module])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(FILES)
+
+    def __len__(self) -> int:
+        return len(FILES)
+
+
+@cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+TREES = _Trees()
 
 # Rule 1. A part of the package imports parts of lower layers only.
 LAYERS = (
@@ -186,9 +207,26 @@ def iter_imports(module: str) -> Iterator[Import]:
                 yield Import(module, named, alias.name, node.lineno, node not in top_level)
 
 
-IMPORTS = [each for module in TREES for each in iter_imports(module)]
-OWN = [each for each in IMPORTS if each.module.partition(".")[0] == PACKAGE and each.importer != PUBLIC]
-OUTSIDE = [each for each in IMPORTS if each.module.partition(".")[0] != PACKAGE]
+class _Imports(Iterable[Import]):
+    """The imports of all modules that meet a condition, read when they are first looked at."""
+
+    def __init__(self, condition: Callable[[Import], bool]) -> None:
+        self._condition = condition
+
+    @cached_property
+    def _found(self) -> list[Import]:
+        return [each for module in TREES for each in iter_imports(module) if self._condition(each)]
+
+    def __iter__(self) -> Iterator[Import]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+IMPORTS = _Imports(lambda each: True)
+OWN = _Imports(lambda each: each.module.partition(".")[0] == PACKAGE and each.importer != PUBLIC)
+OUTSIDE = _Imports(lambda each: each.module.partition(".")[0] != PACKAGE)
 
 
 def within(module: str, homes: tuple[str, ...]) -> bool:
