@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 STRATEGIES: Mapping[str, str] = {
     "circular": "each rollout against the next in its group: N comparisons for N rollouts",
     "all_pairs": "each rollout against every other: N(N-1)/2",
-    "ring": "each rollout against the same number of others, as often first as second: N times --ring-k",
+    "ring": "each rollout against the same number of others, as often first as second: N for each ring",
     "swap": "like ring with half as many pairs, each in both orders",
     "random": "pairs chosen at random",
 }
@@ -113,7 +113,7 @@ EXPORT_FORMATS: Mapping[str, str] = {
 PAIR_SELECTIONS: Mapping[str, str] = {
     "best-worst": "the best against the worst",
     "best-typical-worst": "the best against the one nearest to mean - 2 std",
-    "top-bottom": "each of the best --top against each of the worst --top",
+    "top-bottom": "several of the best against as many of the worst",
     "all": "every pair",
     "compared": "pairs that the judge compared directly",
     "best-random": "the best against a random other response",

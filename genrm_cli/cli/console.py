@@ -21,7 +21,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from genrm_cli.errors import GenrmError, Message, SettingRef
+from genrm_cli.errors import GenrmError, Message, SettingRef, naming
 from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.settings.table import all_settings
 from genrm_cli.storage.printable import escaped, escaped_in_json, escaped_line
@@ -54,6 +54,11 @@ def render_flag(ref: SettingRef) -> str:
         return setting.negative if setting else f"--no-{dashed}"
     flag = setting.flag if setting else f"--{dashed}"
     return flag if ref.value is None or ref.value is True else f"{flag} {ref.value}"
+
+
+def help_text(text: str) -> str:
+    """Return the help of a setting, with the settings that it names as flags."""
+    return naming(text).render(render_flag)
 
 
 def text_of(message: object) -> str:

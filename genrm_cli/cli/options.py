@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
-from genrm_cli.cli.console import say, say_error, say_warning
+from genrm_cli.cli.console import help_text, say, say_error, say_warning
 from genrm_cli.cli.help import HelpAll
 from genrm_cli.errors import INTERRUPTED, GenrmError, StorageError
 from genrm_cli.settings import Settings
@@ -256,12 +256,10 @@ _METAVARS = {str: "TEXT", int: "N", float: "NUMBER", bool: None}
 
 
 def _help_of(setting: Setting) -> str:
-    if setting.declared.negative_help:  # the help names the flag that disables the setting
-        return setting.declared.negative_help
-    default = setting.default
-    if default in (None, ()) or isinstance(default, bool) or "Default" in setting.declared.help:
-        return setting.declared.help
-    return f"{setting.declared.help} Default: {default}."
+    default, declared = setting.default, setting.declared
+    text = help_text(declared.negative_help or declared.help)  # the help names the flag that changes the default
+    is_shown = default not in (None, ()) and not isinstance(default, bool) and "Default" not in declared.help
+    return f"{text} Default: {default}." if is_shown else text
 
 
 def _offline_parameter(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:

@@ -8,19 +8,19 @@ import re
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
 from genrm_cli.catalog import listed
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import Part, UsageError
 from genrm_cli.settings.components import JUDGE_KEYS, Option
 from genrm_cli.settings.convert import compiled_pattern, convert_named
 from genrm_cli.settings.declare import Value
 
-Check = Callable[[object, str], Option]
+Check = Callable[[object, Part], Option]
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def text(raw: object, where: str) -> str:
+def text(raw: object, where: Part) -> str:
     """Check for text that is not empty."""
     if not isinstance(raw, str) or not raw:
-        raise UsageError(f"{where}: {raw!r} is not text.")
+        raise UsageError(where, f": {raw!r} is not text.")
     return raw
 
 
@@ -28,40 +28,40 @@ def one_of(choices: Iterable[str]) -> Check:
     """Return a check for one of these names."""
     allowed = tuple(choices)
 
-    def check(raw: object, where: str) -> str:
+    def check(raw: object, where: Part) -> str:
         if raw not in allowed:
-            raise UsageError(f"{where}: {raw!r} is not one of {listed(allowed)}.")
+            raise UsageError(where, f": {raw!r} is not one of {listed(allowed)}.")
         return str(raw)
 
     return check
 
 
-def boolean(raw: object, where: str) -> bool:
+def boolean(raw: object, where: Part) -> bool:
     """Check for true or false."""
     if not isinstance(raw, bool):
-        raise UsageError(f"{where}: {raw!r} is neither true nor false.")
+        raise UsageError(where, f": {raw!r} is neither true nor false.")
     return raw
 
 
-def pattern(raw: object, where: str) -> str:
+def pattern(raw: object, where: Part) -> str:
     """Check for a regular expression with one group."""
     expression = text(raw, where)
     if (groups := compiled_pattern(expression, where).groups) != 1:
-        raise UsageError(f"{where}: {raw!r} has {groups} groups; expected one, which matches the answer.")
+        raise UsageError(where, f": {raw!r} has {groups} groups; expected one, which matches the answer.")
     return expression
 
 
-def function(raw: object, where: str) -> str:
+def function(raw: object, where: Part) -> str:
     """Check for `package.module:function`."""
     if not isinstance(raw, str) or not _FUNCTION.fullmatch(raw):
-        raise UsageError(f"{where}: {raw!r} is not of the form package.module:function.")
+        raise UsageError(where, f": {raw!r} is not of the form package.module:function.")
     return raw
 
 
-def refuse_unknown(keys: Iterable[str], known: Collection[str], where: str, has: str = "expected one of") -> None:
+def refuse_unknown(keys: Iterable[str], known: Collection[str], where: Part, has: str = "expected one of") -> None:
     """Refuse an unknown key of a table."""
     if (unknown := next((key for key in keys if key not in known), None)) is not None:
-        raise UsageError(f"{where}: unknown key {unknown!r}; {has} {listed(known)}.")
+        raise UsageError(where, f": unknown key {unknown!r}; {has} {listed(known)}.")
 
 
 def first_repeated(names: Sequence[str]) -> str | None:
@@ -69,56 +69,56 @@ def first_repeated(names: Sequence[str]) -> str | None:
     return next((name for name in names if names.count(name) > 1), None)
 
 
-def number(low: float, high: float) -> Callable[[object, str], float]:
+def number(low: float, high: float) -> Callable[[object, Part], float]:
     """Return a check for a number within bounds."""
 
-    def check(raw: object, where: str) -> float:
+    def check(raw: object, where: Part) -> float:
         if isinstance(raw, bool) or not isinstance(raw, int | float) or not low <= raw <= high:
-            raise UsageError(f"{where}: {raw!r} is not a number from {low:g} to {high:g}.")
+            raise UsageError(where, f": {raw!r} is not a number from {low:g} to {high:g}.")
         return float(raw)
 
     return check
 
 
-def integer(low: int, high: int) -> Callable[[object, str], int]:
+def integer(low: int, high: int) -> Callable[[object, Part], int]:
     """Return a check for an integer within bounds."""
 
-    def check(raw: object, where: str) -> int:
+    def check(raw: object, where: Part) -> int:
         value = number(low, high)(raw, where)
         if not value.is_integer():
-            raise UsageError(f"{where}: {raw!r} is not an integer.")
+            raise UsageError(where, f": {raw!r} is not an integer.")
         return int(value)
 
     return check
 
 
-def names(raw: object, where: str) -> tuple[str, ...]:
+def names(raw: object, where: Part) -> tuple[str, ...]:
     """Check for a list of component names."""
     if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
-        raise UsageError(f"{where}: {raw!r} is not a list of component names.")
+        raise UsageError(where, f": {raw!r} is not a list of component names.")
     return tuple(raw)
 
 
-def numbers(raw: object, where: str) -> tuple[tuple[str, float], ...]:
+def numbers(raw: object, where: Part) -> tuple[tuple[str, float], ...]:
     """Check for a table of numbers of at least 0."""
     check = number(0.0, 1e9)
     return tuple((str(name), check(value, f"{where}.{name}")) for name, value in table(raw, where).items())
 
 
-def table(raw: object, where: str) -> Mapping[str, object]:
+def table(raw: object, where: Part) -> Mapping[str, object]:
     """Check for a table."""
     if not isinstance(raw, Mapping):
-        raise UsageError(f"{where}: {raw!r} is not a table.")
+        raise UsageError(where, f": {raw!r} is not a table.")
     return raw
 
 
-def bounds(raw: object, where: str) -> tuple[float | None, float | None]:
+def bounds(raw: object, where: Part) -> tuple[float | None, float | None]:
     """Check for a list of a minimum and a greater maximum; infinity becomes None."""
     if not isinstance(raw, list) or len(raw) != 2 or not all(map(_is_bound, raw)):
-        raise UsageError(f"{where}: {raw!r} is not a minimum and a maximum reward, as in [0, 5].")
+        raise UsageError(where, f": {raw!r} is not a minimum and a maximum reward, as in [0, 5].")
     low, high = map(float, raw)
     if not low < high:
-        raise UsageError(f"{where}: {raw!r} is an empty range; the minimum must be below the maximum.")
+        raise UsageError(where, f": {raw!r} is an empty range; the minimum must be below the maximum.")
     return None if low == -math.inf else low, None if high == math.inf else high
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from genrm_cli.catalog import REDACTIONS, listed
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import Part, UsageError
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import Setting, Value
 from genrm_cli.settings.table import setting_named
@@ -24,12 +24,12 @@ _TRUTHS = {
 }
 
 
-def convert_named(name: str, raw: object, where: str) -> Value:
+def convert_named(name: str, raw: object, where: Part) -> Value:
     """Convert a value of a setting by its name; see `convert`."""
     return convert(setting_named(name), raw, where)
 
 
-def convert(setting: Setting, raw: object, where: str) -> Value:
+def convert(setting: Setting, raw: object, where: Part) -> Value:
     """Convert text, or a value from a TOML file, to the setting's type.
 
     Raises:
@@ -37,19 +37,19 @@ def convert(setting: Setting, raw: object, where: str) -> Value:
     """
     if isinstance(raw, dict) or (isinstance(raw, list) and any(isinstance(each, dict) for each in raw)):
         tables = listed(f"[{name}]" for name in TABLES)
-        raise UsageError(f"{where}: expected a value, got a table; the tables are [[judge]], {tables}.")
+        raise UsageError(where, f": expected a value, got a table; the tables are [[judge]], {tables}.")
     if setting.is_many:
         return _convert_many(setting, raw, where)
     parse, expected = _parser_of(setting)
     value = parse(raw)
     if value is None:
-        raise UsageError(f"{where}: {raw!r} is not {expected}.")
+        raise UsageError(where, f": {raw!r} is not {expected}.")
     if isinstance(value, str):
         return _checked_text(setting, value, where)
     low, high = setting.declared.low, setting.declared.high
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
-        raise UsageError(f"{where}: {value} is out of bounds; it must be {bounds}.")
+        raise UsageError(where, f": {value} is out of bounds; it must be {bounds}.")
     return value
 
 
@@ -62,19 +62,19 @@ def _parser_of(setting: Setting) -> tuple[Callable[[object], str | int | float |
     return partial(_converted, setting.type), _DESCRIPTIONS[setting.type]
 
 
-def _convert_many(setting: Setting, raw: object, where: str) -> tuple[str, ...]:
+def _convert_many(setting: Setting, raw: object, where: Part) -> tuple[str, ...]:
     check = _TEXT_CHECKS.get(setting.name)
     if check is None:
         return _split(raw, where)
     if raw in ("", [""], ("",)):
-        raise UsageError(f"{where} must not be empty: it would guard nothing. Set a value or omit it.")
+        raise UsageError(where, " must not be empty: it would guard nothing. Set a value or omit it.")
     return tuple(check(text, where) for text in _split(raw, where))
 
 
-def _checked_text(setting: Setting, value: str, where: str) -> str:
+def _checked_text(setting: Setting, value: str, where: Part) -> str:
     choices = setting.declared.choices
     if choices and value not in choices:
-        raise UsageError(f"{where}: {value!r} is not one of {listed(choices)}.{did_you_mean(value, choices)}")
+        raise UsageError(where, f": {value!r} is not one of {listed(choices)}.{did_you_mean(value, choices)}")
     check = _TEXT_CHECKS.get(setting.name)
     return value if check is None else check(value, where)
 
@@ -100,12 +100,12 @@ def parse_size_bytes(raw: object) -> int | None:
     return int(float(number) * (1024 if binary else 1000) ** " kmg".index((unit or " ").lower()))
 
 
-def _split(raw: object, where: str) -> tuple[str, ...]:
+def _split(raw: object, where: Part) -> tuple[str, ...]:
     """Split a list or comma-separated text into several texts."""
     # A comma within braces counts repeats in a regular expression.
     texts = re.split(r",(?![^{}]*\})", raw) if isinstance(raw, str) else raw
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{where}: {raw!r} is neither text nor a list of texts.")
+        raise UsageError(where, f": {raw!r} is neither text nor a list of texts.")
     return tuple(text.strip() for text in texts if text.strip())
 
 
@@ -128,7 +128,7 @@ def _number(kind: type, raw: str | float) -> int | float | None:
     return int(number) if kind is int else number
 
 
-def read_text_argument(value: str, where: str) -> str:
+def read_text_argument(value: str, where: Part) -> str:
     """Return the text itself, or the content of the file for `@FILE`.
 
     Raises:
@@ -139,10 +139,10 @@ def read_text_argument(value: str, where: str) -> str:
     try:
         return Path(value[1:]).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the name
-        raise UsageError(f"{where}: cannot read {value[1:]}: {error}.") from error
+        raise UsageError(where, f": cannot read {value[1:]}: {error}.") from error
 
 
-def compiled_pattern(text: str, where: str) -> re.Pattern[str]:
+def compiled_pattern(text: str, where: Part) -> re.Pattern[str]:
     """Compile a regular expression.
 
     Raises:
@@ -153,44 +153,44 @@ def compiled_pattern(text: str, where: str) -> re.Pattern[str]:
             warnings.simplefilter("error")
             return re.compile(text)
     except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise UsageError(f"{where}: {text!r} is not a regular expression: {error}.") from error
+        raise UsageError(where, f": {text!r} is not a regular expression: {error}.") from error
 
 
-def _checked_unscored(value: str, where: str) -> str:
+def _checked_unscored(value: str, where: Part) -> str:
     if value not in ("null", "drop") and _number(float, value) is None:
-        raise UsageError(f"{where}: {value!r} is not null, drop or a finite number.")
+        raise UsageError(where, f": {value!r} is not null, drop or a finite number.")
     return value
 
 
-def _checked_concurrency(value: str, where: str) -> str:
+def _checked_concurrency(value: str, where: Part) -> str:
     number = _number(int, value)
     if value != "auto" and not (number is not None and 1 <= number <= MAX_CONCURRENCY):
-        raise UsageError(f"{where}: {value!r} is neither auto nor an integer from 1 to {MAX_CONCURRENCY}.")
+        raise UsageError(where, f": {value!r} is neither auto nor an integer from 1 to {MAX_CONCURRENCY}.")
     return value if number is None else str(number)
 
 
-def _checked_requirement(value: str, where: str) -> str:
+def _checked_requirement(value: str, where: Part) -> str:
     field_name, equals, _ = value.partition("=")
     if not equals or not all(part.strip() for part in field_name.split(".")):
-        raise UsageError(f"{where}: {value!r} is not FIELD=VALUE, for example synthetic=true.")
+        raise UsageError(where, f": {value!r} is not FIELD=VALUE, for example synthetic=true.")
     return value
 
 
-def _checked_redaction(value: str, where: str) -> str:
+def _checked_redaction(value: str, where: Part) -> str:
     if value in REDACTIONS:
         return value
     if {part.strip() for part in value.split(",")} & set(REDACTIONS):
-        raise UsageError(f"{where}: {value!r} joins several patterns; pass each separately.")
+        raise UsageError(where, f": {value!r} joins several patterns; pass each separately.")
     hint = did_you_mean(value.lower(), REDACTIONS, cutoff=0.75)
     if hint and re.fullmatch(r"[A-Za-z_ -]+", value):
         # Taken as an expression, a misspelt name would let through the text that it should mask.
-        raise UsageError(f"{where}: {value!r} is not one of {listed(REDACTIONS)}.{hint}")
+        raise UsageError(where, f": {value!r} is not one of {listed(REDACTIONS)}.{hint}")
     if compiled_pattern(value, where).search("") is not None:
-        raise UsageError(f"{where}: {value!r} matches the empty string, and so would mask everything.")
+        raise UsageError(where, f": {value!r} matches the empty string, and so would mask everything.")
     return value
 
 
-_TEXT_CHECKS: dict[str, Callable[[str, str], str]] = {
+_TEXT_CHECKS: dict[str, Callable[[str, Part], str]] = {
     "principle": read_text_argument,
     "concurrency": _checked_concurrency,
     "unscored": _checked_unscored,

@@ -22,7 +22,8 @@ class Declaration:
         panel: section of the help; by default that of the subject.
         changes_rewards: whether the digest covers it.
         key: its name in files, flags and the environment, if it differs from the name of the field.
-        negative: the flag that disables it, if not `--no-` and its name.
+        help: one or more sentences; `$name` names another setting.
+        negative: name of the switch that disables it, if not `no-` and its name.
         negative_help: help of that flag, for a setting that is on by default.
         is_duration: whether it accepts values such as 90s, 15m and 2h.
         is_size: whether it accepts values such as 64MB and 1GiB.
@@ -95,12 +96,12 @@ class Setting:
     @property
     def flag(self) -> str:
         """Long flag."""
-        return "--" + self.key.replace("_", "-")
+        return f"--{self.key.replace('_', '-')}"
 
     @property
     def negative(self) -> str:
         """Flag that disables it."""
-        return self.declared.negative or f"--no-{self.flag.removeprefix('--')}"
+        return f"--{self.declared.negative or 'no-' + self.key.replace('_', '-')}"
 
     @property
     def is_many(self) -> bool:

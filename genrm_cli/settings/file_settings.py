@@ -50,7 +50,7 @@ class InputSettings:
     )
     prompt_field: str | None = reward_setting(
         None,
-        "Dotted path of the prompt, if the format is not recognised. Requires --response-field.",
+        "Dotted path of the prompt, if the format is not recognised. Requires $response_field.",
         is_common=True,
         needs_trust=False,
     )
@@ -62,7 +62,7 @@ class InputSettings:
     )
     id_field: str | None = reward_setting(
         None,
-        "Dotted path of the task id, if the format is not recognised. Requires --response-field.",
+        "Dotted path of the task id, if the format is not recognised. Requires $response_field.",
         needs_trust=False,
     )
     max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, is_size=True)
@@ -113,7 +113,7 @@ class JournalSettings:
     use_journal: bool = setting(
         True,
         "Record verdicts in a journal and reuse recorded ones.",
-        negative="--no-journal",
+        negative="no-journal",
         negative_help="Do not record verdicts in a journal, and do not reuse recorded ones.",
         needs_trust=False,
     )
@@ -121,7 +121,7 @@ class JournalSettings:
     shard: str | None = setting(
         None,
         "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and record the results in "
-        "the shard's own journal. Nothing else is written; run --conclude after all shards.",
+        "the shard's own journal. Nothing else is written; run $conclude after all shards.",
         needs_trust=False,
     )
     conclude: bool = setting(
@@ -149,7 +149,7 @@ class OutputSettings:
     )
     set_name: str = setting(
         "together",
-        "With --together: name of the set's metrics, comparisons, rejects and journal, in the folder of its outputs.",
+        "With $together: name of the set's metrics, comparisons, rejects and journal, in the folder of its outputs.",
     )
     force: bool = setting(
         False,

@@ -13,7 +13,7 @@ class JudgeSettings:
     judge: str | None = reward_setting(
         None,
         "lexical: the built-in lexical baseline (no model, no network), for trying out the pipeline and for CI; "
-        "--offline is a shorthand. For a real judge, omit this option and set --base-url.",
+        "$offline is a shorthand. For a real judge, omit this option and set $base_url.",
         choices=("lexical",),
     )
     base_url: tuple[str, ...] = setting(
@@ -41,7 +41,7 @@ class JudgeSettings:
     use_principle: bool | None = reward_setting(
         None,
         "Send each rollout's own principle to the judge. Default: yes, except when reproducing NeMo Gym. NeMo Gym's "
-        "default principle is not included: pass its text with --principle.",
+        "default principle is not included: pass its text with $principle.",
         needs_trust=False,
     )
     temperature: float | None = reward_setting(None, "Sampling temperature. Default: the profile's.", low=0, high=2)
@@ -149,7 +149,7 @@ class LimitSettings:
         None, "Stop with partial results after this many prompt and reply tokens in total.", low=0
     )
     max_cost: float | None = setting(
-        None, "Stop with partial results at this cost; requires --price-in and --price-out.", low=0
+        None, "Stop with partial results at this cost; requires $price_in and $price_out.", low=0
     )
     price_in: float = setting(0.0, "Price per million prompt tokens.", low=0)
     price_out: float = setting(0.0, "Price per million reply tokens.", low=0)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import Part, SettingRef, UsageError, naming
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.convert import GUARDS, convert, convert_named, did_you_mean
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Value
@@ -40,7 +40,7 @@ class _Choice:
     value: Any
     rank: _Rank
     source: str
-    where: str = ""
+    where: Part = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def resolve_settings(
     panel = _panel(tables, chosen, file.path)
     settings = settings_from(**values, panel=panel, **_parse_rewards(tables, values, file.path))
     if settings.limits.max_cost is not None and not (settings.limits.price_in or settings.limits.price_out):
-        raise UsageError("--max-cost requires --price-in and --price-out, the prices per million tokens.")
+        raise UsageError(naming("$max_cost requires $price_in and $price_out, the prices per million tokens."))
     sources = {name: choice.source for name, choice in chosen.items()}
     return settings, _origins_of(settings, sources, tables, file.path)
 
@@ -101,7 +101,7 @@ def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: Settin
     for setting in all_settings():
         name, key, variable = setting.name, setting.key, setting.variable
         if flags.get(name) not in (None, [], ()):
-            chosen[name] = _Choice(flags[name], _Rank.FLAG, "flag", setting.flag)
+            chosen[name] = _Choice(flags[name], _Rank.FLAG, "flag", SettingRef(name))
         elif environ.get(variable) or (variable in environ and name in GUARDS):
             chosen[name] = _Choice(environ[variable], _Rank.ENVIRONMENT, f"environment {variable}", variable)
         elif key in file.values:
@@ -119,8 +119,9 @@ def _refuse_untrusted(file: SettingsFile, folder: Path, chosen: Mapping[str, _Ch
         why = "has changed since you trusted it" if state == "changed" else "is not trusted"
         raise UsageError(
             f"{file.path} {why}, and sets {', '.join(places)}. A settings file found in the working folder may not "
-            f"name endpoints, keys, files or code. If you know its origin, name it (--config {file.path}) or trust "
-            "the folder (genrm trust .)."
+            "name endpoints, keys, files or code. If you know its origin, name it (",
+            SettingRef("config", file.path),
+            ") or trust the folder (genrm trust .).",
         )
 
 
@@ -154,7 +155,8 @@ def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
     if judge is not None and profile is not None:
         if judge.rank >= profile.rank:
             raise UsageError(
-                f"{profile.where} has no effect with --judge lexical, which takes no prompt; remove one of them."
+                profile.where,
+                naming(" has no effect with $judge, which takes no prompt; remove one of them.", judge="lexical"),
             )
         del chosen["profile"]
 
@@ -261,12 +263,13 @@ def state_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except RuntimeError as error:
         raise UsageError(
-            "no home folder for the journal or the lock: HOME is not set. "
-            "Set XDG_STATE_HOME, or name a journal with --journal and omit --lock."
+            "no home folder for the journal or the lock: HOME is not set. ",
+            naming("Set XDG_STATE_HOME, or set $journal and omit $lock."),
         ) from error
     except OSError as error:
         raise UsageError(
-            f"cannot create {folder} ({error.strerror}). Set XDG_STATE_HOME, or name a journal with --journal."
+            f"cannot create {folder} ({error.strerror}). ",
+            naming("Set XDG_STATE_HOME, or set $journal."),
         ) from error
     return folder
 

@@ -43,7 +43,7 @@ class PairingSettings:
     budget: int | None = reward_setting(
         None,
         "Number of calls for each input: genrm chooses the largest ring (swap, random) that fits. Does not count "
-        "retries; for a hard limit, use --max-calls.",
+        "retries; for a hard limit, use $max_calls.",
         low=1,
     )
     repeats: int = reward_setting(1, "Number of times to ask every comparison.", low=1, high=64)
@@ -55,7 +55,7 @@ class PairingSettings:
     )
     order_balanced: bool = reward_setting(
         True,
-        "all_pairs: show each rollout first about as often as second. Off under --compat, as in NeMo Gym.",
+        "all_pairs: show each rollout first about as often as second. Off under $compat, as in NeMo Gym.",
         negative_help="all_pairs: always show the rollout with the lower index first, as in NeMo Gym.",
         needs_trust=False,
     )
@@ -104,10 +104,10 @@ class RewardSettings:
     )
     default_score: float | None = reward_setting(
         None,
-        "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 under --compat.",
+        "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 under $compat.",
     )
     default_ranking: float = reward_setting(
-        3.5, "--compat: ranking assigned to failed comparisons, with the default score.", low=1, high=6
+        3.5, "$compat: ranking assigned to failed comparisons, with the default score.", low=1, high=6
     )
     unscored: str = reward_setting(
         "null", "Reward of a rollout without a verdict: null, drop (omit its line) or a number.", needs_trust=False

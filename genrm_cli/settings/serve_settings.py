@@ -16,8 +16,8 @@ class ServeSettings:
         "set.",
     )
     allow_public: bool = setting(False, "Listen on an address other than loopback without a token.")
-    tls_cert: str | None = setting(None, "Certificate chain (PEM) for HTTPS. Requires --tls-key.")
-    tls_key: str | None = setting(None, "Private key (PEM) of --tls-cert.")
+    tls_cert: str | None = setting(None, "Certificate chain (PEM) for HTTPS. Requires $tls_key.")
+    tls_key: str | None = setting(None, "Private key (PEM) of $tls_cert.")
     max_body: int = setting(64_000_000, "Refuse larger request bodies, for example 16MB.", low=1_000, is_size=True)
     cohort_size: int | None = setting(
         None, "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.", low=1
@@ -44,4 +44,4 @@ class ServeSettings:
     record: str | None = setting(
         None, "Folder or s3://bucket/rl/.../ that receives every rollout with its reward, as genrm score writes them."
     )
-    record_every: float = duration(300.0, "Begin a new file of --record after this time.", low=0.1)
+    record_every: float = duration(300.0, "Begin a new file of $record after this time.", low=0.1)

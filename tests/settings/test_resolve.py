@@ -125,33 +125,17 @@ def test_json_has_its_public_name_everywhere():
 @pytest.mark.parametrize(
     ("name", "raw", "message"),
     [
-        ("concurrency", "0", "neither auto nor an integer from 1 to 16384"),
-        ("concurrency", "16385", "neither auto nor an integer"),
-        ("concurrency", "many", "'many' is neither auto nor an integer"),
+        ("concurrency", "16385", "neither auto nor an integer from 1 to 16384"),
         ("concurrency", "1.5", "'1.5' is neither auto nor an integer"),
-        ("concurrency", "inf", "neither auto nor an integer"),
         ("retries", "101", "between 0 and 100"),
-        ("retries", "many", "'many' is not an integer"),
-        ("retries", "1.5", "'1.5' is not an integer"),
         ("retries", "inf", "not an integer"),
-        ("price_in", "nan", "not a finite number"),
         ("price_in", "1e999", "not a finite number"),
-        ("parallel_files", "257", "between 1 and 256"),
-        ("call_timeout", "0", "between 0.001 and 31622400"),
-        ("call_timeout", "367d", "between 0.001 and 31622400"),
         ("connect_timeout", "9" * 400, "between 0.001 and 31622400"),
-        ("call_timeout", "nan", "not a duration, such as 90s, 15m or 2h"),
-        ("deadline", "2 hours", "'2 hours' is not a duration"),
-        ("deadline", "-1h", "not a duration"),
-        ("top_p", "1.1", "between 0 and 1"),
-        ("max_unscored", "-0.1", "between 0 and 1"),
+        ("deadline", "2 hours", "'2 hours' is not a duration, such as 90s, 15m or 2h"),
+        ("max_body", "7 hours", "'7 hours' is not a size, such as 64MB or 1GiB"),
         (LENGTH, "-1", "at least 0"),
         ("probe", "maybe", "'maybe' is not true or false"),
         ("strategy", "circle", "not one of circular, all_pairs, ring, swap, random. Did you mean circular"),
-        ("format", "nemogym", "Did you mean nemo_gym"),
-        ("preset", "nemotron-3", "Did you mean nemotron-3"),
-        ("compat", "none", "not one of nemo-gym"),
-        ("judge", "openai", "not one of lexical"),
         ("unscored", "nan", "not null, drop or a finite number"),
     ],
 )
@@ -159,7 +143,7 @@ def test_a_bad_value_is_refused_from_every_source(name, raw, message):
     """Flags, variables and files have the same checks, and the message names the place."""
     variable = f"GENRM_{name.upper()}"
     for place, sources in (
-        ("--" + name.replace("_", "-"), {"flags": {name: raw}}),
+        (name, {"flags": {name: raw}}),
         (variable, {"environ": {variable: raw}}),
         (f"genrm.toml: {name}", {"file": {name: raw}}),
     ):
@@ -249,7 +233,7 @@ def test_other_text_is_not_a_duration(text):
 
 def test_a_cost_limit_needs_prices():
     """Without a price the limit would never apply."""
-    with pytest.raises(UsageError, match="--price-in and --price-out"):
+    with pytest.raises(UsageError, match="price_in and price_out"):
         resolve({"max_cost": "5"})
     assert resolve({"max_cost": "5", "price_out": "0.6"})[0].limits.max_cost == 5.0
 
@@ -369,7 +353,7 @@ def test_a_state_folder_that_cannot_be_created_is_a_usage_error(tmp_path, monkey
     """The message says how to do without the folder."""
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with pytest.raises(UsageError, match="--journal"):
+    with pytest.raises(UsageError, match="or set journal"):
         state_folder()
 
 
@@ -378,7 +362,7 @@ def test_without_a_home_folder_the_state_folder_is_a_usage_error(monkeypatch):
     for name in ("HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 987_654_321)
-    with pytest.raises(UsageError, match=r"XDG_STATE_HOME.*--journal"):
+    with pytest.raises(UsageError, match=r"XDG_STATE_HOME.*journal"):
         state_folder()
 
 
@@ -388,7 +372,7 @@ def test_without_a_home_folder_the_state_folder_is_a_usage_error(monkeypatch):
 )
 def test_a_profile_beside_the_lexical_baseline_is_refused(flags, environ):
     """The baseline takes no prompt, so a profile of the same or a higher source would have no effect."""
-    with pytest.raises(UsageError, match="--profile has no effect with --judge lexical"):
+    with pytest.raises(UsageError, match="profile has no effect with judge='lexical'"):
         resolve_settings(flags, environ, SettingsFile())
 
 

@@ -91,7 +91,7 @@ def test_a_file_of_the_folder_may_not_leak_run_or_overwrite(folder: Path, text: 
     message = str(caught.value)
     assert message.startswith("genrm.toml is not trusted, and sets ")
     assert place in message
-    assert "--config genrm.toml" in message
+    assert "config='genrm.toml'" in message
     assert "genrm trust ." in message
     file = read_settings_file(None, folder)
     trust.trust(file, folder)

@@ -1,5 +1,6 @@
 """The settings page of the guide."""
 
+from genrm_cli.cli.console import help_text
 from genrm_cli.settings.declare import Setting
 from genrm_cli.settings.table import all_settings
 
@@ -29,8 +30,9 @@ def render_settings_page() -> str:
 
 def _row(setting: Setting) -> str:
     declared = setting.declared
-    flags = ", ".join(f"`{name}`" for name in (setting.flag, declared.extra_flag, declared.negative) if name)
-    return f"| {flags} | {_shown(setting)} | {declared.help} |"
+    negative = setting.negative if declared.negative else None
+    flags = ", ".join(f"`{name}`" for name in (setting.flag, declared.extra_flag, negative) if name)
+    return f"| {flags} | {_shown(setting)} | {help_text(declared.help)} |"
 
 
 def _shown(setting: Setting) -> str:

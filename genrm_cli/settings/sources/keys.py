@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.table import Settings
@@ -34,7 +34,7 @@ def find_api_keys(
         try:
             key = find_api_key(config.judge, environ, only_named=config.is_elsewhere)
         except UsageError as error:
-            raise UsageError(f"{config.name}: {error}") if config.is_elsewhere else error from None
+            raise UsageError(f"{config.name}: ", error.message) if config.is_elsewhere else error from None
         if key is not None:
             keys[config.name] = key
     return keys
@@ -50,7 +50,9 @@ def find_token(name: str | None, environ: Mapping[str, str] = os.environ) -> str
     token = environ.get(variable, "").strip()
     if not token and name is not None:
         shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
-        raise UsageError(f"--token-env names {shown}, which is not set. Give the variable's name, never the token.")
+        raise UsageError(
+            SettingRef("token_env"), f" names {shown}, which is not set. Give the variable's name, never the token."
+        )
     return _checked_key(token, variable) if token else None
 
 
@@ -76,8 +78,9 @@ def _named_key(name: str, environ: Mapping[str, str]) -> str:
     # A name not in capitals may be the key itself, given by mistake: it must not be shown.
     shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
     raise UsageError(
-        f"--api-key-env names {shown}, which is not set. Pass the name of the variable, never the key itself. Export "
-        "the variable, or omit the option if the endpoint needs no key."
+        SettingRef("api_key_env"),
+        f" names {shown}, which is not set. Pass the name of the variable, never the key itself. Export "
+        "the variable, or omit the option if the endpoint needs no key.",
     )
 
 
@@ -86,7 +89,7 @@ def _read_key_file(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise UsageError(f"--api-key-file {path}: cannot read the file: {reason}.") from error
+        raise UsageError(SettingRef("api_key_file", path), f": cannot read the file: {reason}.") from error
 
 
 def _checked_key(text: str, where: str) -> str:
