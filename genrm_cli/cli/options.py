@@ -63,18 +63,22 @@ def keep_silent(error: GenrmError, output: OutputSettings) -> None:
 
 
 def with_settings(
-    *panels: Panel, omit: Iterable[str] = (), on_error: OnError = keep_silent
+    *panels: Panel, names: Iterable[str] = (), omit: Iterable[str] = (), on_error: OnError = keep_silent
 ) -> Callable[[Callable[..., int]], Callable[..., None]]:
-    """Add an option for each setting of these panels to a command.
+    """Add options for settings to a command: those of whole panels, and single ones by name.
+
+    Other settings take effect from the environment and the settings file.
 
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code.
 
     Args:
         panels: the panels of the settings to add.
+        names: names of further settings to add.
         omit: names of settings to leave out.
         on_error: called after an error is printed, with the flags alone if the settings cannot be resolved.
     """
-    settings = [s for s in all_settings() if s.declared.panel in panels and s.name not in omit]
+    taken = {s.name for s in all_settings() if s.declared.panel in panels}.union(names).difference(omit)
+    settings = [s for s in all_settings() if s.name in taken]
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
         def run(**given: Any) -> None:
