@@ -61,7 +61,7 @@ LAYERS = (
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
     ("verdicts", "catalog", "extensions"),
-    ("errors", "version"),
+    ("errors", "json_types", "version"),
 )
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
@@ -84,6 +84,7 @@ PURE = (
     "verdicts",
     "catalog",
     "errors",
+    "json_types",
     "export.candidates",
     "export.choosing",
     "export.formats",

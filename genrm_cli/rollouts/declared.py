@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from genrm_cli.errors import UsageError
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 _CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
@@ -55,7 +55,7 @@ def parse_requirement(text: str) -> Requirement:
     return Requirement(path, value, _parse_scalar(value))
 
 
-def check_declared(record: Mapping[str, Any], requirements: Sequence[Requirement]) -> None:
+def check_declared(record: JsonObject, requirements: Sequence[Requirement]) -> None:
     """Check that a record declares all required values.
 
     A field of the record overrides one of the same name below `metadata`.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Rollout, Turn, chars_of_items
 from genrm_cli.verdicts import Explanation, Reason
 
@@ -71,7 +72,7 @@ def digest_of_prompt(prompt: tuple[Turn, ...]) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def value_at(record: Mapping[str, Any], path: str) -> str | None:
+def value_at(record: JsonObject, path: str) -> str | None:
     """Return the text or number at a dotted path as text; None if there is none."""
     value: Any = record
     for part in path.split("."):

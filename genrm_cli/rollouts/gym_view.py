@@ -8,20 +8,20 @@ Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SharedView, ShownResponse
 
 EMPTY_RESPONSE = "None"
 
 
-def is_of_gym(record: Mapping[str, Any]) -> bool:
+def is_of_gym(record: JsonObject) -> bool:
     """Whether a record is in a form that NeMo Gym accepts: a line, or one response of a compare request."""
     return "responses_create_params" in record or "conversation_history" in record
 
 
-def view_gym_group(records: Sequence[Mapping[str, Any]]) -> SharedView:
+def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
     """Return what NeMo Gym shows of a group: the input of its first record, and the response of each record."""
     if "conversation_history" in records[0]:
         return view_gym_request({**records[0], "response_objs": [record.get("response_objs") for record in records]})
@@ -30,7 +30,7 @@ def view_gym_group(records: Sequence[Mapping[str, Any]]) -> SharedView:
     return _view(gym_conversation(given), [record.get("response") for record in records])
 
 
-def view_gym_request(request: Mapping[str, Any]) -> SharedView:
+def view_gym_request(request: JsonObject) -> SharedView:
     """Return what NeMo Gym shows of a compare request."""
     responses = request.get("response_objs")
     return _view(gym_history(request.get("conversation_history")), responses if isinstance(responses, list) else [])
@@ -49,7 +49,7 @@ def gym_conversation(given: object) -> tuple[Turn, ...]:
     return tuple(_turn_of_item(item) for item in items if isinstance(item, Mapping))
 
 
-def digest_of_gym_input(record: Mapping[str, Any]) -> int | None:
+def digest_of_gym_input(record: JsonObject) -> int | None:
     """Return a 64-bit digest of a line's `input`, which with the task names its cohort; None for another format.
 
     A task that the environment states in the output is not part of it.
@@ -86,17 +86,17 @@ def gym_texts(response: object) -> tuple[str, str]:
     return "".join(reasoning), "".join(texts)
 
 
-def gym_texts_of_record(record: Mapping[str, Any]) -> tuple[str, str]:
+def gym_texts_of_record(record: JsonObject) -> tuple[str, str]:
     """Return reasoning and text of a line, or of one response of a compare request."""
     return gym_texts(_response_of(record))
 
 
-def has_gym_response(record: Mapping[str, Any]) -> bool:
+def has_gym_response(record: JsonObject) -> bool:
     """Whether NeMo Gym finds a response in a record, even an empty object."""
     return isinstance(_response_of(record), Mapping)
 
 
-def _response_of(record: Mapping[str, Any]) -> object:
+def _response_of(record: JsonObject) -> object:
     return record.get("response_objs" if "conversation_history" in record else "response")
 
 
@@ -107,7 +107,7 @@ def _view(conversation: tuple[Turn, ...], responses: Sequence[object]) -> Shared
     return SharedView(conversation, texts, shown, "answer")
 
 
-def _turn_of_item(item: Mapping[str, Any]) -> Turn:
+def _turn_of_item(item: JsonObject) -> Turn:
     content = item.get("content")
     if isinstance(content, list):
         is_output = item.get("role") == "assistant" and "id" in item

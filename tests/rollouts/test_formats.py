@@ -116,7 +116,7 @@ def test_the_example_of_a_format_is_one(name):
     format_ = FORMATS[name]
     example = copy.deepcopy(format_.example)
     assert recognise(example) is format_
-    assert not set(format_.keys).isdisjoint(example)
+    assert not set(format_.fields.names()).isdisjoint(example)
     assert all(rollout.answer for rollout in follow(name, example))
 
 

@@ -153,4 +153,4 @@ def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunCont
         except (BadLineError, UnreadableRecordError):
             continue
         if format_.name in run.metrics.dialects and format_.name not in found:
-            found[format_.name] = [key for key in format_.keys if key.partition(".")[0] in record]
+            found[format_.name] = [name for name in format_.fields.names() if name.partition(".")[0] in record]

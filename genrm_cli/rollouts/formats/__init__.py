@@ -1,73 +1,54 @@
-"""The formats, and the detection of the format of a record."""
+"""The formats, and the recognition of a record's format."""
 
-from genrm_cli.rollouts.formats.evaluators import inspect_log, lm_eval, openai_batch, openai_chat, vllm
-from genrm_cli.rollouts.formats.format import Format, Score
-from genrm_cli.rollouts.formats.gym import compare, nemo_gym, nemo_rl
-from genrm_cli.rollouts.formats.named_fields import named_fields
-from genrm_cli.rollouts.formats.plain import alpaca, chat, columns, completion, episode, many, sharegpt
-from genrm_cli.rollouts.formats.trainers import (
-    areal,
-    atropos,
-    atropos_text,
-    ms_swift,
-    nemo_skills,
-    rllm,
-    roll,
-    skyrl,
-    tinker,
-    verifiers,
+from collections.abc import Iterable, Mapping
+
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats import (
+    inspect_logs,
+    lm_eval_samples,
+    nemo_gym_lines,
+    nemo_rl_logs,
+    openai_batches,
+    rllm_episodes,
     verifiers_traces,
-    verl,
 )
-from genrm_cli.rollouts.reading.fields import Record
+from genrm_cli.rollouts.formats.format import Fields, Format, Score
+from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
+from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
+from genrm_cli.rollouts.formats.named_fields import named_fields
 from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 # Recognised in this order, more specific shapes first.
-FORMATS: dict[str, Format] = {
-    format_.name: format_
-    for format_ in (
-        nemo_gym.FORMAT,
-        compare.FORMAT,
-        verifiers_traces.FORMAT,
-        rllm.FORMAT,
-        inspect_log.FORMAT,
-        openai_batch.FORMAT,
-        lm_eval.FORMAT,
-        atropos.FORMAT,
-        roll.FORMAT,
-        ms_swift.FORMAT,
-        columns.FORMAT,
-        many.FORMAT,
-        vllm.FORMAT,
-        openai_chat.FORMAT,
-        nemo_rl.FORMAT,
-        tinker.FORMAT,
-        verifiers.FORMAT,
-        areal.FORMAT,
-        skyrl.FORMAT,
-        nemo_skills.FORMAT,
-        verl.FORMAT,
-        atropos_text.FORMAT,
-        episode.FORMAT,
-        alpaca.FORMAT,
-        completion.FORMAT,
-        sharegpt.FORMAT,
-        chat.FORMAT,
-    )
-}
+_IN_ORDER = (
+    nemo_gym_lines.FORMAT,
+    nemo_gym_lines.COMPARE,
+    verifiers_traces.FORMAT,
+    rllm_episodes.FORMAT,
+    inspect_logs.FORMAT,
+    openai_batches.FORMAT,
+    lm_eval_samples.FORMAT,
+    *GROUP_FORMATS,
+    nemo_rl_logs.FORMAT,
+    *LINE_FORMATS,
+)
+FORMATS: Mapping[str, Format] = {each.name: each for each in _IN_ORDER}
 
 
-def recognise(record: Record) -> Format:
+def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
     """Return the format of a record.
+
+    Args:
+        record: the line.
+        installed: formats of installed packages, which are tried first.
 
     Raises:
         UnreadableRecordError: no format matches. The message names the keys present, and what to do.
     """
-    for format_ in FORMATS.values():
-        if format_.recognise(record):
-            return format_
+    for each in (*installed, *_IN_ORDER):
+        if each.recognise(record):
+            return each
     raise UnreadableRecordError(describe_unrecognised(record))
 
 
-__all__ = ["FORMATS", "Format", "Record", "Score", "named_fields", "recognise"]
+__all__ = ["FORMATS", "Fields", "Format", "Score", "having", "line_format", "named_fields", "recognise"]

@@ -1,12 +1,13 @@
 """The definition of a format: recognise a line, read its rollouts, write their scores back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from genrm_cli.rollouts.reading.fields import Record
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
+# The texts of every format's example: one question and two answers.
 QUESTION, ANSWER, OTHER_ANSWER = "Name a river.", "The Volga.", "A river."
 ASKED = {"role": "user", "content": QUESTION}
 ANSWERED, ANSWERED_TOO = ({"role": "assistant", "content": text} for text in (ANSWER, OTHER_ANSWER))
@@ -17,7 +18,37 @@ class Score:
     """The result of one rollout of a line: its reward (None = unscored) and the `genrm` object."""
 
     reward: float | None
-    detail: dict[str, Any]
+    detail: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields that a format reads, by role.
+
+    A field may have several roles: `messages` often hold prompt and response. Together they say what the format
+    accounts for: any other field could hold a prompt or a response that it does not read.
+
+    Attributes:
+        prompt: what the policy answered: a text or messages. Of several, the first that a line has is read.
+        system: a system prompt beside the prompt.
+        history: earlier turns beside the prompt.
+        response: what the policy answered; of several likewise.
+        reference: the known answer of the task.
+        reasoning: reasoning beside the response.
+        metadata: names, rewards, and what else tells the format apart.
+    """
+
+    prompt: tuple[str, ...] = ()
+    system: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    response: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+
+    def names(self) -> tuple[str, ...]:
+        """Return all fields, each once."""
+        return tuple(dict.fromkeys(name for role in fields(self) for name in getattr(self, role.name)))
 
 
 def whole_record(record: Record, position: int) -> Record:
@@ -38,7 +69,7 @@ def written_scores(record: Record) -> list[Score]:
     return paired_scores(flattened(record.get(field)), detail)
 
 
-def detail_of(record: Mapping[str, Any]) -> dict[str, Any]:
+def detail_of(record: JsonObject) -> Record:
     """Return the `genrm` object of a scored line.
 
     Raises:
@@ -50,7 +81,7 @@ def detail_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return detail
 
 
-def paired_scores(rewards: Sequence[object], detail: Mapping[str, Any]) -> list[Score]:
+def paired_scores(rewards: Sequence[object], detail: JsonObject) -> list[Score]:
     """Return the scores of a line from its rewards and the `genrm` objects of its rollouts.
 
     Raises:
@@ -72,33 +103,6 @@ def flattened(values: object) -> list[Any]:
 def number_or_none(value: object) -> float | None:
     """Return a number unchanged; None for anything else."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One way to write rollouts as lines.
-
-    Attributes:
-        name: value of `--format`.
-        recognise: whether a record looks like this format; a cheap check of its keys.
-        read: the rollouts of a record, in order; raises `UnreadableRecordError`.
-        annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
-            All other fields stay; a replaced value is kept under `genrm`.
-        own_record: the fields of a record that belong to the rollout at a position.
-        scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`; raises
-            `UnreadableRecordError`.
-        keys: the keys that `recognise` looks at.
-        example: a short record in this format.
-    """
-
-    name: str
-    recognise: Callable[[Record], bool]
-    read: Callable[[Record], list[Rollout]]
-    annotate: Callable[[Record, Sequence[Score]], None]
-    own_record: Callable[[Record, int], Record] = whole_record
-    scores: Callable[[Record], list[Score]] = written_scores
-    keys: tuple[str, ...] = field(kw_only=True)
-    example: Record = field(kw_only=True)
 
 
 def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str] = ()) -> None:
@@ -129,14 +133,14 @@ def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards
         also: other lists of the format that repeat the rewards; they get the same numbers.
     """
     rewards = [score.reward for score in scores]
-    detail: dict[str, Any] = {"rollouts": [score.detail for score in scores]}
+    detail: Record = {"rollouts": [score.detail for score in scores]}
     for name in (field, *(name for name in also if name in record)):
         detail[f"previous_{name}"] = record.get(name)
         record[name] = list(rewards)
     set_detail(record, detail)
 
 
-def set_detail(record: Record, detail: dict[str, Any]) -> None:
+def set_detail(record: Record, detail: Record) -> None:
     """Set `genrm`, and keep its earlier value (from an earlier run) as `genrm.previous_genrm`."""
     if "genrm" in record:
         detail["previous_genrm"] = record["genrm"]
@@ -181,3 +185,30 @@ def own_of_columns(*names: str) -> Callable[[Record, int], Record]:
         }
 
     return own_record
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One way to write rollouts as lines.
+
+    Attributes:
+        name: value of `--format`.
+        recognise: whether a record looks like this format; a cheap check of its keys.
+        read: the rollouts of a record, in order; raises `UnreadableRecordError`.
+        annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
+            All other fields stay; a replaced value is kept under `genrm`.
+        own_record: the fields of a record that belong to the rollout at a position.
+        scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`; raises
+            `UnreadableRecordError`.
+        fields: the fields that it reads, by role.
+        example: a short record in this format.
+    """
+
+    name: str
+    recognise: Callable[[Record], bool]
+    read: Callable[[Record], list[Rollout]]
+    annotate: Callable[[Record, Sequence[Score]], None] = annotate_line
+    own_record: Callable[[Record, int], Record] = whole_record
+    scores: Callable[[Record], list[Score]] = written_scores
+    fields: Fields = field(kw_only=True)
+    example: Record = field(kw_only=True)

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from genrm_cli.rollouts.formats.format import Format, Score, annotate_line, annotate_list, own_of_lists
-from genrm_cli.rollouts.formats.plain.many import PARALLEL
-from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.fields import Record, identifier, rollout_of
-from genrm_cli.rollouts.reading.messages import turns_of_prompt
-from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats.format import Fields, Format, Score, annotate_line, annotate_list, own_of_lists
+from genrm_cli.rollouts.formats.group_formats import PARALLEL
+from genrm_cli.rollouts.formats.shapes import read_completion
+from genrm_cli.rollouts.reading.fields import identifier
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _SHOWN_KEYS = 8
@@ -36,13 +35,12 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
         prompt = None if prompt_field is None else _value_at(record, prompt_field)
         name = None if id_field is None else identifier(_value_at(record, id_field))
         return [
-            rollout_of(
+            read_completion(
                 record,
-                turns_of_prompt(prompt),
-                items_of_response(response),
+                prompt,
+                response,
                 task=None if name is None else f"{id_field}:{name}",
                 line_is_group=is_list and name is None,
-                prompt_media=media_of_messages(prompt),
             )
             for response in responses
         ]
@@ -51,8 +49,9 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
         (annotate_list if find_responses(record)[1] else annotate_line)(record, scores)
 
     own_record = own_of_lists(PARALLEL, (response_field,))
-    keys = tuple(path for path in (prompt_field, response_field, id_field) if path is not None)
-    return Format("named_fields", lambda record: True, read, annotate, own_record, keys=keys, example={})
+    prompt, name = ((path,) if path is not None else () for path in (prompt_field, id_field))
+    fields = Fields(prompt=prompt, response=(response_field,), metadata=name)
+    return Format("named_fields", lambda record: True, read, annotate, own_record, fields=fields, example={})
 
 
 def _value_at(record: Record, path: str) -> object:

@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import UnreadableRecordError, call_text
-
-Json = Mapping[str, Any]
 
 _CALL_INPUTS = ("arguments", "input", "action", "code", "queries")
 _TEXT_FIELDS = ("text", "refusal")
@@ -65,14 +64,14 @@ def media_of_messages(messages: object) -> tuple[str, ...]:
     return tuple(kind for message in messages for kind in media_of_messages(message))
 
 
-def is_media(part: Json) -> bool:
+def is_media(part: JsonObject) -> bool:
     """Whether a typed content part is neither text nor reasoning."""
     kind = text_or_empty(part.get("type"))
     known = kind in _NO_MEDIA or kind in _REASONING_FIELDS or kind == "redacted_thinking"
     return not known and not any(isinstance(part.get(name), str) for name in _TEXT_FIELDS)
 
 
-def arguments_of(call: Json) -> str:
+def arguments_of(call: JsonObject) -> str:
     """Return the arguments of a tool call as text, whatever the name of their field."""
     value = next((call[name] for name in _CALL_INPUTS if call.get(name) is not None), "")
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

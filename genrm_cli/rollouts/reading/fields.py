@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
-
-Record = dict[str, Any]
 
 # Looked up in this order; the first field with a value names the task.
 _TASK_FIELDS = (
@@ -24,7 +23,7 @@ _CUT_OFF = frozenset(
 
 
 def rollout_of(
-    record: Mapping[str, Any],
+    record: JsonObject,
     prompt: tuple[Turn, ...],
     response: tuple[Item, ...] | None,
     **known: Any,
@@ -49,7 +48,7 @@ def rollout_of(
     return Rollout(prompt, response, **(said | known))
 
 
-def task_of(record: Mapping[str, Any]) -> str | None:
+def task_of(record: JsonObject) -> str | None:
     """Return the name of the group in the line: group id, task index, prompt id, or else example or scenario id."""
     for name, kind in _TASK_FIELDS:
         if (value := identifier(record.get(name))) is not None:
@@ -60,12 +59,12 @@ def task_of(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-def index_of(record: Mapping[str, Any]) -> int | None:
+def index_of(record: JsonObject) -> int | None:
     """Return the index of the rollout in its group; None if the line has none."""
     return next((value for name in _INDEX_FIELDS if (value := integer(record.get(name))) is not None), None)
 
 
-def principle_of(record: Mapping[str, Any]) -> str | None:
+def principle_of(record: JsonObject) -> str | None:
     """Return the line's principle; several become a numbered list."""
     principle = record.get("principle")
     if isinstance(principle, list):
@@ -74,7 +73,7 @@ def principle_of(record: Mapping[str, Any]) -> str | None:
     return principle if isinstance(principle, str) and principle.strip() else None
 
 
-def excluded_of(record: Mapping[str, Any]) -> str | None:
+def excluded_of(record: JsonObject) -> str | None:
     """Return why a rollout must not be compared according to its writer: it is masked, or it failed."""
     settings = record.get("instance_config")
     nested = isinstance(settings, Mapping) and settings.get("mask_sample") is True
@@ -98,7 +97,7 @@ def failure_of(error: object) -> str | None:
     return f"failed ({words or 'error'})"
 
 
-def is_truncated(record: Mapping[str, Any]) -> bool:
+def is_truncated(record: JsonObject) -> bool:
     """Whether a record, a choice or a Responses API object says that a limit cut the response off."""
     details = record.get("incomplete_details")
     reasons = [record.get(name) for name in _FINISH_FIELDS]
@@ -121,7 +120,7 @@ def integer(value: object) -> int | None:
     return None
 
 
-def first_of(record: Mapping[str, Any], names: Sequence[str]) -> Any:
+def first_of(record: JsonObject, names: Sequence[str]) -> Any:
     """Return the value of the first of these fields that exists.
 
     Raises:
@@ -133,7 +132,7 @@ def first_of(record: Mapping[str, Any], names: Sequence[str]) -> Any:
     raise UnreadableRecordError(f"none of the expected fields {', '.join(names)}")
 
 
-def list_at(record: Mapping[str, Any], name: str) -> list[Any]:
+def list_at(record: JsonObject, name: str) -> list[Any]:
     """Return a field that must be a non-empty list.
 
     Raises:
@@ -145,7 +144,7 @@ def list_at(record: Mapping[str, Any], name: str) -> list[Any]:
     return value
 
 
-def has_all(record: Mapping[str, Any], names: Iterable[str]) -> bool:
+def has_all(record: JsonObject, names: Iterable[str]) -> bool:
     """Whether a record has all of these fields."""
     return all(name in record for name in names)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.content import (
-    Json,
     answer_text,
     arguments_of,
     kind_of,
@@ -115,7 +115,7 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
     yield from media
 
 
-def items_of_assistant(message: Json) -> Iterator[Item]:
+def items_of_assistant(message: JsonObject) -> Iterator[Item]:
     """Yield the items of an assistant message: reasoning, text, refusals, media, calls."""
     apart = message.get("reasoning_content") or message.get("reasoning")
     content = message.get("content")
@@ -134,7 +134,7 @@ def items_of_assistant(message: Json) -> Iterator[Item]:
     yield from _calls_of_message(message)
 
 
-def _calls_of_message(message: Json) -> Iterator[ToolCall]:
+def _calls_of_message(message: JsonObject) -> Iterator[ToolCall]:
     for call in list_or_empty(message.get("tool_calls")):
         if (read := _call_of(call)) is not None:
             yield read
@@ -157,7 +157,7 @@ def _call_of(call: object) -> ToolCall | None:
     )
 
 
-def _call_of_part(part: Json) -> ToolCall:
+def _call_of_part(part: JsonObject) -> ToolCall:
     return ToolCall(text_or_empty(part.get("name")), arguments_of(part))
 
 
@@ -179,7 +179,7 @@ def _turn_of_message(message: object) -> Turn:
     return CallingTurn(_role_of(message), join_texts([words, *written]), words, calls)
 
 
-def _role_of(message: Json) -> str:
+def _role_of(message: JsonObject) -> str:
     role = message.get("role")
     if not isinstance(role, str):
         raise UnreadableRecordError("a message has no role; expected objects with role and content")

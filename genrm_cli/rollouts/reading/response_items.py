@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from genrm_cli.rollouts.reading.content import Json, arguments_of, media_of_messages, text_of_content, text_or_empty
+from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.content import arguments_of, media_of_messages, text_of_content, text_or_empty
 from genrm_cli.rollouts.reading.messages import (
     items_of_assistant,
     items_of_messages,
@@ -50,7 +51,7 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
     raise UnreadableRecordError("the response is neither text, nor messages, nor a Responses API object")
 
 
-def items_of_output(items: Iterable[Json]) -> tuple[Item, ...]:
+def items_of_output(items: Iterable[JsonObject]) -> tuple[Item, ...]:
     """Return a response from the items of a Responses API object."""
     items = list(items)
     names = {
@@ -62,7 +63,7 @@ def items_of_output(items: Iterable[Json]) -> tuple[Item, ...]:
     return tuple(each for item in items for each in _items_of_output_item(item, names))
 
 
-def turns_of_item(item: Json) -> tuple[Turn, ...]:
+def turns_of_item(item: JsonObject) -> tuple[Turn, ...]:
     """Return an item of a Responses API input as turns of a prompt; reasoning is left out."""
     kind = item.get("type")
     if kind == "reasoning":
@@ -75,7 +76,7 @@ def turns_of_item(item: Json) -> tuple[Turn, ...]:
     return turns_of_messages([item])
 
 
-def output_items(response: object) -> list[Json]:
+def output_items(response: object) -> list[JsonObject]:
     """Return the items of a Responses API object's `output`, nested lists flattened.
 
     Some environments store a list of growing histories, one per step, each beginning with the previous one: then only
@@ -96,7 +97,7 @@ def output_items(response: object) -> list[Json]:
     return list(flatten_items(output))
 
 
-def flatten_items(items: Iterable[object]) -> Iterator[Json]:
+def flatten_items(items: Iterable[object]) -> Iterator[JsonObject]:
     """Yield the items of nested lists.
 
     Raises:
@@ -111,13 +112,13 @@ def flatten_items(items: Iterable[object]) -> Iterator[Json]:
             raise UnreadableRecordError("an item of input or output is not an object")
 
 
-def _call_of_item(item: Json) -> ToolCall:
+def _call_of_item(item: JsonObject) -> ToolCall:
     return ToolCall(
         text_or_empty(item.get("name")) or text_or_empty(item.get("type")).removesuffix("_call"), arguments_of(item)
     )
 
 
-def _items_of_output_item(item: Json, tools: Mapping[str, str]) -> Iterator[Item]:
+def _items_of_output_item(item: JsonObject, tools: Mapping[str, str]) -> Iterator[Item]:
     kind, role = text_or_empty(item.get("type")), item.get("role")
     if kind == "reasoning":
         # Never both: some servers fill both with the same text. NeMo Gym measures the summary.

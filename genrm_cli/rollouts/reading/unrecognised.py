@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from genrm_cli.rollouts.reading.fields import Record
+from genrm_cli.json_types import Record
 
 # Files that are easily mistaken for rollouts: their keys, what they are, and what to do instead.
 _NOT_ROLLOUTS = (

@@ -4,11 +4,23 @@ Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_coll
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Format, Score, annotate_line
+from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.rollouts.formats.format import (
+    ANSWERED,
+    ANSWERED_TOO,
+    ASKED,
+    QUESTION,
+    Fields,
+    Format,
+    Score,
+    annotate_line,
+    annotate_list,
+    own_of_lists,
+)
+from genrm_cli.rollouts.formats.group_formats import PARALLEL, read_list
 from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.fields import Record, is_truncated, rollout_of
+from genrm_cli.rollouts.reading.fields import is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, has_client, split_opening
 
@@ -40,7 +52,7 @@ def _read(record: Record) -> list[Rollout]:
     ]
 
 
-def _turns_of_input(request: Mapping[str, Any]) -> tuple[Turn, ...]:
+def _turns_of_input(request: JsonObject) -> tuple[Turn, ...]:
     instructions, given = request.get("instructions"), request.get("input")
     turns = (Turn("system", instructions),) if isinstance(instructions, str) and instructions else ()
     if isinstance(given, str):
@@ -67,6 +79,32 @@ FORMAT = Format(
     _recognise,
     _read,
     _annotate,
-    keys=("responses_create_params", "response"),
+    fields=Fields(
+        prompt=("responses_create_params",), response=("response",), metadata=("reward_components", "principle")
+    ),
     example={"_ng_task_index": 0, "responses_create_params": {"input": QUESTION}, "response": {"output": [ANSWERED]}},
+)
+
+
+def _read_compare(record: Record) -> list[Rollout]:
+    responses = record.get("response_objs")
+    if not isinstance(responses, list):
+        raise UnreadableRecordError("response_objs is not a list")
+    history = record.get("conversation_history")
+    if isinstance(history, list):  # as for NeMo Gym, a message without a role is the user's
+        history = [{"role": "user", **message} if isinstance(message, Mapping) else message for message in history]
+    return read_list(record, history, responses)
+
+
+COMPARE = Format(  # the request of NeMo Gym's `genrm_compare`
+    "compare",
+    lambda record: "conversation_history" in record and isinstance(record.get("response_objs"), list),
+    _read_compare,
+    annotate_list,
+    own_of_lists(PARALLEL, ("response_objs",)),
+    fields=Fields(history=("conversation_history",), response=("response_objs",), metadata=("principle",)),
+    example={
+        "conversation_history": [ASKED],
+        "response_objs": [{"output": [ANSWERED]}, {"output": [ANSWERED_TOO]}],
+    },
 )

@@ -6,10 +6,19 @@ Source: rllm-org/rllm `rllm/utils/episode_logger.py`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genrm_cli.rollouts.formats.format import ANSWERED, ANSWERED_TOO, ASKED, Format, Score, annotate_list, own_of_lists
-from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.fields import Record, excluded_of, identifier, list_at, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats.format import (
+    ANSWERED,
+    ANSWERED_TOO,
+    ASKED,
+    Fields,
+    Format,
+    Score,
+    annotate_list,
+    own_of_lists,
+)
+from genrm_cli.rollouts.formats.shapes import read_trajectory
+from genrm_cli.rollouts.reading.fields import excluded_of, identifier, list_at
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _CUT_OFF = ("max_", "timeout", "truncat")  # prefixes of termination reasons that are limits
@@ -25,17 +34,13 @@ def _read(record: Record) -> list[Rollout]:
 
 def _read_trajectory(record: Record, trajectory: object) -> Rollout:
     messages = _messages_of(trajectory)
-    roles = [turn.role for turn in turns_of_messages(messages)]
-    first = roles.index("assistant") if "assistant" in roles else len(roles)
     reason = str(record.get("termination_reason") or "").lower()
     name = identifier(record.get("task_hash"))
     failed = "failed (error)" if reason == "error" else None
-    return rollout_of(
+    return read_trajectory(
         record,
-        turns_of_messages(messages[:first]),
-        items_of_messages(messages[first:]),
+        messages,
         task=None if name is None else f"task:{name}",
-        prompt_media=media_of_messages(messages[:first]),
         is_truncated=reason.startswith(_CUT_OFF),
         excluded=excluded_of(record) or failed,
     )
@@ -67,7 +72,9 @@ FORMAT = Format(
     _read,
     _annotate,
     own_of_lists(("rewards",), ("trajectories",)),
-    keys=("trajectories", "task_hash", "termination_reason"),
+    fields=Fields(
+        prompt=("trajectories",), response=("trajectories",), metadata=("task_hash", "termination_reason", "rewards")
+    ),
     example={
         "task_hash": "river",
         "trajectories": [{"steps": [{"chat_completions": [ASKED, message]}]} for message in (ANSWERED, ANSWERED_TOO)],

@@ -4,12 +4,21 @@ Training data has the plain text of each message, validation data whole messages
 `nemo_rl/algorithms/grpo.py`, `nemo_rl/utils/logger.py`.
 """
 
-from collections.abc import Sequence
+from functools import partial
 
-from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Format, Score, annotate_list, own_of_lists
-from genrm_cli.rollouts.formats.plain.chat import read_chat
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats.format import (
+    ANSWER,
+    OTHER_ANSWER,
+    QUESTION,
+    Fields,
+    Format,
+    annotate_list,
+    own_of_lists,
+)
+from genrm_cli.rollouts.formats.shapes import read_chat
 from genrm_cli.rollouts.reading.decoded import turns_of_template
-from genrm_cli.rollouts.reading.fields import Record, list_at, rollout_of
+from genrm_cli.rollouts.reading.fields import list_at, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
@@ -57,10 +66,6 @@ def _logs(record: Record) -> list[object]:
     return content if isinstance(content[0], list) else [content]
 
 
-def _annotate(record: Record, scores: Sequence[Score]) -> None:
-    annotate_list(record, scores, also=("filtered_rewards",))
-
-
 def _own(record: Record, position: int) -> Record:
     return _own_record(record, position) if _is_batch(record) else record
 
@@ -69,8 +74,8 @@ FORMAT = Format(
     "nemo_rl",
     _recognise,
     _read,
-    _annotate,
+    partial(annotate_list, also=("filtered_rewards",)),
     _own,
-    keys=("content", "rewards"),
+    fields=Fields(prompt=("content",), response=("content",), metadata=("rewards", "filtered_rewards")),
     example={"content": [[QUESTION, ANSWER], [QUESTION, OTHER_ANSWER]], "rewards": [1.0, 0.0]},
 )

@@ -11,9 +11,11 @@ changes only if a `[total]` is configured; its previous value is kept under `gen
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import (
     ANSWERED,
     ASKED,
+    Fields,
     Format,
     Score,
     annotate_line,
@@ -23,7 +25,7 @@ from genrm_cli.rollouts.formats.format import (
     written_scores,
 )
 from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.fields import Record, identifier, index_of, rollout_of, task_of
+from genrm_cli.rollouts.reading.fields import identifier, index_of, rollout_of, task_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -135,6 +137,6 @@ FORMAT = Format(
     _read,
     _annotate,
     scores=_scores,
-    keys=("messages", "scenario"),
+    fields=Fields(prompt=("messages",), response=("messages",), metadata=("scenario", "metadata", "run_id", "reward")),
     example={"scenario": {"scenario_id": "river"}, "messages": [ASKED, ANSWERED]},
 )

@@ -5,12 +5,13 @@ is read. Source: PrimeIntellect-ai/verifiers `verifiers/v1/episode.py`, `trace.p
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import (
     ANSWERED,
     ANSWERED_TOO,
     ASKED,
+    Fields,
     Format,
     Score,
     detail_of,
@@ -18,11 +19,9 @@ from genrm_cli.rollouts.formats.format import (
     set_detail,
 )
 from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
+from genrm_cli.rollouts.reading.fields import failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.messages import iter_items_of_message, tool_names, turns_of_messages
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError, has_client
-
-Node = Mapping[str, Any]
 
 
 def _recognise(record: Record) -> bool:
@@ -53,7 +52,7 @@ def _is_trainable(agent: object) -> bool:
     return not isinstance(agent, Mapping) or agent.get("trainable") is not False
 
 
-def _read_trace(record: Record, trace: Node) -> Rollout:
+def _read_trace(record: Record, trace: JsonObject) -> Rollout:
     branch = _last_branch(trace.get("nodes"))
     first = next((number for number, node in enumerate(branch) if node.get("sampled") is True), len(branch))
     opening = [node.get("message") for node in branch[:first]]
@@ -73,11 +72,11 @@ def _read_trace(record: Record, trace: Node) -> Rollout:
     )
 
 
-def _last_branch(nodes: object) -> list[Node]:
+def _last_branch(nodes: object) -> list[JsonObject]:
     """Return the nodes from a root to the last node."""
     if not isinstance(nodes, list) or not all(isinstance(node, Mapping) for node in nodes):
         raise UnreadableRecordError("nodes is missing, expected a list of objects")
-    branch: list[Node] = []
+    branch: list[JsonObject] = []
     at: object = len(nodes) - 1
     while isinstance(at, int) and not isinstance(at, bool) and 0 <= at < len(nodes) and len(branch) < len(nodes):
         branch.append(nodes[at])
@@ -85,7 +84,7 @@ def _last_branch(nodes: object) -> list[Node]:
     return branch[::-1]
 
 
-def _items_of_node(node: Node, tools: Mapping[str, str]) -> list[Item]:
+def _items_of_node(node: JsonObject, tools: Mapping[str, str]) -> list[Item]:
     """Return a node's items; an assistant message that the policy did not sample is context."""
     message = node.get("message")
     if node.get("sampled") is True or not isinstance(message, Mapping) or message.get("role") != "assistant":
@@ -103,14 +102,14 @@ def _task_of(record: Record) -> str | None:
     return None
 
 
-def _excluded(record: Record, trace: Node) -> str | None:
-    failed: list[Node] = [each for each in (trace, record) if each.get("ok") is False]
+def _excluded(record: Record, trace: JsonObject) -> str | None:
+    failed: list[JsonObject] = [each for each in (trace, record) if each.get("ok") is False]
     return (failure_of(failed[0].get("errors")) or "failed (ok is false)") if failed else None
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
     """Set the rewards of each trace, whose weighted sum is its reward; null means that scoring did not run."""
-    detail: dict[str, Any] = {"rollouts": [score.detail for score in scores]}
+    detail: Record = {"rollouts": [score.detail for score in scores]}
     positions = _trainable(record)
     traces = list(record["traces"])
     detail["previous_rewards"] = [traces[position].get("rewards") for position in positions]
@@ -146,7 +145,7 @@ FORMAT = Format(
     _annotate,
     _own_record,
     _scores,
-    keys=("task", "traces"),
+    fields=Fields(prompt=("traces",), response=("traces",), metadata=("task", "group", "ok", "errors")),
     example={
         "task": {"key": "river"},
         "traces": [

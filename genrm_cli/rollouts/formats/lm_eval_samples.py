@@ -5,11 +5,12 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Format, Score, annotate_list, whole_record
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Fields, Format, annotate_list
 from genrm_cli.rollouts.reading.decoded import turns_of_template
-from genrm_cli.rollouts.reading.fields import Record, has_all, identifier, rollout_of
+from genrm_cli.rollouts.reading.fields import has_all, identifier, rollout_of
 from genrm_cli.rollouts.reading.messages import items_of_text, turns_of_messages
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 
@@ -65,16 +66,11 @@ def _messages_of(context: str) -> list[object] | None:
     return messages if whole else None
 
 
-def _annotate(record: Record, scores: Sequence[Score]) -> None:
-    annotate_list(record, scores)
-
-
 FORMAT = Format(
     "lm_eval",
     _recognise,
     _read,
-    _annotate,
-    whole_record,
-    keys=("doc_id", "arguments", "resps"),
+    annotate_list,
+    fields=Fields(prompt=("arguments",), response=("resps",), metadata=("doc_id", "filter")),
     example={"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": QUESTION}}, "resps": [[ANSWER, OTHER_ANSWER]]},
 )

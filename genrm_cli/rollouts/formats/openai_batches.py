@@ -5,9 +5,18 @@ The prompt is in the input file of the batch; `custom_id` names the group.
 
 from collections.abc import Mapping, Sequence
 
-from genrm_cli.rollouts.formats.evaluators.openai_chat import read_choices
-from genrm_cli.rollouts.formats.format import ANSWERED, ANSWERED_TOO, Format, Score, annotate_line, annotate_list
-from genrm_cli.rollouts.reading.fields import Record, failure_of, identifier, is_truncated, rollout_of
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats.format import (
+    ANSWERED,
+    ANSWERED_TOO,
+    Fields,
+    Format,
+    Score,
+    annotate_line,
+    annotate_list,
+)
+from genrm_cli.rollouts.formats.group_formats import read_choices
+from genrm_cli.rollouts.reading.fields import failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import items_of_output, output_items
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -54,7 +63,7 @@ FORMAT = Format(
     _read,
     _annotate,
     _own_record,
-    keys=("custom_id", "response", "error"),
+    fields=Fields(response=("response",), metadata=("custom_id", "error")),
     example={
         "custom_id": "river",
         "response": {"body": {"choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]}},

@@ -6,10 +6,10 @@ Epochs of one sample id are a group. Source: UKGovernmentBEIS/inspect_ai `log/_l
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Format, Score, number_or_none
-from genrm_cli.rollouts.reading.content import media_of_messages
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Fields, Format, Score, number_or_none
+from genrm_cli.rollouts.formats.shapes import read_completion, split_messages
 from genrm_cli.rollouts.reading.fields import (
-    Record,
     excluded_of,
     failure_of,
     has_all,
@@ -17,10 +17,8 @@ from genrm_cli.rollouts.reading.fields import (
     integer,
     is_truncated,
     list_at,
-    rollout_of,
 )
-from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages, turns_of_prompt
-from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.reading.messages import turns_of_messages
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 
@@ -51,24 +49,21 @@ def _read_sample(sample: Record) -> Rollout:
     choices = output.get("choices") if isinstance(output, Mapping) else None
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], Mapping) else {}
     name = identifier(sample.get("id"))
-    known = {
+    known: Record = {
         "task": None if name is None else f"sample:{name}",
         "index": integer(sample.get("epoch")),
         "is_truncated": is_truncated(choice) or sample.get("limit") is not None,
         "excluded": excluded_of(sample) or failure_of(sample.get("error")),
     }
     if not isinstance(messages, list) or not messages:
-        given = sample.get("input")
-        response = items_of_response(choice.get("message"))
-        return rollout_of(sample, turns_of_prompt(given), response, prompt_media=media_of_messages(given), **known)
+        return read_completion(sample, sample.get("input"), choice.get("message"), **known)
     # Few-shot examples come before the policy acts; messages that it generated say so.
     turns = turns_of_messages(messages)
-    generated = [
-        at for at, each in enumerate(messages) if turns[at].role == "assistant" and each.get("source") != "input"
-    ]
-    first = generated[0] if generated else len(messages)
-    media = media_of_messages(messages[:first])
-    return rollout_of(sample, turns[:first], items_of_messages(messages[first:]), prompt_media=media, **known)
+    generated = (
+        turn.role == "assistant" and each.get("source") != "input" for turn, each in zip(turns, messages, strict=True)
+    )
+    first = next((position for position, is_own in enumerate(generated) if is_own), len(messages))
+    return split_messages(sample, messages, turns[:first], **known)
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
@@ -106,6 +101,10 @@ FORMAT = Format(
     _annotate,
     _own_record,
     _scores,
-    keys=("samples", "eval", "id", "epoch", "input", "output"),
+    fields=Fields(
+        prompt=("samples", "messages", "input"),
+        response=("samples", "messages", "output"),
+        metadata=("eval", "id", "epoch", "scores", "error", "limit"),
+    ),
     example={"id": "river", "epoch": 1, "input": QUESTION, "output": {"choices": [{"message": ANSWERED}]}},
 )

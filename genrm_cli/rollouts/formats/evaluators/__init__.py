@@ -1,1 +1,0 @@
-"""Formats of evaluation harnesses and inference servers."""

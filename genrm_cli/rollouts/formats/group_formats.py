@@ -1,0 +1,320 @@
+"""The formats whose lines hold several responses: one row each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.rollouts.formats.format import (
+    ANSWER,
+    ANSWERED,
+    ANSWERED_TOO,
+    ASKED,
+    OTHER_ANSWER,
+    QUESTION,
+    Fields,
+    Format,
+    Score,
+    annotate_list,
+    own_of_columns,
+    own_of_lists,
+    set_detail,
+)
+from genrm_cli.rollouts.formats.shapes import read_chat, read_completion
+from genrm_cli.rollouts.reading.content import media_of_messages
+from genrm_cli.rollouts.reading.decoded import messages_of_template
+from genrm_cli.rollouts.reading.fields import is_truncated, list_at, rollout_of, task_of
+from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+
+# One entry per response, if the list has the same length; all other fields belong to the line.
+PARALLEL = (
+    *("rewards", "scores", "advantages", "ids", "response_ids", "rollout_ids", "finish_reasons", "stop_reasons"),
+    *("lengths", "logprobs", "response_logprobs", "token_ids", "masks", "sampling_params", "seeds", "models"),
+    *("reward_components", "predicted_answers", "labels", "is_correct", "metrics"),
+)
+
+
+def read_list(record: JsonObject, prompt: object, responses: list[object]) -> list[Rollout]:
+    """Read a list of responses to one prompt as one group, in the order of the list.
+
+    They have no rollout index: if `group_by` joins lines, their positions would look like duplicates.
+    """
+    if not responses:
+        raise UnreadableRecordError("the list of responses is empty")
+    reasons = record.get("finish_reasons", record.get("stop_reasons"))
+    stops = reasons if isinstance(reasons, list) and len(reasons) == len(responses) else [None] * len(responses)
+    turns, media = turns_of_prompt(prompt), media_of_messages(prompt)
+    return [
+        rollout_of(
+            record,
+            turns,
+            items_of_response(response),
+            index=None,
+            task=None,
+            line_is_group=True,
+            is_truncated=is_truncated({"finish_reason": stop})
+            or (isinstance(response, dict) and is_truncated(response)),
+            prompt_media=media,
+        )
+        for response, stop in zip(responses, stops, strict=True)
+    ]
+
+
+def read_choices(record: JsonObject, choices: list[Any], prompt: object, **known: Any) -> list[Rollout]:
+    """Read each choice of a completion as a rollout.
+
+    Raises:
+        UnreadableRecordError: a choice is not an object with a message or a text.
+    """
+    if not all(isinstance(choice, dict) for choice in choices):
+        raise UnreadableRecordError("a choice is not an object, expected one with message or text")
+    known = known | {"prompt_media": media_of_messages(prompt)}
+    turns = turns_of_prompt(prompt)
+    return [
+        rollout_of(record, turns, items_of_response(choice), is_truncated=is_truncated(choice), **known)
+        for choice in choices
+    ]
+
+
+def read_columns(
+    record: Record, prompts: list[object], responses: list[object], own_row: Callable[[Record, int], Record]
+) -> list[Rollout]:
+    """Read rollouts from two columns; a list of texts is one response per text.
+
+    Args:
+        record: the line.
+        prompts: its column of prompts.
+        responses: its column of responses.
+        own_row: returns the row at a position.
+
+    Raises:
+        UnreadableRecordError: the columns differ in length.
+    """
+    if len(prompts) != len(responses):
+        raise UnreadableRecordError(f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers")
+    rollouts = [
+        read_completion(own_row(record, position), prompt, each)
+        for position, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
+        for each in _flattened(response)
+    ]
+    if not rollouts:
+        raise UnreadableRecordError("the lists of responses are empty")
+    return rollouts
+
+
+def annotate_columns(record: Record, scores: Sequence[Score], responses: Sequence[object]) -> None:
+    """Annotate a line of columns; rewards are nested as the responses are."""
+    if not any(_is_nested(response) for response in responses):
+        annotate_list(record, scores)
+        return
+    rest = iter(scores)
+    rows = [[next(rest) for _ in _flattened(response)] for response in responses]
+    detail = {"rollouts": [[score.detail for score in row] for row in rows], "previous_rewards": record.get("rewards")}
+    record["rewards"] = [[score.reward for score in row] for row in rows]
+    set_detail(record, detail)
+
+
+def row_of_column(responses: Sequence[object], position: int) -> int:
+    """Return the row of the rollout at a position."""
+    return [row for row, each in enumerate(responses) for _ in _flattened(each)][position]
+
+
+def _flattened(response: object) -> list[object]:
+    return response if isinstance(response, list) and _is_nested(response) else [response]
+
+
+def _is_nested(response: object) -> bool:
+    return isinstance(response, list) and all(isinstance(each, str | list) for each in response)
+
+
+_MANY = ("responses", "completions")
+
+
+def _is_many(record: Record) -> bool:
+    return "prompt" in record and any(isinstance(record.get(name), list) for name in _MANY)
+
+
+def _read_many(record: Record) -> list[Rollout]:
+    for name in _MANY:
+        if isinstance(record.get(name), list):
+            return read_list(record, record.get("prompt"), record[name])
+    raise UnreadableRecordError(f"no list of responses: expected {' or '.join(_MANY)}")
+
+
+def _is_vllm(record: Record) -> bool:
+    outputs = record.get("outputs")
+    texts = isinstance(outputs, list) and all(isinstance(each, Mapping) and "text" in each for each in outputs)
+    return texts and ("prompt" in record or "prompt_token_ids" in record)
+
+
+def _read_vllm(record: Record) -> list[Rollout]:
+    prompt = messages_of_template(record.get("prompt"))
+    return read_choices(record, list_at(record, "outputs"), prompt, line_is_group=True)
+
+
+def _is_openai_chat(record: Record) -> bool:
+    choices = record.get("choices")
+    return isinstance(choices, list) and bool(choices) and all(isinstance(choice, Mapping) for choice in choices)
+
+
+def _read_openai_chat(record: Record) -> list[Rollout]:
+    # The object does not contain its prompt, but its writer may have put it beside the choices.
+    prompt = record.get("messages", record.get("prompt"))
+    choices = list_at(record, "choices")
+    group = len(choices) > 1 or task_of(record) is None
+    return read_choices(record, choices, prompt, line_is_group=group)
+
+
+_ATROPOS_LISTS = (
+    *("tokens", "masks", "scores", "advantages", "ref_logprobs", "inference_logprobs", "overrides", "images"),
+    *("distill_token_ids", "distill_logprobs"),
+)
+
+
+def _is_atropos(record: Record) -> bool:
+    return isinstance(record.get("scores"), list) and "tokens" in record and "masks" in record
+
+
+def _read_atropos(record: Record) -> list[Rollout]:
+    messages = record.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise UnreadableRecordError(
+            "an Atropos group without messages, expected texts: set include_messages in the environment"
+        )
+    return [read_chat(record, each, line_is_group=True, task=None, index=None) for each in messages]
+
+
+# Columns
+
+_own_of_roll, _own_of_ms_swift, _own_of_prompts = (
+    own_of_columns(name) for name in ("responses", "completion", "prompts")
+)
+
+
+def _columns(record: Record, responses: str) -> list[object]:
+    """Return the values of the columns `prompt` and `responses`; empty if they are no columns of equal length."""
+    prompts, said = record.get("prompt"), record.get(responses)
+    if isinstance(prompts, list) and isinstance(said, list) and len(prompts) == len(said):
+        return [*prompts, *said]
+    return []
+
+
+def _is_roll(record: Record) -> bool:
+    values = _columns(record, "responses")
+    return bool(values) and all(isinstance(each, str) for each in values)
+
+
+def _is_ms_swift(record: Record) -> bool:
+    values = _columns(record, "completion")
+    return bool(values) and not any(isinstance(each, dict) for each in values)
+
+
+def _reader_of_decoded(responses: str, own_row: Callable[[Record, int], Record]) -> Callable[[Record], list[Rollout]]:
+    def read(record: Record) -> list[Rollout]:
+        prompts = [messages_of_template(prompt) for prompt in list_at(record, "prompt")]
+        return read_columns(record, prompts, list_at(record, responses), own_row)
+
+    return read
+
+
+_COLUMNS = ("responses", "completions", "outputs", "generations")
+
+
+def _is_columns(record: Record) -> bool:
+    return isinstance(record.get("prompts"), list) and any(isinstance(record.get(name), list) for name in _COLUMNS)
+
+
+def _responses_column(record: Record) -> str:
+    return next((name for name in _COLUMNS if isinstance(record.get(name), list)), _COLUMNS[0])
+
+
+def _read_prompts(record: Record) -> list[Rollout]:
+    prompts, responses = list_at(record, "prompts"), list_at(record, _responses_column(record))
+    return read_columns(record, prompts, responses, _own_of_prompts)
+
+
+def _annotate_prompts(record: Record, scores: Sequence[Score]) -> None:
+    annotate_columns(record, scores, record[_responses_column(record)])
+
+
+def _own_of_response(record: Record, position: int) -> Record:
+    return _own_of_prompts(record, row_of_column(record[_responses_column(record)], position))
+
+
+GROUP_FORMATS = (
+    # Groups have messages only if the environment includes them.
+    # Source: NousResearch/atropos `atroposlib/envs/base.py`.
+    Format(
+        "atropos",
+        _is_atropos,
+        _read_atropos,
+        partial(annotate_list, field="scores"),
+        own_of_lists(_ATROPOS_LISTS, ("messages",)),
+        fields=Fields(prompt=("messages",), response=("messages",), metadata=("tokens", "masks", "scores")),
+        example={
+            "tokens": [[1], [2]],
+            "masks": [[1], [2]],
+            "scores": [1.0, 0.0],
+            "messages": [[ASKED, ANSWERED], [ASKED, ANSWERED_TOO]],
+        },
+    ),
+    # `rollout_dump_data.step_N.jsonl`: lines of columns. Source: alibaba/ROLL `roll/pipeline/rlvr/utils.py`.
+    Format(
+        "roll",
+        _is_roll,
+        _reader_of_decoded("responses", _own_of_roll),
+        partial(annotate_list, field="scores"),
+        _own_of_roll,
+        fields=Fields(prompt=("prompt",), response=("responses",), metadata=("scores",)),
+        example={"prompt": [QUESTION, QUESTION], "responses": [ANSWER, OTHER_ANSWER], "scores": [1.0, 0.0]},
+    ),
+    # `completions.jsonl`: a line is a batch. Source: modelscope/ms-swift `swift/rlhf_trainers/grpo_trainer.py`.
+    Format(
+        "ms_swift",
+        _is_ms_swift,
+        _reader_of_decoded("completion", _own_of_ms_swift),
+        annotate_list,
+        _own_of_ms_swift,
+        fields=Fields(prompt=("prompt",), response=("completion",)),
+        example={"prompt": [QUESTION, QUESTION], "completion": [ANSWER, OTHER_ANSWER]},
+    ),
+    Format(
+        "columns",
+        _is_columns,
+        _read_prompts,
+        _annotate_prompts,
+        _own_of_response,
+        fields=Fields(prompt=("prompts",), response=_COLUMNS),
+        example={"prompts": [QUESTION], "responses": [[ANSWER, OTHER_ANSWER]]},
+    ),
+    Format(
+        "many",
+        _is_many,
+        _read_many,
+        annotate_list,
+        own_of_lists(PARALLEL, _MANY),
+        fields=Fields(prompt=("prompt",), response=_MANY),
+        example={"prompt": QUESTION, "responses": [ANSWER, OTHER_ANSWER]},
+    ),
+    # Source: vllm-project/vllm `vllm/outputs.py` (RequestOutput, CompletionOutput).
+    Format(
+        "vllm",
+        _is_vllm,
+        _read_vllm,
+        annotate_list,
+        own_of_lists((), ("outputs",)),
+        fields=Fields(prompt=("prompt",), response=("outputs",), metadata=("prompt_token_ids",)),
+        example={"prompt": QUESTION, "outputs": [{"text": ANSWER}, {"text": OTHER_ANSWER}]},
+    ),
+    Format(
+        "openai_chat",
+        _is_openai_chat,
+        _read_openai_chat,
+        annotate_list,
+        own_of_lists((), ("choices",)),
+        fields=Fields(prompt=("messages", "prompt"), response=("choices",)),
+        example={"messages": [ASKED], "choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]},
+    ),
+)

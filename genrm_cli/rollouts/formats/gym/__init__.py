@@ -1,1 +1,0 @@
-"""Formats of NeMo Gym and NeMo RL."""

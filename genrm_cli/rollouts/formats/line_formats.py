@@ -1,0 +1,312 @@
+"""The formats whose lines are one rollout each: one row each, which names the fields."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats import episode_lines
+from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Fields, Format, annotate_line
+from genrm_cli.rollouts.formats.shapes import read_chat, read_completion, read_trajectory
+from genrm_cli.rollouts.reading.decoded import turns_of_template
+from genrm_cli.rollouts.reading.fields import excluded_of, failure_of, first_of, has_all, identifier, integer, list_at
+from genrm_cli.rollouts.reading.messages import items_of_text, turns_of_prompt
+from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.rollout import Item, Rollout, ToolResult, Turn, UnreadableRecordError
+
+Recognise = Callable[[Record], bool]
+
+
+def line_format(
+    name: str,
+    fields: Fields,
+    *,
+    example: Record,
+    recognise: Recognise,
+    prompt: Callable[[Record], object] | None = None,
+    response: Callable[[Record], object] | None = None,
+    turns: Callable[[Any], tuple[Turn, ...]] = turns_of_prompt,
+    items: Callable[[Any], tuple[Item, ...] | None] = items_of_response,
+    task: str | None = None,
+    index: str | None = None,
+    error: str | None = None,
+    rewards: Sequence[str] = (),
+) -> Format:
+    """Return a format whose lines are one rollout each, with a prompt and a response.
+
+    Args:
+        name: value of `format`.
+        fields: the fields that it reads, by role.
+        example: a short record in this format.
+        recognise: whether a record looks like this format; see `having`.
+        prompt: the prompt of a record; by default, the first field of that role that it has.
+        response: the response of a record; likewise.
+        turns: reads the prompt; by default a text or messages.
+        items: reads the response; by default a text, messages, or an object of an API.
+        task: field that names the task; by default those that many formats share.
+        index: field with the index of the rollout in its group; likewise.
+        error: field that says why the generation failed.
+        rewards: fields beside `reward` that repeat the reward.
+    """
+
+    def read(record: Record) -> list[Rollout]:
+        given = first_of(record, fields.prompt) if prompt is None else prompt(record)
+        said = first_of(record, fields.response) if response is None else response(record)
+        known: Record = {}
+        if task is not None:
+            task_name = identifier(record.get(task))
+            known["task"] = None if task_name is None else f"task:{task_name}"
+        if index is not None:
+            known["index"] = integer(record.get(index))
+        if error is not None:
+            known["excluded"] = excluded_of(record) or failure_of(record.get(error))
+        return [read_completion(record, given, said, turns=turns, items=items, **known)]
+
+    annotate = partial(annotate_line, also=tuple(rewards))
+    return Format(name, recognise, read, annotate, fields=fields, example=example)
+
+
+def having(*names: str, unless: str = "") -> Recognise:
+    """Return a check that a record has all of these fields, and not the field `unless`."""
+    return lambda record: has_all(record, names) and unless not in record
+
+
+def _has_list(name: str) -> Recognise:
+    return lambda record: isinstance(record.get(name), list)
+
+
+# Decoded texts
+
+
+def _turns_of_decoded(prompt: object) -> tuple[Turn, ...]:
+    if not isinstance(prompt, str):
+        raise UnreadableRecordError("the prompt is not a string, expected the decoded prompt")
+    return turns_of_template(prompt)
+
+
+_TURN = re.compile(r"\n(?P<role>user|tool|assistant)\n(?!\Z)")
+
+
+def _items_of_decoded(output: object) -> tuple[Item, ...] | None:
+    """Return a decoded output as items. It has several turns if a role word is followed by `assistant`."""
+    if output is None:
+        return None
+    if not isinstance(output, str):
+        raise UnreadableRecordError("the response is not a string, expected the decoded response")
+    marks = list(_TURN.finditer(output))
+    if not any(mark["role"] == "assistant" for mark in marks) or marks[0]["role"] == "assistant":
+        return items_of_text(output)
+    starts = [0, *(mark.end() for mark in marks)]
+    ends = [*(mark.start() for mark in marks), len(output)]
+    roles = ["assistant", *(mark["role"] for mark in marks)]
+    items: list[Item] = []
+    for role, start, end in zip(roles, starts, ends, strict=True):
+        text = output[start:end]
+        if role == "assistant":
+            items += items_of_text(text)
+        else:
+            items.append(ToolResult(text) if role == "tool" else Turn("user", text))
+    return tuple(items)
+
+
+def _items_of_decoded_or_not(output: object) -> tuple[Item, ...] | None:
+    return _items_of_decoded(output) if isinstance(output, str) else items_of_response(output)
+
+
+# Prompts and responses that several fields may hold
+
+_PROMPTS = ("prompt", "input")
+_WEAK_PROMPTS = ("question", "query", "problem", "instruction")  # often a part of the prompt
+_RESPONSES = ("completion", "response", "output", "generation")
+_WEAK_RESPONSES = ("answer", "text")  # often a reference or the whole text
+
+
+def _is_completion(record: Record) -> bool:
+    return bool(_names_in(record, _PROMPTS, _WEAK_PROMPTS) and _names_in(record, _RESPONSES, _WEAK_RESPONSES))
+
+
+def _prompt_of_completion(record: Record) -> object:
+    return record[_one_of(record, _names_in(record, _PROMPTS, _WEAK_PROMPTS), "prompt")]
+
+
+def _response_of_completion(record: Record) -> object:
+    return record[_one_of(record, _names_in(record, _RESPONSES, _WEAK_RESPONSES), "response")]
+
+
+def _names_in(record: Record, strong: Sequence[str], weak: Sequence[str]) -> list[str]:
+    """Return the names that a record has; weak names only if it has none of the strong ones."""
+    return [name for name in strong if name in record] or [name for name in weak if name in record]
+
+
+def _one_of(record: Record, present: Sequence[str], role: str) -> str:
+    """Return the name of the field to read. If several have different values, guess none.
+
+    Raises:
+        UnreadableRecordError: no field matches, or several do; the message lists them.
+    """
+    if not present:
+        raise UnreadableRecordError(f"no {role}: expected a field such as {role}; name another one with {role}_field")
+    filled = [name for name in present if record[name] not in (None, "")]
+    if any(record[name] != record[filled[0]] for name in filled):
+        raise UnreadableRecordError(f"the {role} could be any of {', '.join(filled)}; name it with {role}_field")
+    return (filled or present)[0]
+
+
+def _prompt_of_alpaca(record: Record) -> str:
+    instruction, given = record.get("instruction"), record.get("input")
+    if not isinstance(instruction, str):
+        raise UnreadableRecordError("no instruction, expected a text")
+    return f"{instruction}\n\n{given}" if isinstance(given, str) and given.strip() else instruction
+
+
+def _is_nemo_skills(record: Record) -> bool:
+    asked = any(name in record for name in ("messages", "problem", "question"))
+    return asked and "generation" in record and ("expected_answer" in record or "num_generated_tokens" in record)
+
+
+def _is_verl(record: Record) -> bool:
+    texts = isinstance(record.get("input"), str) and isinstance(record.get("output"), str)
+    return texts and "prompt" not in record and ("gts" in record or ("score" in record and "step" in record))
+
+
+# Conversations
+
+
+def _read_tinker(record: Record) -> list[Rollout]:
+    # The grader speaks after the rollout has ended.
+    turns = [
+        turn for turn in list_at(record, "turns") if not (isinstance(turn, Mapping) and turn.get("role") == "grader")
+    ]
+    example = identifier(record.get("example_id")) or identifier(record.get("idx"))
+    task = None if example is None else f"example:{record.get('benchmark', '')}:{example}"
+    excluded = excluded_of(record) or failure_of(record.get("error"))
+    return [read_trajectory(record, turns, task=task, excluded=excluded, prompt_media=())]
+
+
+_SHAREGPT_ROLES = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "tool"}
+
+
+def _read_sharegpt(record: Record) -> list[Rollout]:
+    conversation = record.get("conversations")
+    if not isinstance(conversation, list):
+        raise UnreadableRecordError("no conversations, expected a list of turns with from and value")
+    messages = [_message_of_sharegpt(turn) for turn in conversation]
+    system = record.get("system")
+    if isinstance(system, str) and system.strip():
+        messages.insert(0, {"role": "system", "content": system})
+    return [read_chat(record, messages)]
+
+
+def _message_of_sharegpt(turn: object) -> object:
+    if not isinstance(turn, Mapping) or "from" not in turn:
+        return turn  # some tools write role and content here
+    role = turn["from"]
+    if role == "function_call":
+        return {"role": "assistant", "content": None, "tool_calls": [turn.get("value")]}
+    return {"role": _SHAREGPT_ROLES.get(role, role) if isinstance(role, str) else role, "content": turn.get("value")}
+
+
+LINE_FORMATS = (
+    # `trajectories.jsonl`. Source: thinking-machines-lab/tinker-cookbook `tinker_cookbook/eval/benchmarks/_types.py`.
+    Format(
+        "tinker",
+        lambda record: isinstance(record.get("turns"), list) and ("example_id" in record or "benchmark" in record),
+        _read_tinker,
+        fields=Fields(prompt=("turns",), response=("turns",), metadata=("example_id", "benchmark", "idx", "error")),
+        example={"example_id": "river", "turns": [ASKED, ANSWERED]},
+    ),
+    # `results.jsonl`: a row whose generation failed has a null completion, an input without a response.
+    line_format(
+        "verifiers",
+        Fields(prompt=("prompt",), response=("completion",), metadata=("example_id", "error")),
+        recognise=having("example_id", "prompt", "completion"),
+        error="error",
+        example={"example_id": 0, "prompt": [ASKED], "completion": [ANSWERED]},
+    ),
+    # Source: inclusionAI/AReaL `areal/infra/workflow_executor.py`.
+    line_format(
+        "areal",
+        Fields(prompt=("prompt",), response=("completion",), metadata=("task_id", "sample_idx")),
+        recognise=having("task_id", "sample_idx", "prompt", "completion"),
+        turns=_turns_of_decoded,
+        task="task_id",
+        index="sample_idx",
+        example={"task_id": 0, "sample_idx": 0, "prompt": QUESTION, "completion": ANSWER},
+    ),
+    # Source: NovaSky-AI/SkyRL `skyrl/train/utils/trainer_utils.py`.
+    line_format(
+        "skyrl",
+        Fields(prompt=("input_prompt",), response=("output_response",), metadata=("score", "stop_reason")),
+        recognise=having("input_prompt", "output_response"),
+        turns=_turns_of_decoded,
+        items=_items_of_decoded,
+        rewards=("score",),
+        example={"input_prompt": QUESTION, "output_response": ANSWER},
+    ),
+    # `output-rs*.jsonl`; with `prompt_format=openai` the prompt is under `messages`.
+    # Source: NVIDIA-NeMo/Skills `nemo_skills/inference/generate.py`.
+    line_format(
+        "nemo_skills",
+        Fields(
+            prompt=("messages", "problem", "question"),
+            response=("generation",),
+            reference=("expected_answer",),
+            metadata=("num_generated_tokens",),
+        ),
+        recognise=_is_nemo_skills,
+        example={"problem": QUESTION, "generation": ANSWER, "expected_answer": "Volga"},
+    ),
+    # Decoded from tokens, so that role words stand between turns. Source: verl `trainer/ppo/ray_trainer.py`.
+    line_format(
+        "verl",
+        Fields(prompt=("input",), response=("output",), reference=("gts",), metadata=("score", "step")),
+        recognise=_is_verl,
+        prompt=lambda record: record.get("input"),
+        response=lambda record: record.get("output"),
+        turns=_turns_of_decoded,
+        items=_items_of_decoded_or_not,
+        rewards=("score",),
+        example={"input": QUESTION, "output": ANSWER, "gts": "Volga", "score": 1.0, "step": 1},
+    ),
+    # Source: NousResearch/atropos `atroposlib/cli/sft.py`.
+    line_format(
+        "atropos_text",
+        Fields(prompt=("prefix",), response=("completion",), metadata=("score",)),
+        recognise=having("prefix", "completion", unless="prompt"),
+        turns=_turns_of_decoded,
+        rewards=("score",),
+        example={"prefix": QUESTION, "completion": ANSWER},
+    ),
+    episode_lines.FORMAT,
+    line_format(
+        "alpaca",
+        Fields(prompt=("instruction", "input"), response=("output",)),
+        recognise=having("instruction", "output", unless="prompt"),
+        prompt=_prompt_of_alpaca,
+        example={"instruction": QUESTION, "input": "", "output": ANSWER},
+    ),
+    # Also OpenRLHF's `input` and `output`, TRL's completion logs, question and answer, query and response, and so on.
+    line_format(
+        "completion",
+        Fields(prompt=(*_PROMPTS, *_WEAK_PROMPTS), response=(*_RESPONSES, *_WEAK_RESPONSES)),
+        recognise=_is_completion,
+        prompt=_prompt_of_completion,
+        response=_response_of_completion,
+        example={"prompt": QUESTION, "completion": ANSWER},
+    ),
+    Format(
+        "sharegpt",
+        _has_list("conversations"),
+        _read_sharegpt,
+        fields=Fields(prompt=("conversations",), system=("system",), response=("conversations",)),
+        example={"conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}]},
+    ),
+    Format(
+        "chat",
+        _has_list("messages"),
+        lambda record: [read_chat(record, record.get("messages"))],
+        fields=Fields(prompt=("messages",), response=("messages",)),
+        example={"messages": [ASKED, ANSWERED]},
+    ),
+)

@@ -1,1 +1,0 @@
-"""Formats that many tools share."""

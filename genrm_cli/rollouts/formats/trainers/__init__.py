@@ -1,1 +1,0 @@
-"""Formats of trainers and their environments."""
