@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.grouping import GroupTable, Place, digest_of_prompt, group_key, value_at
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
+from genrm_cli.verdicts import Explanation, Reason
 
 QUESTION = (Turn("user", "Why?"),)
 
@@ -218,7 +219,8 @@ def test_a_later_attempt_at_a_group_replaces_the_earlier_one():
     """No rollout of an earlier group attempt is a sibling of a later one, regardless of its index."""
     table = table_of(*(rollout("g", index, group_attempt=attempt) for index, attempt in ((0, 0), (1, 0), (0, 1))))
     (rows,) = table.iter_groups()
-    assert table.superseded(rows) == dict.fromkeys((0, 1), "superseded by attempt 1 of the group")
+    replaced = table.superseded(rows)
+    assert replaced == dict.fromkeys((0, 1), Explanation(Reason.SUPERSEDED, "attempt 1 of the group"))
     assert table.compared(rows) == [2]
     assert table.duplicates(rows) == []
 

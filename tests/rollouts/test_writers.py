@@ -249,7 +249,7 @@ def test_common_pairs_of_fields_are_completions(record):
 def test_an_ambiguous_shape_lists_the_choices():
     """Two fields that could be the response, with different texts: none is guessed."""
     record = {"prompt": "Why?", "completion": "a", "generation": "b"}
-    with pytest.raises(UnreadableRecordError, match="completion, generation; name it with --response-field"):
+    with pytest.raises(UnreadableRecordError, match="completion, generation; name it with response_field"):
         recognise(record).read(record)
 
 

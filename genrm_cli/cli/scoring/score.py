@@ -236,7 +236,7 @@ def _score(
         _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
     with contextlib.ExitStack() as stack:
-        if settings.storage.lock:
+        if settings.storage.leases:
             stack.enter_context(_lock(rollouts, invocation))
         log_only = ("file",) if report.alone else ("plan",)
         events = stack.enter_context(Events(settings.output.log_json, quiet=quiet, log_only=log_only))
