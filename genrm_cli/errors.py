@@ -13,8 +13,8 @@ never flags: the command line renders them as flags, the Python API as keywords,
 """
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import LiteralString
 
 INTERRUPTED = 130
@@ -53,6 +53,14 @@ class Message:
     def render(self, name_of: Callable[[SettingRef], str] = str) -> str:
         """Return the text, with each setting as `name_of` writes it."""
         return "".join(part if isinstance(part, str) else name_of(part) for part in self.parts)
+
+    def with_names(self, names: Mapping[str, str]) -> "Message":
+        """Return the message with some settings named otherwise: the `base_url` of a policy is `policy_base_url`."""
+        renamed = (
+            each if isinstance(each, str) else replace(each, name=names.get(each.name, each.name))
+            for each in self.parts
+        )
+        return Message(tuple(renamed))
 
     def __str__(self) -> str:
         return self.render()

@@ -45,17 +45,17 @@ class Grades:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatTurn:
     """A chat model's next turn: any text is an answer, and the outcome's `reply_text` holds it.
 
     Attributes:
-        is_cut: whether the token limit cut it off.
+        is_truncated: whether the token limit cut it off.
     """
 
-    is_cut: bool = False
+    is_truncated: bool = False
 
 
-Judgment = Verdict | Grades | Said
+Judgment = Verdict | Grades | ChatTurn
 
 
 class FailureKind(StrEnum):

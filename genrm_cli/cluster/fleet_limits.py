@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from genrm_cli.cluster.leases import EndpointLeases
 from genrm_cli.cluster.messages import LEASE_S, FleetState, Grant, LeaseReport, Spending
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.verdicts import StoppedBy
 
 

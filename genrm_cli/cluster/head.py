@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 from genrm_cli.errors import StorageError
-from genrm_cli.judging.pacing import clock
+from genrm_cli.judging.pacing.endpoint import loop_time_s
 
 
 async def watch_head(address: str, absence_limit_s: float = 30.0, every_s: float = 5.0) -> None:
@@ -14,12 +14,12 @@ async def watch_head(address: str, absence_limit_s: float = 30.0, every_s: float
         StorageError: it has accepted none for `absence_limit_s`.
     """
     host, _, port = address.rpartition(":")
-    heard_at_s = clock.now_s()
-    while clock.now_s() - heard_at_s <= absence_limit_s:
+    heard_at_s = loop_time_s()
+    while loop_time_s() - heard_at_s <= absence_limit_s:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(every_s):
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-            heard_at_s = clock.now_s()
+            heard_at_s = loop_time_s()
             writer.close()
         await asyncio.sleep(every_s)
     raise StorageError(

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, Grant, LeaseReport, Spending
-from genrm_cli.judging.pacing import clock
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.endpoint import loop_time_s
+from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.verdicts import StoppedBy
 
@@ -68,7 +68,7 @@ class LeasedLimit:
     @property
     def limit(self) -> int:
         """Calls that may be in flight now."""
-        if clock.now_s() >= self._until_s:
+        if loop_time_s() >= self._until_s:
             return 0
         return self._slots if self._ceiling is None else min(self._slots, self._ceiling)
 
@@ -81,7 +81,7 @@ class LeasedLimit:
         held = self.limit
         if not wants_more and held > in_flight:
             held = self._slots = in_flight + (held - in_flight) // 2
-        ended, self._ended, now_s = self._ended, [], clock.now_s()
+        ended, self._ended, now_s = self._ended, [], loop_time_s()
         ends = tuple(CallEnd(now_s - at_s, kind, latency_s, others) for at_s, kind, latency_s, others in ended)
         return EndpointUse(held, in_flight, wants_more, self.concurrency, self._found, ends)
 
@@ -145,7 +145,7 @@ class LeasedSlots:
     async def keep_renewed(self) -> None:
         """Renew the leases again and again. Without an answer, they end."""
         while True:
-            report, sent_s = self._report(), clock.now_s()
+            report, sent_s = self._report(), loop_time_s()
             grant = await self._renew(report)
             if grant is not None:
                 self._receive(grant, sent_s + LEASE_S)
@@ -166,7 +166,7 @@ class LeasedSlots:
         self.budget.receive(grant)
         for pool in self._pools:
             if grant.left_s is not None:
-                pool.last_call_ends_s = clock.now_s() + grant.left_s + GRACE_S
+                pool.last_call_ends_s = loop_time_s() + grant.left_s + GRACE_S
             if grant.stopped_by is not None:
                 pool.stop(grant.stopped_by)
             pool.look_again()

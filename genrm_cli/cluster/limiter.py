@@ -7,7 +7,7 @@ import ray
 
 from genrm_cli.cluster.fleet_limits import FleetLimits
 from genrm_cli.cluster.messages import LEASE_S, FleetState, Grant, LeaseReport, Spending
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget
 
 
 class Limiter:

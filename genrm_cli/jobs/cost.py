@@ -4,7 +4,7 @@ from typing import Any
 
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.pacing.budget import cost_of
+from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, render_messages
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
 from genrm_cli.metrics.run_metrics import RunMetrics

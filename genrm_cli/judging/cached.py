@@ -55,10 +55,10 @@ class CachedJudge:
         if known is None and self._with_failures:
             known = self._journal.recall_failure(request.key)
         if known is None and self._only_known:
-            flag = "--conclude" if self._with_failures else "--only-components"
-            return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({flag})"))
+            setting = StoppedBy.CONCLUDE if self._with_failures else StoppedBy.ONLY_COMPONENTS
+            return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({setting})"))
         if known is None and self._only_failed and not self._journal.has_failed(request.key):
-            return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (--only-failed)"))
+            return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (only_failed)"))
         return known
 
     async def admit(self, lane: int | None = None) -> Slot | None:
@@ -71,44 +71,49 @@ class CachedJudge:
         key = request.key
         if (earlier := self._in_flight.get(key)) is not None:
             self._judge.dismiss(slot)
-            outcome = await asyncio.shield(earlier)
-            return replace(outcome, from_journal=True)
+            return replace(await asyncio.shield(earlier), from_journal=True)
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
-            outcome = await self._ask_unless_claimed(request, slot)
+            claimed = await self._claim(key, slot)
+            if isinstance(claimed, Outcome):
+                outcome = claimed
+            else:
+                outcome = await self._judge.ask(request, claimed)
+                if _was_asked(outcome):
+                    outcome = await self._journal.record(key, self._judge.label, outcome)
             answered.set_result(outcome)
+            return outcome
         finally:
+            self._journal.claims.give_back(key)
             del self._in_flight[key]
             if not answered.done():
                 answered.cancel()
-        return outcome
 
-    async def _ask_unless_claimed(self, request: JudgeRequest, slot: Slot | None) -> Outcome:
-        """Ask, unless another run on this journal is asking: then use its verdict, or ask once it ends without one."""
-        key, claims = request.key, self._journal.claims
+    async def _claim(self, key: bytes, slot: Slot) -> Slot | Outcome:
+        """Return a slot to ask with, or the verdict of another run on this journal that asked first.
+
+        A run that claimed the request and ends without a verdict delays this one by the timeout of a call at most.
+        """
+        held: Slot | None = slot
         gives_up_at_s = time.monotonic() + self._judge.call_timeout_s
         try:
-            while slot is not None:
-                is_ours = await claims.take(key)
+            while held is not None:
+                is_ours = await self._journal.claims.take(key)
                 # Stored while this request waited for its slot.
                 if (known := self._journal.recall(key, with_reply=self._with_replies)) is not None:
                     return known
                 if is_ours or time.monotonic() >= gives_up_at_s:
-                    asking, slot = slot, None
-                    outcome = await self._judge.ask(request, asking)
-                    if _was_asked(outcome):
-                        outcome = await self._journal.record(key, self._judge.label, outcome)
-                    return outcome
-                self._judge.dismiss(slot)
-                slot = None
+                    granted, held = held, None
+                    return granted
+                self._judge.dismiss(held)
+                held = None
                 await self._until_free(key, gives_up_at_s)
                 if (known := self._journal.recall(key, with_reply=self._with_replies)) is not None:
                     return known
-                slot = await self.admit()
+                held = await self.admit()
         finally:
-            claims.give_back(key)
-            if slot is not None:
-                self._judge.dismiss(slot)
+            if held is not None:
+                self._judge.dismiss(held)
         return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {self.stopped_by}"))
 
     async def _until_free(self, key: bytes, gives_up_at_s: float) -> None:

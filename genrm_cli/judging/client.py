@@ -23,7 +23,7 @@ from pyreqwest.compatibility.httpx import HttpxTransport
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
 from pyreqwest.http import Url
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.judging.completion import parse_completion, parse_models
 from genrm_cli.judging.pacing.descriptors import is_exhausted
 from genrm_cli.judging.requests import Reply
@@ -253,12 +253,18 @@ def chat_url(base_url: str) -> str:
             # Both libraries parse it again at every call, each with its own rules for hosts.
             _ = httpx.URL(base_url).host, Url(base_url)
     except (ValueError, httpx.InvalidURL) as error:
-        raise UsageError(f"--base-url {base_url!r} is not a URL: {error}.") from error
+        raise UsageError(SettingRef("base_url", base_url), f" is not a URL: {error}.") from error
     if parts.username or parts.password:
-        raise UsageError("--base-url contains a user name or password; pass a key with --api-key-env instead.")
+        raise UsageError(
+            SettingRef("base_url"),
+            " contains a user name or password; name the variable of a key with ",
+            SettingRef("api_key_env"),
+            " instead.",
+        )
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(
-            f"--base-url {base_url!r} is not an http(s) URL; expected something like http://localhost:8000/v1."
+            SettingRef("base_url", base_url),
+            " is not an http(s) URL; expected something like http://localhost:8000/v1.",
         )
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
 
@@ -278,9 +284,9 @@ def _transport(address: JudgeAddress) -> HttpxTransport:
             certificates = Path(address.ca_bundle).read_bytes()
             builder = builder.add_root_certificate_pem(certificates)
         except (OSError, PyreqwestError) as error:
-            raise UsageError(f"--ca-bundle {address.ca_bundle}: cannot be used: {error}.") from error
+            raise UsageError(SettingRef("ca_bundle", address.ca_bundle), f" cannot be used: {error}.") from error
         if _PEM_MARK not in certificates:  # the library accepts any bytes, without trusting anyone more
-            raise UsageError(f"--ca-bundle {address.ca_bundle}: contains no certificate in PEM format.")
+            raise UsageError(SettingRef("ca_bundle", address.ca_bundle), " contains no certificate in PEM format.")
     return HttpxTransport(builder.build())
 
 

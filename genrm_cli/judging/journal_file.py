@@ -17,8 +17,8 @@ from typing import Any
 
 import zstandard
 
-from genrm_cli.errors import StorageError
-from genrm_cli.verdicts import Grades, Judgment, Said, Verdict
+from genrm_cli.errors import SettingRef, StorageError
+from genrm_cli.verdicts import ChatTurn, Grades, Judgment, Verdict
 
 FORMAT = 1
 _APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
@@ -27,6 +27,8 @@ _CACHE_KIB = 8 << 10  # keys are hashes, so reads are random: with SQLite's defa
 _SWITCH_PAUSE_S = 0.02
 Connection = sqlite3.Connection
 Execute = Callable[..., sqlite3.Cursor]
+
+_ELSEWHERE = ("set ", SettingRef("journal"), " to another file.")
 
 _SCHEMA = """
 CREATE TABLE verdicts (
@@ -70,15 +72,18 @@ class JournalErrors:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.OperationalError):
-            remedy = "check that it is a file in an existing folder with free disk space; its contents are unchanged"
+            found = f"journal {self._path}: {error}; "
             if "locked" in str(error) or "busy" in str(error):
-                remedy = "another process has locked it; wait for it, or name another journal with --journal"
-            raise StorageError(f"journal {self._path}: {error}; {remedy}.") from error
+                raise StorageError(found, "another process has locked it; wait for it, or ", *_ELSEWHERE) from error
+            raise StorageError(
+                found, "check that it is a file in an existing folder with free disk space; its contents are unchanged."
+            ) from error
         # SQLite's own messages may quote bytes of a damaged file.
         if isinstance(error, sqlite3.DatabaseError | zstandard.ZstdError | UnicodeDecodeError):
             raise StorageError(
                 f"journal {self._path}: {error}. It is damaged or not a journal; its contents are unchanged. Move it "
-                "away, or name another journal with --journal."
+                "away, or ",
+                *_ELSEWHERE,
             ) from error
 
 
@@ -104,8 +109,8 @@ def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | N
     """Return the columns of a judgment: three numbers, whether they are defaults, and the grades as JSON."""
     if isinstance(opinion, Verdict):
         return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
-    if isinstance(opinion, Said):
-        return None, None, None, False, _CUT_TURN if opinion.is_cut else _TURN
+    if isinstance(opinion, ChatTurn):
+        return None, None, None, False, _CUT_TURN if opinion.is_truncated else _TURN
     return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
 
 
@@ -114,7 +119,7 @@ def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, g
     if grades is None:
         return Verdict(score_1, score_2, ranking, bool(defaulted))
     if grades in (_TURN, _CUT_TURN):
-        return Said(grades == _CUT_TURN)
+        return ChatTurn(grades == _CUT_TURN)
     stored = json.loads(grades, parse_constant=_refuse_constant)
     return Grades(tuple(map(float, stored["values"])), tuple(map(str, stored["notes"])))
 
@@ -234,11 +239,12 @@ def _check_format(connection: Connection, path: str) -> bool:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and application != _APPLICATION_ID:
-        raise StorageError(f"{path} is an SQLite file, but not a genrm journal; name another file with --journal.")
+        raise StorageError(f"{path} is an SQLite file, but not a genrm journal; ", *_ELSEWHERE)
     if tables and version != FORMAT:
         raise StorageError(
             f"journal {path} has format {version}, but this version of genrm reads format {FORMAT}. Use the version "
-            "that wrote it, or name another journal with --journal."
+            "that wrote it, or ",
+            *_ELSEWHERE,
         )
     return bool(tables)
 

@@ -5,23 +5,22 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
+from genrm_cli.errors import Message
 from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup.find_profile import ProfileSource
-from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.descriptors import max_connections
-from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit, Limit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
-from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.pacing.shared import SharedLimits
-from genrm_cli.judging.probe import KnownAnswer, answer_to_roles, probe_judge
+from genrm_cli.judging.probe import JUDGE, KnownAnswer, ModelRole, answer_to_roles, probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
-from genrm_cli.judging.remote import JUDGE, CallPolicy, Naming, RemoteJudge
+from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
@@ -48,7 +47,7 @@ class JudgeSpec:
         compares: whether it must prefer the better response when probed; False for a grader of components.
         source: why it has this profile.
         roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
-        naming: what messages call it and its flags.
+        role: what messages call it and its settings.
     """
 
     config: JudgeConfig
@@ -56,7 +55,21 @@ class JudgeSpec:
     compares: bool = True
     source: ProfileSource = ProfileSource.SETTING
     roles: AnyProfile | None = None
-    naming: Naming = JUDGE
+    role: ModelRole = JUDGE
+
+
+class SharedLimits(Protocol):
+    """The source of a process's slots and budget, if it shares them with other processes."""
+
+    @property
+    def budget(self) -> Budget:
+        """What this process may spend, as far as it is known yet."""
+
+    def limit_of(self, pool: int, endpoint: str, concurrency: int | None) -> Limit:
+        """Return the limit of an endpoint of a pool; None as concurrency stands for `auto`."""
+
+    def attach(self, pool: EndpointPool) -> None:
+        """Remember a pool, to hand out new slots and to stop it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,20 +238,21 @@ class OpenJudges:
         async with self._probing:
             if self._probed or not self._options.probe or self._options.only_known:
                 return
-            warnings = [warning for judge in self._judges if (warning := await self._probe(judge))]
+            parts = [part for judge in self._judges for warning in await self._probe(judge) for part in ("; ", warning)]
             self._probed = True
             if self.is_remote:
-                self._on_event("probe", {"warning": "; ".join(warnings) or None})
+                self._on_event("probe", {"warning": Message.of(*parts[1:]) if parts else None})
 
-    async def _probe(self, judge: OpenJudge) -> str | None:
+    async def _probe(self, judge: OpenJudge) -> list[Message]:
         if judge.remote is None or judge.pool is None or not judge.remote.may_ask():
-            return None
+            return []
         return await probe_judge(
             judge.remote,
             judge.pool.endpoints,
             self._call_timeout_s(judge),
             compares=judge.spec.compares,
-            name=None if judge.spec.compares or judge.spec.naming is not JUDGE else judge.spec.config.name,
+            role=judge.spec.role,
+            name=None if judge.spec.compares or judge.spec.role is not JUDGE else judge.spec.config.name,
             known=judge.verdict_with_roles,
             on_event=self._on_event if judge.spec.roles is None else ignore_event,  # announced when it was chosen
         )
@@ -366,7 +380,6 @@ class _Opener:
             sampling={name: value for name, value in given.items() if value is not None},
             judge_id=judge.judge_id,
             all_latencies=self.latencies,
-            naming=spec.naming,
         )
 
 

@@ -1,48 +1,81 @@
 """Probe a judge before the first paid call: a good and a bad answer, in both orders."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from genrm_cli.errors import JudgeError
+from genrm_cli.errors import JudgeError, Message, SettingRef
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.pacing import clock
-from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.judging.profiles.profile import ChatProfile, GradingProfile, render_messages
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import ChatPrompt, JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
-_TRIES = 2
-_PLAIN = "--profile nemotron-plain"
+_TRIES, _PAUSE_S = 2, 0.5
 _USUAL_ROLES = {"system", "user", "assistant"}
 
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)
 _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
 _BAD = "I like turtles."
 
+_BASE_URL, _MODEL, _TOKENS = SettingRef("base_url"), SettingRef("model"), SettingRef("max_reply_tokens")
+_PLAIN, _NO_PROBE = SettingRef("profile", "nemotron-plain"), SettingRef("probe", False)
+_ADDRESS = Message.of("Check ", _BASE_URL, " (it usually ends in /v1)")
+_SKIPS = Message.of(_NO_PROBE, " skips this test.")
 _REMEDIES = {
-    FailureKind.CONNECTION: "Is the {part} running? Check {base_url} (it usually ends in /v1).",
-    FailureKind.TIMEOUT: "It accepts connections but does not answer; look at its log, or pass --no-probe.",
-    FailureKind.AUTH: "Export its key as GENRM_API_KEY, or name another variable with {api_key_env}.",
-    FailureKind.REFUSED: f"Check {{model}}; if it does not know the judge's roles (SGLang), try {_PLAIN}.",
-    FailureKind.BAD_BODY: "Something else answers at this address; check {base_url} (it usually ends in /v1).",
-    FailureKind.TRUNCATED: "Give it room with {max_tokens}.",
-    FailureKind.EMPTY: "Give it room with {max_tokens}, or check its reasoning parser.",
+    FailureKind.CONNECTION: Message.of("Is the server running? ", _ADDRESS, "."),
+    FailureKind.TIMEOUT: Message.of(
+        "It accepts connections but does not answer; look at its log, or pass ", _NO_PROBE, "."
+    ),
+    FailureKind.AUTH: Message.of(
+        "Export its key as GENRM_API_KEY, or name another variable with ", SettingRef("api_key_env"), "."
+    ),
+    FailureKind.REFUSED: Message.of(
+        "Check ", _MODEL, "; if it does not know the judge's roles (SGLang), try ", _PLAIN, "."
+    ),
+    FailureKind.BAD_BODY: Message.of("Something else answers at this address. ", _ADDRESS, "."),
+    FailureKind.TRUNCATED: Message.of("Give it room with ", _TOKENS, "."),
+    FailureKind.EMPTY: Message.of("Give it room with ", _TOKENS, ", or check its reasoning parser."),
 }
-_OTHER_REMEDY = "Check {base_url} (it usually ends in /v1) and {model}; --no-probe skips this test."
-_TOO_LONG_REMEDY = "Lower {max_tokens}, or serve the {part} with a longer context."
-_LOGPROBS_WORD = "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
-_LOGPROBS_REMEDY = "This profile needs the log probabilities of the 20 likeliest tokens (vLLM: --max-logprobs 20)."
-_UNREAD_REMEDY = f"The profile may not fit this judge; try {_PLAIN}. --no-probe skips this test."
-_INSANE_REMEDY = (
-    "Its rewards would be meaningless: try another --profile or a stronger judge. --no-probe uses it anyway."
+_OTHER_REMEDY = Message.of(_ADDRESS, " and ", _MODEL, "; ", _SKIPS)
+_CERTIFICATE_REMEDY = Message.of(
+    _REMEDIES[FailureKind.CONNECTION], " For its certificate, see ", SettingRef("ca_bundle"), "."
 )
+_TOO_LONG_REMEDY = Message.of("Lower ", _TOKENS, ", or serve the model with a longer context.")
+_LOGPROBS_WORD = "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
+_LOGPROBS_REMEDY = Message.of(
+    "This profile needs the log probabilities of the 20 likeliest tokens (vLLM's option max-logprobs)."
+)
+_UNREAD_REMEDY = Message.of("The profile may not fit this judge; try ", _PLAIN, ". ", _SKIPS)
+_INSANE_REMEDY = Message.of(
+    "Its rewards would be meaningless: try another ", SettingRef("profile"), " or a stronger judge. ", _NO_PROBE,
+    " uses it anyway.",
+)  # fmt: skip
+# If the profile is already plain, another plain one does not help.
 _WITHOUT_ROLES = {
-    _REMEDIES[FailureKind.REFUSED]: "Check {model}, and whether the server supports all fields of the request.",
-    _UNREAD_REMEDY: "The profile may not fit this judge; `genrm profiles` lists others. --no-probe skips this test.",
+    _REMEDIES[FailureKind.REFUSED]: Message.of(
+        "Check ", _MODEL, ", and whether the server supports all fields of the request."
+    ),
+    _UNREAD_REMEDY: Message.of("The profile may not fit this judge; `genrm profiles` lists others. ", _SKIPS),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRole:
+    """What messages call a model: judges are not the only models that are asked.
+
+    Attributes:
+        title: what it is.
+        settings: the names of its settings, by those of a judge (`base_url`, `model`, ...) if they differ.
+    """
+
+    title: str = "judge"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+JUDGE = ModelRole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +93,11 @@ async def probe_judge(
     timeout_s: float,
     *,
     compares: bool = True,
+    role: ModelRole = JUDGE,
     name: str | None = None,
     known: KnownAnswer | None = None,
     on_event: OnEvent = lambda event, fields: None,
-) -> str | None:
+) -> list[Message]:
     """Ask the judge about a good and a bad answer, and again with the two swapped, on every endpoint.
 
     Checks that each endpoint answers, that the reply contains a verdict, and that the verdict follows the swap. If it
@@ -77,30 +111,33 @@ async def probe_judge(
         endpoints: its endpoints.
         timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may need all of it.
         compares: whether the better answer must get the better verdict; False for a grader of something else.
+        role: what errors call the model and its settings.
         name: its name in errors, for example that of a component; None to name only its model.
         known: an answer of this judge to the first request, which is not made again.
         on_event: called when the probe begins.
 
     Returns:
-        A warning about endpoints that are down; None if all is well.
+        A warning about each endpoint that is down.
 
     Raises:
         JudgeError: an endpoint answers wrongly, or all are down. The message says what was tried and what to change.
     """
-    names = [endpoint.name for endpoint in endpoints]
-    on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
+    _announce(judge, endpoints, timeout_s, on_event)
     async with asyncio.TaskGroup() as tasks:
         probes = [
-            tasks.create_task(_probe_endpoint(judge, endpoint, timeout_s, compares, known)) for endpoint in endpoints
+            tasks.create_task(_Probe(judge, endpoint, timeout_s, role).run(known if compares else None, compares))
+            for endpoint in endpoints
         ]
     results = [probe.result() for probe in probes]
     all_down = all(isinstance(result, _DownError) for result in results)
+    warnings: list[Message] = []
     for endpoint, result in zip(endpoints, results, strict=True):
-        if isinstance(result, JudgeError) and (all_down or not isinstance(result, _DownError)):
-            raise result if name is None else JudgeError(f"{name}: {result}")
-        if isinstance(result, _DownError):
-            endpoint.mark_unhealthy(clock.now_s())
-    return "; ".join(str(result) for result in results if result is not None) or None
+        if result is not None and (all_down or not isinstance(result, _DownError)):
+            raise result if name is None else JudgeError(f"{name}: ", result.message)
+        if result is not None:
+            endpoint.mark_unhealthy(loop_time_s())
+            warnings.append(result.message)
+    return warnings
 
 
 async def answer_to_roles(
@@ -112,20 +149,24 @@ async def answer_to_roles(
         The answer if it is a verdict for the good one; None if the profile does not fit the judge, or no endpoint
         answers.
     """
-    names = [endpoint.name for endpoint in endpoints]
-    on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
-    question = judge.prepare(_shown(judge, _GOOD, _BAD), 0)
+    _announce(judge, endpoints, timeout_s, on_event)
+    request = judge.prepare(_shown(judge, _GOOD, _BAD), 0)
     for endpoint in endpoints:
         try:
-            reply = await endpoint.client.complete(question.body, timeout_s)
+            reply = await endpoint.client.complete(request.body, timeout_s)
         except CallError as error:
             if error.failure.kind.is_transient:
                 continue
             return None
-        verdict = judge.read(reply, question)
+        verdict = judge.read(reply, request)
         fits = isinstance(verdict, Verdict) and preference(verdict) > 0
         return KnownAnswer(endpoint, reply, verdict) if fits and isinstance(verdict, Verdict) else None
     return None
+
+
+def _announce(judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float, on_event: OnEvent) -> None:
+    names = [endpoint.name for endpoint in endpoints]
+    on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
 
 
 class _DownError(JudgeError):
@@ -135,48 +176,116 @@ class _DownError(JudgeError):
 class _UnreadError(JudgeError):
     """A reply contains no verdict."""
 
-    def __init__(self, message: str, reply: Reply) -> None:
+    def __init__(self, message: Message, reply: Reply) -> None:
         super().__init__(message)
         self.reply = reply
 
 
-async def _probe_endpoint(
-    judge: RemoteJudge, endpoint: Endpoint, timeout_s: float, compares: bool, known: KnownAnswer | None
-) -> JudgeError | None:
-    try:
-        if not compares:
-            await _ask(judge, endpoint, _shown(judge, _GOOD, _BAD), timeout_s)
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """The probe of one endpoint."""
+
+    judge: RemoteJudge
+    endpoint: Endpoint
+    timeout_s: float
+    role: ModelRole
+
+    async def run(self, known: KnownAnswer | None, compares: bool) -> JudgeError | None:
+        """Return why the endpoint cannot be used, or None."""
+        try:
+            if compares:
+                await self._compare_both_orders(known)
+            else:
+                await self._ask(_GOOD, _BAD)
+        except JudgeError as error:
+            return error
+        return None
+
+    async def _compare_both_orders(self, known: KnownAnswer | None) -> None:
+        try:
+            is_known = known is not None and known.endpoint is self.endpoint
+            first = (known.reply, known.verdict) if known and is_known else await self._ask(_GOOD, _BAD)
+            second = await self._ask(_BAD, _GOOD)
+        except _UnreadError as error:
+            # A model that sees only the question answers it.
+            if await self._prompt_grows(error.reply) is False:
+                raise self._dropping("it gives no verdict, and longer responses make its prompt no longer") from error
+            raise
+        if first is None or second is None:
+            return  # busy: the run will wait for it
+        if _follows(first[1], second[1]):
+            return
+        if await self._prompt_grows(first[0]):
+            said = f"{_in_words(first[1])} shown first, {_in_words(second[1])} shown second"
+            sign = f"it does not prefer a right answer to nonsense: {said}"
+            raise JudgeError(self._unusable(sign, _INSANE_REMEDY))
+        raise self._dropping("its verdict does not follow the responses")
+
+    async def _ask(self, one: str, other: str) -> tuple[Reply, Judgment] | None:
+        """Ask about two answers and parse the reply, with one retry of a transient failure; None if it is busy.
+
+        With two turns, return the first reply: its prompt contains the responses, but no words of the model.
+        """
+        judge, complete = self.judge, self.endpoint.client.complete
+        request = judge.prepare(_shown(judge, one, other), 0)
+        failure = Failure(FailureKind.NO_VERDICT, "not asked")
+        unread: Reply | None = None
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                reply = last = await complete(request.body, self.timeout_s)
+                second = judge.second_turn(request, reply)
+                if isinstance(second, JudgeRequest):
+                    last = await complete(second.body, self.timeout_s)
+            except CallError as error:
+                failure, unread = error.failure, None
+                if failure.kind == FailureKind.RATE_LIMITED:
+                    return None
+                if not (tries_left and error.may_pass) or failure.kind in (FailureKind.AUTH, FailureKind.TIMEOUT):
+                    break
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            result = second if isinstance(second, Failure) else judge.read(last, request)
+            if not isinstance(result, Failure):
+                return reply, result
+            failure, unread = result, reply
+        unusable = self._unusable(f"{failure.kind}: {failure.detail}", self._remedy(failure, request))
+        if unread is not None:
+            raise _UnreadError(unusable, unread)
+        # A wrong key or URL is for the user to correct, although a run would wait for it.
+        passes = failure.kind.is_transient and failure.kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
+        raise _DownError(unusable) if passes else JudgeError(unusable)
+
+    def _remedy(self, failure: Failure, request: JudgeRequest) -> Message:
+        if failure.kind == FailureKind.CONNECTION and self.endpoint.name.startswith("https:"):
+            return _CERTIFICATE_REMEDY
+        if failure.is_too_long:
+            return _TOO_LONG_REMEDY
+        if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
+            return _LOGPROBS_REMEDY
+        remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
+        roles = {message["role"] for message in render_messages(self.judge.profile, request.shown)}
+        return remedy if roles - _USUAL_ROLES else _WITHOUT_ROLES.get(remedy, remedy)
+
+    async def _prompt_grows(self, short: Reply) -> bool | None:
+        """Whether longer responses make a longer prompt, by the server's own count; None if it reports no count."""
+        try:
+            asked = await self._ask(20 * (_GOOD + " "), _BAD)
+            longer = asked and asked[0]
+        except _UnreadError as error:
+            longer = error.reply
+        if longer is None or longer.prompt_tokens is None or short.prompt_tokens is None:
             return None
-        await _compare_both_orders(judge, endpoint, timeout_s, known)
-    except JudgeError as error:
-        return error
-    return None
+        return longer.prompt_tokens > short.prompt_tokens
 
+    def _dropping(self, sign: str) -> JudgeError:
+        remedy = Message.of("Try ", _PLAIN, ".")
+        return JudgeError(self._unusable(f"{sign}: its chat template seems to drop them", remedy))
 
-async def _compare_both_orders(
-    judge: RemoteJudge, endpoint: Endpoint, timeout_s: float, known: KnownAnswer | None
-) -> None:
-    try:
-        if known is not None and known.endpoint is endpoint:
-            first: tuple[Reply, Judgment] | None = known.reply, known.verdict
-        else:
-            first = await _ask(judge, endpoint, _shown(judge, _GOOD, _BAD), timeout_s)
-        second = await _ask(judge, endpoint, _shown(judge, _BAD, _GOOD), timeout_s)
-    except _UnreadError as error:
-        # A model that sees only the question answers it.
-        if await _prompt_grows(judge, endpoint, error.reply, timeout_s) is False:
-            raise _dropping(
-                judge, endpoint, "it gives no verdict, and longer responses make its prompt no longer"
-            ) from error
-        raise
-    if first is None or second is None:
-        return  # busy: the run will wait for it
-    if _follows(first[1], second[1]):
-        return
-    if await _prompt_grows(judge, endpoint, first[0], timeout_s):
-        said = f"{_in_words(first[1])} shown first, {_in_words(second[1])} shown second"
-        raise _unusable(judge, endpoint, f"it does not prefer a right answer to nonsense: {said}", _INSANE_REMEDY)
-    raise _dropping(judge, endpoint, "its verdict does not follow the responses")
+    def _unusable(self, what: str, remedy: Message) -> Message:
+        tried = f"tried {self.endpoint.name} with the model {self.judge.model!r}"
+        said = what if what.endswith("...") else what.rstrip(".")
+        shown = remedy.with_names(self.role.settings)
+        return Message.of(f"the {self.role.title} cannot be used: {tried}: {said}. ", shown)
 
 
 def _in_words(judgment: Judgment) -> str:
@@ -184,10 +293,6 @@ def _in_words(judgment: Judgment) -> str:
     if isinstance(judgment, Verdict):
         return f"scores {judgment.score_1:g} and {judgment.score_2:g}, ranking {judgment.ranking:g}"
     return "grades " + ", ".join(f"{value:g}" for value in judgment.values) if isinstance(judgment, Grades) else "text"
-
-
-def _dropping(judge: RemoteJudge, endpoint: Endpoint, sign: str) -> JudgeError:
-    return _unusable(judge, endpoint, f"{sign}: its chat template seems to drop them", f"Try {_PLAIN}.")
 
 
 def _shown(judge: RemoteJudge, one: str, other: str) -> Prompt:
@@ -208,72 +313,3 @@ def _follows(first: Judgment, second: Judgment) -> bool:
             return first.values[0] > second.values[0]
         return first.values[0] > first.values[1] and second.values[0] < second.values[1]
     return False
-
-
-async def _ask(
-    judge: RemoteJudge, endpoint: Endpoint, shown: Prompt, timeout_s: float
-) -> tuple[Reply, Judgment] | None:
-    """Ask once and parse the reply, with one retry of a transient failure; None if the endpoint is busy.
-
-    With two turns, return the first reply: its prompt contains the responses, but no words of the model.
-    """
-    question = judge.prepare(shown, 0)
-    failure = Failure(FailureKind.NO_VERDICT, "not asked")
-    unread: Reply | None = None
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            reply = last = await endpoint.client.complete(question.body, timeout_s)
-            second = judge.second_turn(question, reply)
-            if isinstance(second, JudgeRequest):
-                last = await endpoint.client.complete(second.body, timeout_s)
-        except CallError as error:
-            failure, unread = error.failure, None
-            if failure.kind == FailureKind.RATE_LIMITED:
-                return None
-            if not (tries_left and error.may_pass) or failure.kind in (FailureKind.AUTH, FailureKind.TIMEOUT):
-                break
-            await asyncio.sleep(0.5)
-            continue
-        result = second if isinstance(second, Failure) else judge.read(last, question)
-        if not isinstance(result, Failure):
-            return reply, result
-        failure, unread = result, reply
-    remedy = _remedy(judge, endpoint, failure, question)
-    unusable = _unusable(judge, endpoint, f"{failure.kind}: {failure.detail}", remedy)
-    if unread is not None:
-        raise _UnreadError(str(unusable), unread)
-    # A wrong key or URL is for the user to correct, although a run would wait for it.
-    passes = failure.kind.is_transient and failure.kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
-    raise _DownError(str(unusable)) if passes else unusable
-
-
-def _remedy(judge: RemoteJudge, endpoint: Endpoint, failure: Failure, question: JudgeRequest) -> str:
-    if failure.kind == FailureKind.CONNECTION and endpoint.name.startswith("https:"):
-        return _REMEDIES[failure.kind].rstrip(".") + " and --ca-bundle."
-    if failure.is_too_long:
-        return _TOO_LONG_REMEDY
-    if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
-        return _LOGPROBS_REMEDY
-    remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
-    roles = {message["role"] for message in render_messages(judge.profile, question.shown)}
-    # If the profile is already plain, another plain one does not help.
-    return remedy if roles - _USUAL_ROLES else _WITHOUT_ROLES.get(remedy, remedy)
-
-
-async def _prompt_grows(judge: RemoteJudge, endpoint: Endpoint, short: Reply, timeout_s: float) -> bool | None:
-    """Whether longer responses make a longer prompt, by the server's own count; None if it reports no count."""
-    try:
-        asked = await _ask(judge, endpoint, _shown(judge, 20 * (_GOOD + " "), _BAD), timeout_s)
-        longer = asked and asked[0]
-    except _UnreadError as error:
-        longer = error.reply
-    if longer is None or longer.prompt_tokens is None or short.prompt_tokens is None:
-        return None
-    return longer.prompt_tokens > short.prompt_tokens
-
-
-def _unusable(judge: RemoteJudge, endpoint: Endpoint, what: str, remedy: str) -> JudgeError:
-    tried = f"tried {endpoint.name} with the model {judge.model!r}"
-    said = what if what.endswith("...") else what.rstrip(".")
-    # Only the remedy is a template: the rest may hold words of a server.
-    return JudgeError(f"the {judge.naming.part} cannot be used: {tried}: {said}. {judge.naming.fill(remedy)}")

@@ -4,16 +4,14 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
 import orjson
 
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.pacing import clock
-from genrm_cli.judging.pacing.budget import Budget
-from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
+from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
-from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.parsing.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
@@ -37,41 +35,6 @@ _TRIAL_OF_CHAT = ChatPrompt(_TRIAL.conversation)
 _LATE_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class CallPolicy:
-    """Timeouts and retries.
-
-    Attributes:
-        call_timeout_s: timeout of one call.
-        comparison_timeout_s: timeout of a comparison, including all calls and waits.
-        retry: retries of a call that failed transiently.
-        reask: number of times to ask again if a reply has no readable verdict.
-    """
-
-    call_timeout_s: float
-    comparison_timeout_s: float
-    retry: RetryPolicy
-    reask: int
-
-
-@dataclass(frozen=True, slots=True)
-class Naming:
-    """What messages call a model and its flags: judges are not the only models that are asked."""
-
-    part: str = "judge"
-    base_url: str = "--base-url"
-    model: str = "--model"
-    api_key_env: str = "--api-key-env"
-    max_tokens: str = "--max-reply-tokens"
-
-    def fill(self, template: str) -> str:
-        """Return a text of the program, with `{part}`, `{base_url}` and the like replaced."""
-        return template.format_map(asdict(self))
-
-
-JUDGE = Naming()
-
-
 class RemoteJudge:
     """A judge behind HTTP endpoints.
 
@@ -80,7 +43,6 @@ class RemoteJudge:
         model: the model's name on its server.
         profile: renders its prompts and parses its replies.
         label: its name in the journal.
-        naming: what messages call it and its flags.
     """
 
     def __init__(
@@ -94,7 +56,6 @@ class RemoteJudge:
         sampling: Mapping[str, float],
         judge_id: str | None = None,
         all_latencies: Latencies | None = None,
-        naming: Naming = JUDGE,
     ) -> None:
         """Combine endpoints with a profile.
 
@@ -107,11 +68,9 @@ class RemoteJudge:
             sampling: request fields that replace the profile's.
             judge_id: name of this judge in the journal; the model's name by default.
             all_latencies: latencies of all judges of the run.
-            naming: what messages call it and its flags.
         """
         self.latencies = Latencies(all_latencies)
         self.model = model
-        self.naming = naming
         self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
         self._pool = pool
         self.profile = profile
@@ -134,7 +93,7 @@ class RemoteJudge:
 
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
         """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
-        self._pool.last_call_ends_s = clock.now_s() + deadline_s + grace_s
+        self._pool.last_call_ends_s = loop_time_s() + deadline_s + grace_s
         if deadline_s <= 0:
             self._pool.stop(StoppedBy.DEADLINE)
         else:
@@ -160,11 +119,11 @@ class RemoteJudge:
         tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
         return JudgeRequest(shown, self._body_of(render_messages(self.profile, shown), max_tokens=tokens))
 
-    def read(self, reply: Reply, question: JudgeRequest) -> Judgment | Failure:
+    def read(self, reply: Reply, request: JudgeRequest) -> Judgment | Failure:
         """Parse a reply with the profile."""
-        return parse_reply(self.profile, reply, question.shown)
+        return parse_reply(self.profile, reply, request.shown)
 
-    def second_turn(self, question: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
+    def second_turn(self, request: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
         """Return the request that follows the first reply; None for profiles with one turn.
 
         Returns:
@@ -172,15 +131,15 @@ class RemoteJudge:
         """
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
-        said = parse_first_turn(reply, question.shown)
+        said = parse_first_turn(reply, request.shown)
         if isinstance(said, Failure):
             return said
-        messages = [*render_messages(self.profile, question.shown), *self.profile.render_second_turn(said)]
-        return replace(question, body=self._body_of(messages))
+        messages = [*render_messages(self.profile, request.shown), *self.profile.render_second_turn(said)]
+        return replace(request, body=self._body_of(messages))
 
-    def recall(self, question: JudgeRequest) -> Outcome | None:
+    def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return None: no outcome is known in advance."""
-        del question
+        del request
         return None
 
     async def admit(self, lane: int | None = None) -> Slot | None:
@@ -199,58 +158,49 @@ class RemoteJudge:
         self._budget.calls -= 1
         self._pool.release_unused(slot)
 
-    async def ask(self, question: JudgeRequest, slot: Slot) -> Outcome:
+    async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask until a reply holds a verdict, no retry is left, or a call fails permanently."""
         outcome = Outcome(_NOT_ASKED)
-        started_s = clock.now_s()
+        started_s = loop_time_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
+        granted: Slot | None = slot
         try:
+            # Cuts off waits only: a call in flight ends slightly earlier, at its own timeout.
             async with asyncio.timeout(self._policy.comparison_timeout_s + _LATE_S):
-                await self._converse(question, slot, outcome, gives_up_at_s)
+                for reask in range(1 + self._policy.reask):
+                    granted = await self._slot_in_time(gives_up_at_s) if reask else granted
+                    if granted is None:
+                        break
+                    reply = await self._call(request, granted, outcome, gives_up_at_s)
+                    second = self.second_turn(request, reply)
+                    if isinstance(second, JudgeRequest):
+                        granted = await self._slot_for_second_turn(granted.endpoint, outcome, gives_up_at_s)
+                        reply = await self._call(second, granted, outcome, gives_up_at_s)
+                    outcome.result = second if isinstance(second, Failure) else self.read(reply, request)
+                    if not isinstance(outcome.result, Failure):
+                        break
         except CallError as error:
             outcome.result = error.failure
         except TimeoutError:
-            pass  # cuts off waits only: a call in flight ends slightly earlier, at its own timeout
+            pass
         finally:
             self._budget.reserved -= self._turns - outcome.turns
         if outcome.result is _NOT_ASKED:
             outcome.result = self._why_not_asked(gives_up_at_s)
-        outcome.latency_s = clock.now_s() - started_s
+        outcome.latency_s = loop_time_s() - started_s
         return outcome
 
     def _why_not_asked(self, gives_up_at_s: float) -> Failure:
-        if clock.now_s() >= gives_up_at_s:
-            return Failure(FailureKind.TIMEOUT, "the comparison took too long (--comparison-timeout)")
+        if loop_time_s() >= gives_up_at_s:
+            return Failure(FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout")
         return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self._pool.stopped_by}")
-
-    async def _converse(
-        self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
-    ) -> None:
-        """Ask in one or two turns, and again while the reply is unparsable and retries are left.
-
-        Raises:
-            CallError: a call failed permanently.
-        """
-        for _ in range(1 + self._policy.reask):
-            slot = slot or await self._slot_in_time(gives_up_at_s)
-            if slot is None:
-                return
-            reply = await self._call(question, slot, outcome, gives_up_at_s)
-            second = self.second_turn(question, reply)
-            if isinstance(second, JudgeRequest):
-                slot = await self._slot_for_second_turn(slot.endpoint, outcome, gives_up_at_s)
-                reply = await self._call(second, slot, outcome, gives_up_at_s)
-            outcome.result = second if isinstance(second, Failure) else self.read(reply, question)
-            if not isinstance(outcome.result, Failure):
-                return
-            slot = None
 
     async def _slot_for_second_turn(self, first: Endpoint, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up budget allows it."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
         slot = await self._pool.acquire_second_turn(first)
-        if slot is None or clock.now_s() >= gives_up_at_s:
+        if slot is None or loop_time_s() >= gives_up_at_s:
             if slot is not None:
                 self._pool.release_unused(slot)
             return None
@@ -280,7 +230,7 @@ class RemoteJudge:
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot for another call of a comparison; None also if the comparison has timed out."""
         slot = await self._next_slot(retry=True)
-        if slot is not None and clock.now_s() >= gives_up_at_s:
+        if slot is not None and loop_time_s() >= gives_up_at_s:
             self._give_back(slot)
             return None
         return slot
@@ -291,7 +241,7 @@ class RemoteJudge:
             self._pool.stop(limit)
         return limit is not None
 
-    async def _call(self, question: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
+    async def _call(self, request: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
         """Make a call, and retry transient failures while retries are left. Waits hold no slot.
 
         Raises:
@@ -303,7 +253,7 @@ class RemoteJudge:
         while slot is not None:
             try:
                 # A prompt that always breaks the judge must not decide whether an endpoint is healthy.
-                reply = await self._exchange(self._trial if slot.on_trial else question, slot, outcome, gives_up_at_s)
+                reply = await self._exchange(self._trial if slot.on_trial else request, slot, outcome, gives_up_at_s)
             except CallError as failure:
                 error = failure
             else:
@@ -325,11 +275,11 @@ class RemoteJudge:
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
-    async def _exchange(self, question: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
-        started_s = clock.now_s()
+    async def _exchange(self, request: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
+        started_s = loop_time_s()
         outcome.attempts += 1
         try:
-            reply = await slot.endpoint.client.complete(question.body, self._timeout_s(gives_up_at_s))
+            reply = await slot.endpoint.client.complete(request.body, self._timeout_s(gives_up_at_s))
         except CallError as error:
             if not error.was_sent:
                 outcome.attempts -= 1
@@ -340,14 +290,14 @@ class RemoteJudge:
         except BaseException:
             self._pool.release_unused(slot)  # cancelled, which says nothing about the endpoint
             raise
-        self.latencies.add(clock.now_s() - started_s)
+        self.latencies.add(loop_time_s() - started_s)
         self._budget.count_reply(reply)
         self._pool.release(slot, Ending.ANSWERED)
         return reply
 
     def _timeout_s(self, gives_up_at_s: float) -> float:
         """Return the timeout of a call: its own, or the time left to the comparison or the run."""
-        now_s = clock.now_s()
+        now_s = loop_time_s()
         ends_s = min(now_s + self._policy.call_timeout_s, gives_up_at_s, self._pool.last_call_ends_s)
         return max(0.001, ends_s - now_s)
 

@@ -5,16 +5,16 @@ They are asked as judges are: with the same HTTP client, pacing, retries, budget
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from genrm_cli.errors import JudgeError
+from genrm_cli.errors import JudgeError, SettingRef
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
+from genrm_cli.judging.probe import ModelRole
 from genrm_cli.judging.profiles.profile import ChatProfile
-from genrm_cli.judging.remote import Naming
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
@@ -148,7 +148,7 @@ async def _probe_parts(environment: Environment[Any, Any], agents: Agents, confi
         asked = ask.role
         outcome = await agents.ask(ask.role, ask.conversation, 1)
         if isinstance(outcome.result, Failure):
-            raise JudgeError(f"{_naming(ask.role).part}: {outcome.result.kind}: {outcome.result.detail}")
+            raise JudgeError(f"{_role_of(ask.role).title}: {outcome.result.kind}: {outcome.result.detail}")
         return spoken_words(outcome)
 
     try:
@@ -157,8 +157,12 @@ async def _probe_parts(environment: Environment[Any, Any], agents: Agents, confi
         return  # the first session says so
     if complaint:
         raise JudgeError(
-            f"{_naming(asked).part}: {configs[asked].model} cannot play its part: {complaint}. Choose a more capable "
-            f"{_naming(asked).model}, or pass --no-probe."
+            f"{_role_of(asked).title}: {configs[asked].model} cannot play its part: {complaint}. "
+            "Choose a more capable ",
+            SettingRef(_role_of(asked).settings["model"]),
+            ", or pass ",
+            SettingRef("probe", False),
+            ".",
         )
 
 
@@ -175,15 +179,17 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
     # Both ask for turns of a policy, so that a journal gives the turns of one to the other.
     profile = POLICY if role == TRUNK else role
     of = ChatProfile(profile, _VERSION, "takes part in episodes", agent.request_fields)
-    return JudgeSpec(config, of, compares=False, naming=_naming(role))
+    return JudgeSpec(config, of, compares=False, role=_role_of(role))
 
 
-def _naming(role: str) -> Naming:
+def _role_of(role: str) -> ModelRole:
+    titles = {POLICY: "policy", TRUNK: "trunk policy"}
+    of = POLICY if role in titles else "client"
+    settings = {name: f"{of}_{name}" for name in ("base_url", "model", "api_key_env")}
+    settings["max_reply_tokens"] = f"{of}_max_tokens"
     if role == TRUNK:  # it shares the policy's sampling and key
-        return replace(_naming(POLICY), part="trunk policy", base_url="--trunk-base-url", model="--trunk-model")
-    of = POLICY if role == POLICY else "client"
-    flags = (f"--{of}-{name}" for name in ("base-url", "model", "api-key-env", "max-tokens"))
-    return Naming("policy" if role == POLICY else "client's model", *flags)
+        settings |= {name: f"trunk_{name}" for name in ("base_url", "model")}
+    return ModelRole(titles.get(role, "client's model"), settings)
 
 
 def _was_stopped(outcome: Outcome) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Generic
 
 from genrm_cli.sessions.environment import ScenarioT, StateT
-from genrm_cli.verdicts import Outcome, Said
+from genrm_cli.verdicts import ChatTurn, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Usage:
         self.turns += 1
         self.prompt_tokens += outcome.prompt_tokens
         self.completion_tokens += outcome.completion_tokens
-        self.cut_turns += isinstance(outcome.result, Said) and outcome.result.is_cut
+        self.cut_turns += isinstance(outcome.result, ChatTurn) and outcome.result.is_truncated
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from genrm_cli.sessions.environment import (
     run_dialogue_with,
 )
 from genrm_cli.sessions.episode import EpisodeSlot, Played, Usage
-from genrm_cli.verdicts import Failure, Outcome, Said
+from genrm_cli.verdicts import ChatTurn, Failure, Outcome
 
 Act = Callable[[Any, int], Awaitable[Outcome]]
 """The policy: takes a state and what tells equal calls apart, and answers with its next turn."""
@@ -98,7 +98,7 @@ def scripted(turn_of: Callable[[Any, int], str]) -> Act:
     """Return a policy without a model."""
 
     async def act(state: Any, repeat: int) -> Outcome:
-        return Outcome(Said(), reply_text=turn_of(state, repeat))
+        return Outcome(ChatTurn(), reply_text=turn_of(state, repeat))
 
     return act
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from genrm_cli import __version__
-from genrm_cli.judging.pacing.budget import cost_of
+from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.settings import Settings
 from genrm_cli.settings.file_settings import TrackingSettings
 from genrm_cli.settings.table import digest_of

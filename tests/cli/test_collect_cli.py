@@ -109,7 +109,7 @@ def test_episodes_go_to_s3_below_rl(call: Call, s3_bucket: Any, s3: str, monkeyp
     [
         ((), "pass --policy-base-url and --policy-model"),
         (("--policy-base-url", "http://x/v1"), "missing --policy-model"),
-        (("--policy-base-url", "ftp://x", "--policy-model", "m"), "--policy-base-url 'ftp://x' is not"),
+        (("--policy-base-url", "ftp://x", "--policy-model", "m"), "--policy-base-url ftp://x is not"),
         (("--scripted-policy", "kind"), "expected one of bad, fair, good"),
         (("--scripted-policy", "good", "--policy-base-url", "http://x/v1"), "pass --policy-base-url"),
         (("--scripted-policy", "good", "--branch-at", 2), "drop --scripted-policy"),

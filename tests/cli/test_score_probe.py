@@ -20,7 +20,7 @@ PAGE = {"body": "<html><body>Welcome to nginx!</body></html>", "content_type": "
         pytest.param({"fault": {"status": 500}}, "/v1", ("500",), marks=pytest.mark.slow),
         ({"fault": {"status": 301, "headers": {"Location": "https://elsewhere/"}}}, "/v1", ("elsewhere",)),
         pytest.param({"fault": {"status": 400}}, "/v1", ("refused", "400", "--model"), marks=pytest.mark.slow),
-        ({"fault": {"reset": "before"}}, "/v1", ("connection", "Is the judge running?")),
+        ({"fault": {"reset": "before"}}, "/v1", ("connection", "Is the server running?")),
     ],
 )
 def test_a_judge_that_cannot_be_used_is_found_at_once(
@@ -46,7 +46,8 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     assert judge.startswith("judge: m, profile nemotron-plain (default), ")
     assert (done.startswith("genrm: done: 1 file: 1 skipped; "), done.endswith("; exit 4")) == (True, True)
     printed = json.loads(finished.out)
-    assert (printed["exit_code"], f"genrm: error: {printed['error']}") == (4, error)
+    assert printed["exit_code"] == 4
+    assert error.startswith(f"genrm: error: {printed['error'][:60]}")  # the JSON names settings, the message flags
     assert plan.startswith("8 comparisons")
     assert error.startswith("genrm: error: ")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}

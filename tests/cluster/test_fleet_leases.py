@@ -11,7 +11,7 @@ import pytest
 
 from genrm_cli.cluster.fleet_limits import FleetLimits
 from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, FleetState, LeaseReport, Spending
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget
 
 CEILING = 4_096
 

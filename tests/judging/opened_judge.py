@@ -16,12 +16,11 @@ from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.profile import AnyProfile
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, Outcome
 

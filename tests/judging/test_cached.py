@@ -10,7 +10,7 @@ from opened_judge import Opened, judge_pairs, open_judge, with_judge
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.verdicts import Outcome, Verdict
 
 UNREADABLE = {"content": "Both are fine."}
@@ -64,7 +64,7 @@ def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(judge_server: Judg
     judge_server.behave(fault={"status": 500})
 
     async def use(opened: Opened) -> None:
-        with pytest.raises(JudgeError, match="--give-up-after"):
+        with pytest.raises(JudgeError, match="give_up_after"):
             await opened.ask_all([0, 1, 2, 3] * 5)
 
     with_judge(use, judge_server.base_url, journal=journal, retries=100, give_up_after_s=0.3)

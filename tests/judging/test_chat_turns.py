@@ -8,7 +8,7 @@ import pytest
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.profiles.profile import ChatProfile, parse_reply, render_messages
 from genrm_cli.judging.requests import ChatPrompt, PairwisePrompt, Reply
-from genrm_cli.verdicts import Failure, FailureKind, Outcome, Said
+from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome
 
 PROFILE = ChatProfile("policy", 1, "takes part", {})
 PROMPT = ChatPrompt([("system", "Be kind."), ("user", "Hello.")])
@@ -28,22 +28,22 @@ def test_turns_are_sent_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        (Reply("Hi."), Said()),
-        (Reply("Hi, and", finish_reason="length"), Said(is_cut=True)),
+        (Reply("Hi."), ChatTurn()),
+        (Reply("Hi, and", finish_reason="length"), ChatTurn(is_truncated=True)),
         (Reply(" \n"), FailureKind.EMPTY),
         (Reply("", finish_reason="length"), FailureKind.TRUNCATED),
         (Reply("", refusal="I won't."), FailureKind.REFUSED),
         (Reply("", finish_reason="content_filter"), FailureKind.REFUSED),
     ],
 )
-def test_any_text_is_an_answer_and_no_text_is_a_failure(reply: Reply, expected: Said | FailureKind) -> None:
+def test_any_text_is_an_answer_and_no_text_is_a_failure(reply: Reply, expected: ChatTurn | FailureKind) -> None:
     """A turn that the limit cut is a turn; silence is a failure with its kind."""
     read = parse_reply(PROFILE, reply, PROMPT)
     assert (read.kind if isinstance(read, Failure) else read) == expected
 
 
-@pytest.mark.parametrize("said", [Said(), Said(is_cut=True)])
-def test_a_turn_survives_the_journal_and_its_copy(tmp_path: Path, said: Said) -> None:
+@pytest.mark.parametrize("said", [ChatTurn(), ChatTurn(is_truncated=True)])
+def test_a_turn_survives_the_journal_and_its_copy(tmp_path: Path, said: ChatTurn) -> None:
     """Text, tokens and whether it was cut come back, here and in a journal that took the entries in."""
     path = str(tmp_path / "turns.sqlite")
     with Journal(path) as journal:

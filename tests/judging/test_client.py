@@ -69,7 +69,7 @@ def test_the_url_of_chat_completions(given: str, url: str) -> None:
 )
 def test_what_is_no_http_url_is_a_usage_error(given: str) -> None:
     """Anything else is refused before a connection is tried."""
-    with pytest.raises(UsageError, match="--base-url"):
+    with pytest.raises(UsageError, match="base_url"):
         chat_url(given)
 
 
@@ -352,5 +352,5 @@ def test_a_ca_bundle_that_is_none_is_a_usage_error(judge_server: JudgeServer, tm
     junk = tmp_path / "ca.pem"
     junk.write_bytes(gzip.compress(b"no certificate"))
     for path in (junk, tmp_path / "missing.pem"):
-        with pytest.raises(UsageError, match="--ca-bundle"):
+        with pytest.raises(UsageError, match="ca_bundle"):
             JudgeClient(address(judge_server, ca_bundle=str(path)))

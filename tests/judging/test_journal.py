@@ -243,7 +243,7 @@ def test_a_lock_that_is_never_released_is_named(path: str) -> None:
     with Journal(path) as journal:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageError, match=r"another process has locked it.*--journal"):
+        with pytest.raises(StorageError, match=r"another process has locked it.*set journal"):
             record_all(journal, {key(1): GOOD})
         other.close()
 
@@ -265,7 +265,7 @@ def test_a_foreign_database_is_not_touched(path: str) -> None:
     other = sqlite3.connect(path)
     other.executescript("CREATE TABLE verdicts (key); INSERT INTO verdicts VALUES (1)")
     other.close()
-    assert "not a genrm journal; name another file with --journal" in refusal(path)
+    assert "not a genrm journal; set journal to another file" in refusal(path)
 
 
 def test_another_format_is_not_touched(path: str) -> None:
@@ -279,7 +279,7 @@ def test_another_format_is_not_touched(path: str) -> None:
     reason = refusal(path)
     assert f"format {FORMAT + 1}" in reason
     assert f"format {FORMAT}." in reason
-    assert "--journal" in reason
+    assert "set journal to" in reason
 
 
 @pytest.mark.parametrize("content", [b'{"prompt": "Why?"}\n' * 100, b"SQLite format 3\0" + bytes(range(256)) * 40])
@@ -304,7 +304,7 @@ def test_a_damaged_journal_is_named_and_not_made_worse(path: str) -> None:
     with pytest.raises(StorageError) as caught:
         read_all()
     assert "damaged or not a journal" in str(caught.value)
-    assert "Move it away, or name another journal with --journal" in str(caught.value)
+    assert "Move it away, or set journal to another file" in str(caught.value)
     assert Path(path).read_bytes() == content
 
 

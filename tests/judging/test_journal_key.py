@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.profile import Profile
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 
 EXHIBIT = PairwisePrompt([("user", "Why?")], "A word.", "A full answer.", "Be kind.")

@@ -12,12 +12,11 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.probe import probe_judge
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.remote import RemoteJudge
 
 FIRST_BETTER = {"score_1": 5, "score_2": 1, "ranking": 1}
 TIE = {"score_1": 3, "score_2": 3, "ranking": 3}
@@ -33,7 +32,8 @@ def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -
         patience = CallPolicy(10, 60, RetryPolicy(0), 0)
         judge = RemoteJudge(pool, PROFILES[profile], patience, Budget(), model="m", sampling={})
         try:
-            return await probe_judge(judge, endpoints, timeout_s)
+            warnings = await probe_judge(judge, endpoints, timeout_s)
+            return "; ".join(map(str, warnings)) or None
         finally:
             for client in clients:
                 await client.aclose()
@@ -61,7 +61,7 @@ def test_a_template_without_the_judges_roles_is_found(judge_server: JudgeServer,
     judge_server.behave(**behaviour)
     reason = refusal(judge_server.base_url)
     assert judge_server.base_url in reason
-    assert "--profile nemotron-plain" in reason
+    assert "profile='nemotron-plain'" in reason
     assert ("chat template seems to drop them" in reason) == (behaviour["unknown_roles"] == "ignore")
     assert probe(judge_server.base_url, profile="nemotron-plain") is None
 
@@ -74,7 +74,7 @@ def test_a_judge_without_a_preference_for_the_right_answer_is_refused(
     judge_server.behave(verdict=verdict)
     reason = refusal(judge_server.base_url)
     said = f"scores {verdict['score_1']} and {verdict['score_2']}, ranking {verdict['ranking']}"
-    for words in (judge_server.base_url, "'m'", f"{said} shown first, {said} shown second", "--no-probe"):
+    for words in (judge_server.base_url, "'m'", f"{said} shown first, {said} shown second", "probe=False"):
         assert words in reason
     assert "chat template" not in reason
     assert judge_server.stats()["requests"] == 3
@@ -90,16 +90,16 @@ def test_a_tie_is_decided_by_the_ranking(judge_server: JudgeServer) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ({"content": "The first one", "finish_reason": "length"}, ("truncated", "--max-reply-tokens")),
-        ({"content": None, "reasoning": "Hm", "finish_reason": "length"}, ("truncated", "--max-reply-tokens")),
+        ({"content": "The first one", "finish_reason": "length"}, ("truncated", "max_reply_tokens")),
+        ({"content": None, "reasoning": "Hm", "finish_reason": "length"}, ("truncated", "max_reply_tokens")),
         ({"content": ""}, ("empty", "reasoning parser")),
-        ({"content": "I like both."}, ("no_verdict", "--profile nemotron-plain", "--no-probe")),
-        ({"content": '{"score_1": 50, "score_2": 20, "ranking": 1}'}, ("out_of_range", "--profile")),
-        ({"status": 401}, ("auth", "GENRM_API_KEY", "--api-key-env")),
-        ({"status": 404}, ("404", "--base-url", "--model")),
-        ({"status": 500}, ("500", "--no-probe")),
-        ({"body": "<html>nginx</html>"}, ("bad_body", "--base-url")),
-        ({"reset": "before"}, ("connection", "Is the judge running?")),
+        ({"content": "I like both."}, ("no_verdict", "profile='nemotron-plain'", "probe=False")),
+        ({"content": '{"score_1": 50, "score_2": 20, "ranking": 1}'}, ("out_of_range", "profile")),
+        ({"status": 401}, ("auth", "GENRM_API_KEY", "api_key_env")),
+        ({"status": 404}, ("404", "base_url", "and model")),
+        ({"status": 500}, ("500", "probe=False")),
+        ({"body": "<html>nginx</html>"}, ("bad_body", "base_url")),
+        ({"reset": "before"}, ("connection", "Is the server running?")),
         ({"hang": True}, ("timeout", "look at its log")),
     ],
 )
@@ -169,7 +169,7 @@ def test_a_model_that_answers_the_question_instead_of_judging(
     reason = refusal(judge_server.base_url)
     assert ("chat template seems to drop them" in reason) == dropped
     assert ("no_verdict" in reason) != dropped
-    assert "--profile nemotron-plain" in reason
+    assert "profile='nemotron-plain'" in reason
 
 
 @pytest.mark.parametrize("kind", ["no usage", "cannot be asked"])
@@ -201,9 +201,9 @@ def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server: Ju
     judge_server.behave(fault={"status": 400, "body": json.dumps({"error": error})})
     reason = refusal(judge_server.base_url)
     assert message[:30] in reason
-    assert "--max-reply-tokens" in reason
-    assert "--model" not in reason
-    assert "--profile" not in reason
+    assert "max_reply_tokens" in reason
+    assert "Check model" not in reason
+    assert "try profile" not in reason
 
 
 @pytest.mark.parametrize("status", [400, 200])
@@ -215,9 +215,9 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server: Jud
     body = refused if status == 400 else {"choices": [choice]}
     judge_server.behave(fault={"status": status, "body": json.dumps(body)})
     reason = refusal(judge_server.base_url, profile="nemotron-principle")
-    assert "--max-logprobs 20" in reason
-    assert "--model" not in reason
-    assert "--profile" not in reason
+    assert "max-logprobs" in reason
+    assert "Check model" not in reason
+    assert "try profile" not in reason
 
 
 def test_an_endpoint_that_fails_after_an_unread_reply_is_down(judge_server: JudgeServer, start_judge: Any) -> None:
@@ -266,7 +266,7 @@ def test_a_first_turn_without_an_end_is_a_failure_of_the_probe(judge_server: Jud
     judge_server.behave(fault={"content": "Truth", "finish_reason": "length"})
     reason = refusal(judge_server.base_url, profile="brrm")
     assert "truncated" in reason
-    assert "--max-reply-tokens" in reason
+    assert "max_reply_tokens" in reason
 
 
 def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judge_server: JudgeServer) -> None:
@@ -292,5 +292,5 @@ def test_a_certificate_is_only_advised_where_one_is_used(scheme: str, advised: b
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound, never listening
         reason = refusal(f"{scheme}://127.0.0.1:{nobody.getsockname()[1]}/v1")
-    assert "--base-url" in reason
-    assert ("--ca-bundle" in reason) == advised
+    assert "base_url" in reason
+    assert ("ca_bundle" in reason) == advised

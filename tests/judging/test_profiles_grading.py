@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.pacing.retry import RetryPolicy
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_turns, parse_reply, render_messages
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from judge_families import FAMILIES, PAIR_PROFILES
 
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 
 WITH_ROLES = ("nemotron", "nemotron-ultra", "nemotron-boxed")

@@ -11,11 +11,10 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import Failure, Outcome, Verdict
 

@@ -6,7 +6,7 @@ import pytest
 from judge_server_fixture import JudgeServer
 from opened_judge import Opened, kind_of, with_judge
 
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget
 
 UNREADABLE = {"content": "Both are fine."}
 

@@ -9,7 +9,7 @@ from judge_server_fixture import JudgeServer
 from opened_judge import Opened, kind_of, with_judge
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.pacing.budget import Budget
+from genrm_cli.judging.pacing.policy import Budget
 
 CUT_OFF = {"content": "Truth matt", "finish_reason": "length"}
 

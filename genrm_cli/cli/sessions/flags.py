@@ -230,8 +230,8 @@ def agent_config(
             chat_url(url)
         key = find_api_key(JudgeSettings(api_key_env=api_key_env), os.environ, only_named=only_named)
     except UsageError as error:
-        message = str(error).replace("--base-url", f"--{role}-base-url")
-        raise UsageError(message.replace("--api-key-env", f"--{role}-api-key-env")) from error
+        names = {name: f"{role}_{name}" for name in ("base_url", "api_key_env")}
+        raise UsageError(error.message.with_names(names)) from error
     return AgentConfig(tuple(base_url), model, api_key=key)
 
 

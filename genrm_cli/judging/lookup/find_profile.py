@@ -5,7 +5,7 @@ from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES, ROLES_PROFILE, profile_for, profile_of_model
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
@@ -55,7 +55,7 @@ def _own_profile(path: str) -> AnyProfile:
 
 
 def profile_of(config: JudgeConfig) -> AnyProfile:
-    """Return the profile of a judge, with NeMo Gym's parser under `--compat`."""
+    """Return the profile of a judge, with NeMo Gym's parser if `compat` asks for it."""
     judge = config.judge
     if judge.compat is None:
         return find_profile(judge.profile, judge.model)
@@ -63,7 +63,8 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
     profile = find_profile(judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model)
     if not isinstance(profile, Profile) or profile.name not in _READ_BY_THE_REFERENCE:
         raise UsageError(
-            f"--compat {judge.compat} reads JSON scores, which the profile {profile.name} does not ask for."
+            SettingRef("compat", judge.compat),
+            f" parses JSON scores, which the profile {profile.name} does not ask for.",
         )
     score, ranking = config.default_score, config.default_ranking
     read = partial(parse_scores_json_as_reference, default_score=score, default_ranking=ranking)

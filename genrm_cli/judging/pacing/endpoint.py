@@ -6,19 +6,25 @@ harmless prompt then decides, so that prompts that break a server do not mark it
 one trial call at a time until one is answered.
 """
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
 from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.pacing.retry import MAX_RETRY_AFTER_S
+from genrm_cli.judging.pacing.policy import MAX_RETRY_AFTER_S
 
 WINDOW = 50  # recent calls that determine the health of an endpoint
 _BROKEN_IN_A_ROW = 10
 _REFUSED_IN_A_ROW = 5  # with nothing in flight: a rate limit, not a lack of capacity
 _NO_DESCRIPTOR_REST_S = 0.1
 _LONGEST_GAP_S = 1.0
+
+
+def loop_time_s() -> float:
+    """Return the time by the event loop's clock, which tests run in virtual time."""
+    return asyncio.get_running_loop().time()
 
 
 class Ending(Enum):
@@ -39,21 +45,21 @@ class Ending(Enum):
 
 
 class Limit(Protocol):
-    """The limit of calls in flight, which may learn from them."""
+    """The limit of calls in flight, which may learn from them. By default, it learns nothing."""
+
+    adapts: bool = False
+    """Whether it decreases when the endpoint refuses calls, so that refused calls need no growing waits."""
 
     @property
     def limit(self) -> int:
         """Calls that may be in flight now."""
-
-    @property
-    def adapts(self) -> bool:
-        """Whether it decreases when the endpoint refuses calls, so that refused calls need no growing waits."""
 
     def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from an answer."""
 
     def on_refusal(self, now_s: float, in_flight: int) -> bool:
         """Learn from a 429 or 503; return whether load caused it."""
+        return False
 
     def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from a timeout."""
@@ -63,12 +69,13 @@ class Limit(Protocol):
 
     def answer_gap_s(self) -> float:
         """Return the mean time between two answers, 0 if it is unknown."""
+        return 0.0
 
 
-class FixedLimit:
-    """A limit set by the user, which learns nothing."""
+class FixedLimit(Limit):
+    """A limit set by the user."""
 
-    adapts = False
+    limit = 1
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -76,20 +83,12 @@ class FixedLimit:
     def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn nothing."""
 
-    def on_refusal(self, now_s: float, in_flight: int) -> bool:
-        """Learn nothing."""
-        return False
-
     def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn nothing."""
 
     def lower_ceiling(self, ceiling: int) -> None:
         """Lower the limit."""
         self.limit = min(self.limit, max(1, ceiling))
-
-    def answer_gap_s(self) -> float:
-        """Return 0: unknown."""
-        return 0.0
 
 
 @dataclass(slots=True)

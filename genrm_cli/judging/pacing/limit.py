@@ -10,8 +10,7 @@ halving it until throughput falls. Source: additive increase, multiplicative dec
 import math
 from dataclasses import dataclass
 
-from genrm_cli.judging.pacing.burst import BurstDetector
-from genrm_cli.judging.pacing.busy_calls import BusyCalls
+from genrm_cli.judging.pacing.load import BurstDetector, BusyCalls
 
 FIRST_LEVEL = 16
 _REFUSAL_FACTOR = 0.95  # share kept of the number in flight that was refused

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from genrm_cli.errors import JudgeError
-from genrm_cli.judging.pacing import clock
-from genrm_cli.judging.pacing.endpoint import Ending, Endpoint
+from genrm_cli.errors import JudgeError, Message, SettingRef
+from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
 from genrm_cli.verdicts import StoppedBy
 
 GRACE_S = 60.0  # after the deadline, for calls in flight
@@ -141,7 +140,7 @@ class EndpointPool:
             first is not None
             and _is_empty(self._second_turns)
             and self._given_up is None
-            and first.is_free(clock.now_s())
+            and first.is_free(loop_time_s())
         ):
             return self._take(first)
         return await self._acquire(self._second_turns, first_in_line=_is_empty(self._second_turns))
@@ -154,7 +153,7 @@ class EndpointPool:
         if first_in_line and home is not None:
             self._look_for_open()
         if self._resumes and self._failing_since_s is None and not self.is_up:
-            self._failing_since_s = clock.now_s()  # a server's request does not wait longer than that for a trial
+            self._failing_since_s = loop_time_s()  # a server's request does not wait longer than that for a trial
             self._watch()
         future: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
         waiting.append(future)
@@ -168,7 +167,7 @@ class EndpointPool:
 
     def release(self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None) -> None:
         """Return a slot and let its endpoint learn from the outcome of the call."""
-        now_s, endpoint = clock.now_s(), slot.endpoint
+        now_s, endpoint = loop_time_s(), slot.endpoint
         latency_s = now_s - slot.begun_s
         self._note_opening(endpoint, now_s)
         changed = endpoint.end(ending, now_s, latency_s, on_trial=slot.on_trial, retry_after_s=retry_after_s)
@@ -187,7 +186,7 @@ class EndpointPool:
 
     def release_unused(self, slot: Slot) -> None:
         """Return a slot that was not used."""
-        self._note_opening(slot.endpoint, clock.now_s())
+        self._note_opening(slot.endpoint, loop_time_s())
         slot.endpoint.cancel(on_trial=slot.on_trial)
         self._wake()
 
@@ -228,7 +227,7 @@ class EndpointPool:
         return self._pausing < max(_LEAST_PAUSING, 2 * self.limit)
 
     def _choose(self, home: Endpoint | None = None) -> Endpoint | None:
-        now_s = clock.now_s()
+        now_s = loop_time_s()
         due = next((endpoint for endpoint in self.endpoints if endpoint.is_due(now_s)), None)
         if due is not None or (home is not None and home.is_free(now_s)):
             return due or home
@@ -242,7 +241,7 @@ class EndpointPool:
         if not self._has_lanes:
             self._has_lanes = True
             for endpoint in self.endpoints:
-                endpoint.opened_at_s = clock.now_s()
+                endpoint.opened_at_s = loop_time_s()
 
     def _note_opening(self, endpoint: Endpoint, now_s: float) -> None:
         if endpoint.in_flight >= endpoint.limit.limit:
@@ -256,7 +255,7 @@ class EndpointPool:
 
     def _look_for_open(self) -> None:
         """Look again when an endpoint that is open now has been so for a moment."""
-        if self._looking_for_open is None and any(each.is_free(clock.now_s()) for each in self.endpoints):
+        if self._looking_for_open is None and any(each.is_free(loop_time_s()) for each in self.endpoints):
             self._looking_for_open = asyncio.get_running_loop().call_later(_OPEN_S, self._hand_to_open)
 
     def _hand_to_open(self) -> None:
@@ -264,7 +263,7 @@ class EndpointPool:
         self._wake()
 
     def _take(self, endpoint: Endpoint) -> Slot:
-        now_s = clock.now_s()
+        now_s = loop_time_s()
         return Slot(endpoint, now_s, endpoint.begin(now_s))
 
     def _wake(self) -> None:
@@ -308,7 +307,7 @@ class EndpointPool:
         """Check again once the judge may have been silent for too long."""
         if self._watching is None and self._failing_since_s is not None and self._given_up is None:
             at_s = self._failing_since_s + self._give_up_after_s
-            if at_s > clock.now_s():  # otherwise every failing call checks
+            if at_s > loop_time_s():  # otherwise every failing call checks
                 self._watching = asyncio.get_running_loop().call_at(at_s, self._look)
 
     def _look(self) -> None:
@@ -322,19 +321,23 @@ class EndpointPool:
             return
         # A 429 is never the fault of one request, and a call in flight may still be answered.
         only_busy = self._last_ending is Ending.BUSY and self.in_flight == 0
-        silent_s = clock.now_s() - self._failing_since_s
+        silent_s = loop_time_s() - self._failing_since_s
         if silent_s >= self._give_up_after_s and (only_busy or all(endpoint.down for endpoint in self.endpoints)):
             self._give_up()
 
     def _give_up(self) -> None:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)
-        silent = f"no answer for {self._give_up_after_s:g} s (--give-up-after) from {names}: {self._last_detail}."
+        silent = Message.of(
+            f"no answer for {self._give_up_after_s:g} s (",
+            SettingRef("give_up_after"),
+            f") from {names}: {self._last_detail}.",
+        )
         if self._resumes:
             error = JudgeError(silent)
             self._failing_since_s = None  # until the next call fails
         else:
             error = self._given_up = JudgeError(
-                f"{silent} Run the same command again once it is back: answers in the journal are reused."
+                silent, " Run the same command again once it is back: answers in the journal are reused."
             )
             self._over.set()
         for line in self._lines():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from genrm_cli.judging.requests import ChatPrompt, ListwisePrompt, PairwisePrompt, Prompt, Reply
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Said, Verdict
+from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Verdict
 
 Message = dict[str, str]
 
@@ -21,7 +21,7 @@ class Profile:
     """How one family of judges is prompted, and how its reply is parsed.
 
     Attributes:
-        name: what `--profile` takes.
+        name: value of the setting `profile`.
         version: increases when messages or parsing change, so that old verdicts are not reused.
         about: one line for users: the models, their scale, and how it maps to a verdict.
         request_fields: fields of the request other than model and messages: sampling (`temperature`, `top_p`,
@@ -50,7 +50,7 @@ class GradingProfile:
     """How a judge is prompted to grade responses one by one or as a group, and how its reply is parsed.
 
     Attributes:
-        name: what `--profile`, a rubric or a component calls it.
+        name: value of the setting `profile`, or the name of its rubric or component.
         version: as for `Profile`, as are `about` and `request_fields`.
         render_messages: prompt → chat messages.
         parse_reply: reply and prompt → grades, or the failure that explains why it has none. Never raises.
@@ -119,9 +119,9 @@ def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | 
     raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
 
 
-def _parse_turn(reply: Reply) -> Said | Failure:
+def _parse_turn(reply: Reply) -> ChatTurn | Failure:
     if reply.text.strip():
-        return Said(is_cut=reply.finish_reason == "length")
+        return ChatTurn(is_truncated=reply.finish_reason == "length")
     if reply.finish_reason == "length":
         return Failure(FailureKind.TRUNCATED, "the token limit cut the reply off before its first word")
     if reply.refusal or reply.finish_reason == "content_filter":

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.pacing.budget import Budget, cost_of
+from genrm_cli.judging.pacing.policy import Budget, cost_of
 from genrm_cli.judging.requests import Reply
 
 

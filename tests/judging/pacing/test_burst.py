@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from genrm_cli.judging.pacing.burst import BurstDetector
+from genrm_cli.judging.pacing.load import BurstDetector
 
 
 def detector() -> BurstDetector:

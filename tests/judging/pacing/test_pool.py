@@ -12,8 +12,7 @@ from virtual_time import run_in_virtual_time
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.pacing import clock
-from genrm_cli.judging.pacing.endpoint import WINDOW, Ending, Endpoint, FixedLimit
+from genrm_cli.judging.pacing.endpoint import WINDOW, Ending, Endpoint, FixedLimit, loop_time_s
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 
@@ -276,7 +275,7 @@ def test_a_judge_that_stays_down_is_given_up() -> None:
         results = await asyncio.gather(*waiting, return_exceptions=True)
         for result in results:
             assert isinstance(result, JudgeError)
-            for words in ("a, b", "connection refused", "--give-up-after", "journal"):
+            for words in ("a, b", "connection refused", "give_up_after", "journal"):
                 assert words in str(result)
         with pytest.raises(JudgeError):
             await pool.acquire()
@@ -617,7 +616,7 @@ def test_a_cancelled_request_does_not_block_the_line() -> None:
 
     async def scenario() -> None:
         pool = make_pool(2)
-        pool.endpoints[0].mark_unhealthy(clock.now_s())
+        pool.endpoints[0].mark_unhealthy(loop_time_s())
         cancelled = asyncio.ensure_future(pool.acquire(retry=True))
         await asyncio.sleep(0)
         cancelled.cancel()

@@ -19,11 +19,10 @@ from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.judging.pacing.budget import Budget
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
-from genrm_cli.judging.pacing.retry import RetryPolicy
-from genrm_cli.judging.remote import CallPolicy, RemoteJudge
+from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import Reply
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Verdict

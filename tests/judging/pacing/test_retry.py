@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.pacing.retry import MAX_RETRY_AFTER_S, RetryPolicy
+from genrm_cli.judging.pacing.policy import MAX_RETRY_AFTER_S, RetryPolicy
 
 WAITS = st.integers(1, 10_000)
 

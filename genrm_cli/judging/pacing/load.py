@@ -1,9 +1,10 @@
-"""Distinguish bursts of failing calls, caused by load, from failures that occur at any load."""
+"""What the answers and failures of calls say about the load of an endpoint."""
 
 import math
 
 _PRIOR_SHARE = 0.08  # hosted endpoints refuse a few per cent of calls whatever the load
 _LEAST_SHARE = 1e-4  # if fewer failures are known, a single one is a burst
+_FADING = 1 - 1 / 64  # weight of an answer at the time of the next one
 
 
 class BurstDetector:
@@ -70,3 +71,28 @@ class BurstDetector:
         self._score = 0.0
         self._suspect_calls = self._suspect_failed = 0
         return failed
+
+
+class BusyCalls:
+    """The mean number of calls that a server works on: answers a second times their latency (Little's law)."""
+
+    def __init__(self) -> None:
+        self._worked_s = self._passed_s = self._answers = 0.0
+        self._last_answer_s: float | None = None
+
+    def add(self, now_s: float, latency_s: float) -> None:
+        """Count an answer; old ones fade."""
+        since_s = latency_s if self._last_answer_s is None else now_s - self._last_answer_s
+        self._passed_s = _FADING * self._passed_s + since_s
+        self._worked_s = _FADING * self._worked_s + latency_s
+        self._answers = _FADING * self._answers + 1
+        self._last_answer_s = now_s
+
+    def mean(self, now_s: float) -> float:
+        """Return the mean so far, 0 before the first answer."""
+        passed_s = self._passed_s + (0.0 if self._last_answer_s is None else now_s - self._last_answer_s)
+        return self._worked_s / passed_s if passed_s > 0 else 0.0
+
+    def gap_s(self) -> float:
+        """Return the mean time between two answers, 0 before the first one."""
+        return self._passed_s / self._answers if self._answers else 0.0
