@@ -1,12 +1,14 @@
 """Index an input: parse every line once, find the groups, spool the texts."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
+from genrm_cli.errors import UsageError
+from genrm_cli.extensions import Seam, load_extensions
 from genrm_cli.groups.compile import fit_budget
 from genrm_cli.groups.components.local import reads_record
 from genrm_cli.groups.group import Group
@@ -229,7 +231,23 @@ def format_of(record: dict[str, Any], settings: InputSettings) -> Format:
     """Return the format that the settings force, else the one that the record is written in."""
     if settings.response_field is not None:
         return _named_fields(settings.response_field, settings.prompt_field, settings.id_field)
-    return recognise(record) if settings.format is None else FORMATS[settings.format]
+    if settings.format is None:
+        return recognise(record, installed_formats().values())
+    return FORMATS.get(settings.format) or installed_formats()[settings.format]
+
+
+def installed_formats() -> Mapping[str, Format]:
+    """Return the formats that installed packages register, by name.
+
+    Raises:
+        UsageError: one cannot be loaded, or its name is not that of its entry point or belongs to a built-in format.
+    """
+    installed = load_extensions(Seam.FORMATS, Format)
+    for name, format_ in installed.items():
+        if name != format_.name or name in FORMATS:
+            problem = "that name is built in" if name in FORMATS else f"it calls itself {format_.name!r}"
+            raise UsageError(f"the format {name!r} of an installed package cannot be used: {problem}.")
+    return installed
 
 
 _named_fields = lru_cache(maxsize=8)(named_fields)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, replace
 from typing import Any, Literal
 
+from genrm_cli.extensions import Seam
+
 Value = str | int | float | bool | tuple[str, ...] | None
 Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", "Tracking", "Server"]
 
@@ -21,6 +23,7 @@ class Declaration:
     Attributes:
         panel: section of the help; by default that of the subject.
         changes_rewards: whether the digest covers it.
+        seam: entry points by which installed packages register more choices.
         key: its name in files, flags and the environment, if it differs from the name of the field.
         help: one or more sentences; `$name` names another setting.
         negative: name of the switch that disables it, if not `no-` and its name.
@@ -38,6 +41,7 @@ class Declaration:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    seam: Seam | None = None
     changes_rewards: bool = False
     key: str | None = None
     extra_flag: str | None = None

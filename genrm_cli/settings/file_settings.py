@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from genrm_cli.catalog import INPUT_FORMATS, listed
+from genrm_cli.extensions import Seam
 from genrm_cli.settings.declare import duration, reward_setting, setting
 
 
@@ -15,6 +16,7 @@ class InputSettings:
         f"Input format of every line: {listed(INPUT_FORMATS)}. Default: detect the format of each line. "
         "`genrm formats` shows examples.",
         choices=INPUT_FORMATS,
+        seam=Seam.FORMATS,
         is_common=True,
     )
     group_by: str | None = reward_setting(

@@ -19,6 +19,8 @@ _NOTES = (
     "Any other shape: --prompt-field question --response-field samples.text --id-field meta.id",
 )
 
+_INSTALLED = "registered by an installed package"
+
 
 @exits
 def formats(
@@ -30,14 +32,16 @@ def formats(
 
     Example: genrm formats chat > example.jsonl
     """
+    from genrm_cli.jobs.index import installed_formats
     from genrm_cli.rollouts.formats import FORMATS
 
+    known = {**FORMATS, **installed_formats()}
     if name is None:
-        _print_all({known: json.dumps(format_.example) for known, format_ in FORMATS.items()})
-    elif (format_ := FORMATS.get(name.replace("-", "_"))) is not None:
-        print_json(format_.example)
+        _print_all({each: json.dumps(format_.example) for each, format_ in known.items()})
+    elif name in known:
+        print_json(known[name].example)
     else:
-        raise UsageError(f"unknown format {name!r}; `genrm formats` lists all formats.{did_you_mean(name, FORMATS)}")
+        raise UsageError(f"unknown format {name!r}; `genrm formats` lists all formats.{did_you_mean(name, known)}")
     return 0
 
 
@@ -45,7 +49,7 @@ def _print_all(examples: dict[str, str]) -> None:
     """Print each name with its explanation, and the example below, cut to the width of a terminal."""
     widest, width = max(map(len, examples)), shutil.get_terminal_size().columns
     for name, example in examples.items():
-        print_text(f"{name:<{widest}}  {EXPLANATIONS[name]}")
+        print_text(f"{name:<{widest}}  {EXPLANATIONS.get(name, _INSTALLED)}")
         line = f"  {example}"
         print_text(cut(line, width) if sys.stdout.isatty() else line)
     for note in _NOTES:
