@@ -10,6 +10,7 @@ from pathlib import Path
 
 from genrm_cli.catalog import REDACTIONS, listed
 from genrm_cli.errors import Part, UsageError
+from genrm_cli.extensions import extension_names
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import Setting, Value
 from genrm_cli.settings.table import setting_named
@@ -72,7 +73,9 @@ def _convert_many(setting: Setting, raw: object, where: Part) -> tuple[str, ...]
 
 
 def _checked_text(setting: Setting, value: str, where: Part) -> str:
-    choices = setting.declared.choices
+    choices, seam = setting.declared.choices, setting.declared.seam
+    if choices and value not in choices and seam is not None:
+        choices += extension_names(seam)
     if choices and value not in choices:
         raise UsageError(where, f": {value!r} is not one of {listed(choices)}.{did_you_mean(value, choices)}")
     check = _TEXT_CHECKS.get(setting.name)

@@ -12,7 +12,7 @@ from genrm_cli.catalog import EXPORT_FORMATS
 from genrm_cli.cli.setup.guide import page_names
 from genrm_cli.cli.setup.settings_page import render_settings_page
 from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.rollouts.formats import INPUT_FORMATS
+from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.reward_settings import PRESETS
@@ -173,7 +173,7 @@ def test_the_exit_codes_are_those_of_the_errors() -> None:
     ("page", "words"),
     [
         ("output", FailureKind),
-        ("input-formats", INPUT_FORMATS),
+        ("input-formats", FORMATS),
         ("judges", PROFILES),
         ("rewards", PRESETS),
         ("export", EXPORT_FORMATS),
