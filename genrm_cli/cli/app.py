@@ -23,7 +23,6 @@ from genrm_cli.cli.judges.simulate import SIMULATION_EPILOG, simulate
 from genrm_cli.cli.options import EPILOG
 from genrm_cli.cli.scoring.compare import compare
 from genrm_cli.cli.scoring.formats import formats
-from genrm_cli.cli.scoring.plan_fleet import plan
 from genrm_cli.cli.scoring.score import score
 from genrm_cli.cli.scoring.show import show
 from genrm_cli.cli.scoring.validate import validate
@@ -80,7 +79,6 @@ app.command(cls=Command, short_help="Turn rollouts into rewards.", epilog=EPILOG
 app.command(cls=Command, short_help="Compare a few responses to one prompt.", epilog=EPILOG)(compare)
 app.command(cls=Command, short_help="Serve rewards to running trainers.", epilog=EPILOG)(serve)
 app.command(cls=Command, short_help="Check an input without calling a judge.", epilog=EPILOG)(validate)
-app.command(cls=Command, short_help="Estimate calls, cost and time for fleets of workers.", epilog=EPILOG)(plan)
 app.command(cls=Command, short_help="Show groups as rollouts, or as the judge sees them.", epilog=EPILOG)(show)
 app.command(cls=Command, short_help="List the input formats, with examples.")(formats)
 app.command(name="eval", cls=Command, short_help="Measure a judge on labelled pairs.", epilog=EPILOG)(eval_)

@@ -13,6 +13,8 @@ from genrm_cli.errors import Message, StorageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
 
+_MINUTE_S, _HOUR_S = 60, 3_600
+
 
 class Events:
     """Print and log the events of a run; safe to call from several threads."""
@@ -97,13 +99,22 @@ def judge_text(judge: dict[str, Any]) -> str:
 
 
 def plan_text(plan: dict[str, Any]) -> str:
-    """Return the planned comparisons, calls, tokens and cost of a run in one line."""
+    """Return the planned comparisons, calls, tokens, cost and time of a run in one line."""
     known = f", {plan['known']:,} of them answered in an earlier run" if plan["known"] else ""
     cost = f", cost about {plan['cost']:,.2f}" if plan["cost"] is not None else ""
+    time = f", about {duration_text(plan['time_s'])}" if plan["time_s"] else ""
     return (
         f"{counted(plan['planned'], 'comparison')}{known}: {counted(plan['calls'], 'call')} to make, about "
-        f"{plan['tokens_in']:,} tokens in and {plan['tokens_out']:,} out (estimated from {plan['tokens_from']}){cost}"
+        f"{plan['tokens_in']:,} tokens in and {plan['tokens_out']:,} out (estimated from {plan['tokens_from']})"
+        f"{cost}{time}"
     )
+
+
+def duration_text(time_s: float) -> str:
+    """Return a duration in the unit that suits it."""
+    if time_s < _MINUTE_S:
+        return f"{time_s:.1f} s"
+    return f"{time_s / _MINUTE_S:.1f} min" if time_s < _HOUR_S else f"{time_s / _HOUR_S:.1f} h"
 
 
 def file_text(result: dict[str, Any]) -> str:

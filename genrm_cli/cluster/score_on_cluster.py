@@ -15,9 +15,9 @@ from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.batch import BatchReport, Held, prove_writable, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
+from genrm_cli.jobs.due.decisions import Status, iter_decisions
 from genrm_cli.jobs.due.leasing import leased
-from genrm_cli.jobs.due.planning import Status, iter_decisions
-from genrm_cli.jobs.journaling.journals import asks_anybody, check_journal_place, gather_shards
+from genrm_cli.jobs.journals import asks_anybody, check_journal_place, gather_shards
 from genrm_cli.judging.open_judges import OnEvent, open_judges
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings import Settings, changed

@@ -23,9 +23,9 @@ from genrm_cli.groups.judge_group import count_known, iter_prompts
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.groups.records import outcome_record
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.cost import cost_of_run
+from genrm_cli.jobs.estimate import estimate_rest
 from genrm_cli.jobs.index import Reject
-from genrm_cli.jobs.journaling.journals import check_journal_place, open_journal
+from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import ask_judges
 from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.judging.journal import Journal
@@ -348,7 +348,7 @@ async def _prepare(
         for known in (count_known(group, plan, judge_set) for group in groups):
             metrics.known += known.known
             metrics.known_calls += known.known_calls
-    run.on_event("plan", cost_of_run(metrics, run.settings, journal))
+    run.on_event("plan", estimate_rest(replace(run, metrics=metrics), journal).as_dict())
 
 
 def _meaning_of(outcome: Outcome, chosen_first: bool) -> Preference | FailureKind:

@@ -24,11 +24,10 @@ from genrm_cli.errors import (
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
+from genrm_cli.jobs.due.decisions import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
 from genrm_cli.jobs.due.inputs import Task, is_one_input
-from genrm_cli.jobs.due.leasing import leased
-from genrm_cli.jobs.due.leftovers import Leftovers
-from genrm_cli.jobs.due.planning import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
-from genrm_cli.jobs.journaling.journals import check_journal_place, check_shard_journal
+from genrm_cli.jobs.due.leasing import Leftovers, leased
+from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
 from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges

@@ -14,8 +14,8 @@ from genrm_cli.groups.components.local import reads_record
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.shards import Shard
-from genrm_cli.jobs.sources import Sources
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
@@ -30,6 +30,8 @@ from genrm_cli.verdicts import Reason
 
 _SHOWN_CHARS = 200
 NAMED_PROBLEMS = 3
+LARGE_GROUP = 100_000
+"""Comparisons of one group above which a user should reconsider the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Reject:
     """A line that could not be read, the reason, and its beginning.
 
     Attributes:
+        kind: rejects of one kind differ only in details of their reasons.
         unit: what `line` counts: `line`, or `item` of a container.
         file: of a set of files; None if the input is a single file.
     """
@@ -44,6 +47,7 @@ class Reject:
     line: int
     reason: str
     text: str
+    kind: str
     unit: str = "line"
     file: str | None = None
 
@@ -200,8 +204,8 @@ def _read_lines(
             record, format_, rollouts = _parse_line(line, settings, requirements)
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
-            text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
-            on_reject(Reject(line.number, str(error), text, source.unit, None if name is None else source.uri))
+            text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
+            on_reject(Reject(line.number, str(error), text, error.kind, source.unit, of_set))
             continue
         if not run.plan.uses_own_principle:
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
@@ -219,7 +223,8 @@ def _parse_line(
     line: Line, settings: InputSettings, requirements: Sequence[Requirement]
 ) -> tuple[dict[str, Any], Format, list[Rollout]]:
     if line.oversize is not None:
-        raise BadLineError(f"{line.oversize:,} bytes long, more than --max-line-bytes {settings.max_line_bytes:,}")
+        most = f"more than max_line_bytes={settings.max_line_bytes}"
+        raise BadLineError(f"{line.oversize:,} bytes long, {most}", most)
     record = parse_record(line.raw)
     format_ = format_of(record, settings)
     rollouts = format_.read(record)
@@ -308,6 +313,12 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
         metrics.planned += gradings
         metrics.planned_calls += gradings
         metrics.prompt_chars += round(gradings * table.chars_shown(rows))
+
+
+def correct_plan(metrics: RunMetrics, planned: int) -> None:
+    """Correct the number of requests: rubrics do not ask about responses without text."""
+    metrics.planned_calls -= metrics.planned - planned  # each of them one call
+    metrics.planned = planned
 
 
 def iter_duplicates(table: GroupTable) -> Iterator[int]:

@@ -19,8 +19,8 @@ from genrm_cli.groups.records import comparison_record, score_record
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.cost import LARGE_GROUP, cost_of_run
-from genrm_cli.jobs.index import InputIndex
+from genrm_cli.jobs.estimate import estimate_rest
+from genrm_cli.jobs.index import LARGE_GROUP, InputIndex, correct_plan
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
@@ -78,7 +78,7 @@ async def judge_input(
         if index.largest_group > LARGE_GROUP:
             run.on_event("large_group", {"input": uri, "comparisons": index.largest_group})
         if judges.is_remote and not asks_nothing(run.settings):
-            run.on_event("plan", {"input": uri, **cost_of_run(run.metrics, run.settings, journal)})
+            run.on_event("plan", {"input": uri, **estimate_rest(run, journal).as_dict()})
         rest = ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)
 
         def keep(number: int, judged: JudgedGroup) -> None:
@@ -141,12 +141,6 @@ def _recall_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcome
             _keep(number, recalled.judged, index.plan, outcomes, run.metrics)
     run.metrics.known, run.metrics.known_calls = known, known_calls
     correct_plan(run.metrics, planned)
-
-
-def correct_plan(metrics: RunMetrics, planned: int) -> None:
-    """Correct the number of requests: rubrics do not ask about responses without text."""
-    metrics.planned_calls -= metrics.planned - planned  # each of them one call
-    metrics.planned = planned
 
 
 def _iter_groups(index: InputIndex, stop: threading.Event) -> Iterator[tuple[int, list[int], Group]]:

@@ -10,6 +10,7 @@ from typing import Any
 from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
+from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.index import (
     NAMED_PROBLEMS,
     FirstRejects,
@@ -19,10 +20,9 @@ from genrm_cli.jobs.index import (
     index_input,
     iter_duplicates,
 )
-from genrm_cli.jobs.journaling.journals import open_journal
+from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.provenance import ScoredFile, metrics_of, provenance_of
-from genrm_cli.jobs.sources import Sources
 from genrm_cli.jobs.stores import ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges

@@ -232,6 +232,12 @@ class Journal(AbstractContextManager["Journal"]):
             ).fetchone()
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
+    def mean_latency_s(self) -> float | None:
+        """Return the mean latency of verdicts; None without any."""
+        with self._errors:
+            (mean_s,) = self._connection.execute("SELECT avg(latency_s) FROM verdicts").fetchone()
+        return None if mean_s is None else float(mean_s)
+
     def iter_verdicts(self, judge: str) -> Iterator[tuple[float, float, float]]:
         """Yield score_1, score_2 and ranking of a judge's verdicts, except grades and defaulted verdicts."""
         with self._errors:

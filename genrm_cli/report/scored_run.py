@@ -11,7 +11,7 @@ import numpy as np
 from genrm_cli.errors import InputError
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.index import format_of
-from genrm_cli.jobs.journaling.journals import open_known_journal
+from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.jobs.scored_files import ScoredInput, group_name
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.judging.journal import Journal

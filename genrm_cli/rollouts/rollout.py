@@ -201,6 +201,11 @@ def _turn_of_item(item: Item) -> Turn:
 class UnreadableRecordError(ValueError):
     """A line is JSON, but no rollout can be read from it; the message says why."""
 
+    def __init__(self, message: str, kind: str | None = None) -> None:
+        """`kind` is the message without details that differ from line to line; by default the message."""
+        super().__init__(message)
+        self.kind = kind or message
+
 
 @dataclass(frozen=True)
 class Rollout:

@@ -14,7 +14,7 @@ from genrm_cli.cli.events import Events, plan_text
 from genrm_cli.errors import JudgeError, StorageError
 
 PLAN = {"planned": 12_000, "known": 0, "calls": 12_000, "tokens_in": 9_000_000, "tokens_out": 18_000_000}
-PLAN |= {"tokens_from": "text lengths", "cost": None}
+PLAN |= {"tokens_from": "text lengths", "cost": None, "time_s": None}
 
 
 def logged(path: Path) -> list[Json]:

@@ -118,7 +118,7 @@ def test_a_line_over_the_limit_is_rejected(genrm: Genrm, call: Call) -> None:
     assert call("score", "in.jsonl", *LEXICAL, "--max-line-bytes", "2000").code == 0
     (reject,) = read_lines(genrm.folder / "in.rejects.jsonl")
     assert reject["line"] == 2
-    assert "2,000" in reject["reason"]
+    assert "max_line_bytes=2000" in reject["reason"]
     assert len(reject["text"]) <= 200
     assert len(read_lines(genrm.folder / "in.scored.jsonl")) == 3
 

@@ -63,7 +63,7 @@ def test_strict_ends_with_3_if_there_are_problems(genrm: Genrm, call: Call) -> N
     assert b"(lines 4, 7)" in bad.out
     as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
     assert (as_json.code, json.loads(as_json.out)["rejected_lines"]) == (3, 7)
-    assert "bad-lines.jsonl: 7 invalid lines and 1 duplicate rollout, refused by --strict" in as_json.err
+    assert "bad-lines.jsonl: 7 bad lines and 1 duplicate rollouts, refused by --strict" in as_json.err
     assert call("validate", "good.jsonl", "--strict").code == 0
 
 

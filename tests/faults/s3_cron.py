@@ -14,7 +14,7 @@ from genrm_process import Finished, Genrm, Json, make_rollouts
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.jobs.journaling.journals import segments_folder
+from genrm_cli.jobs.journals import segments_folder
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.encoding.codec import unpack
 

@@ -8,8 +8,8 @@ from genrm_process import Genrm, make_rollouts
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
+from genrm_cli.jobs.due.decisions import Status
 from genrm_cli.jobs.due.leasing import leased
-from genrm_cli.jobs.due.planning import Status
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.leases import HeldLease, Leases
 from genrm_cli.storage.location import S3Options

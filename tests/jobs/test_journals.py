@@ -7,7 +7,7 @@ from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.journaling.journals import journal_path, known_journal, open_journal, segments_folder
+from genrm_cli.jobs.journals import journal_path, known_journal, open_journal, segments_folder
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.components import Component, TotalTable

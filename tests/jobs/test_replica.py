@@ -8,7 +8,7 @@ from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.journaling.replica import JournalReplica
+from genrm_cli.jobs.replica import JournalReplica
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.encoding.codec import unpack
 

@@ -16,7 +16,7 @@ from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.due.inputs import output_places
-from genrm_cli.jobs.journaling.journals import journal_path
+from genrm_cli.jobs.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings, settings_from

@@ -275,9 +275,7 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path: Path,
 def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path: Path) -> None:
     """The probe names the policy and its own flag; nothing is written."""
     nobody = AgentConfig(("http://127.0.0.1:9/v1",), "m")
-    with pytest.raises(
-        JudgeError, match=r"the policy cannot be used: .*Is the server running\? Check policy_base_url"
-    ):
+    with pytest.raises(JudgeError, match=r"the policy cannot be used: .*Is the server running\? Check policy_base_url"):
         run_sessions(options_for(tmp_path, policy=nobody), retries=0)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == []
 

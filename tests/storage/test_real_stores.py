@@ -15,7 +15,7 @@ from judge_server_fixture import JudgeServer
 from s3_stores_fixture import RealStore
 
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.journaling.replica import JournalReplica
+from genrm_cli.jobs.replica import JournalReplica
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases

@@ -191,7 +191,7 @@ def run_score(
 
 def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
     """Write a report beside each new output, and beside a single output that is up to date."""
-    from genrm_cli.jobs.due.planning import Status
+    from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.jobs.scored_files import files_of_set
     from genrm_cli.report.write_report import write_report
 
@@ -225,8 +225,8 @@ def _score(
     """Score all inputs and show their summary. Raise the error that ended the run early, or that of a single input."""
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.jobs.due.inputs import is_one_input
-    from genrm_cli.jobs.due.planning import Status
     from genrm_cli.tracking.log_run import load_trackers, log_run, tracked_run
 
     settings = invocation.settings
@@ -236,7 +236,7 @@ def _score(
         _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
     with contextlib.ExitStack() as stack:
-        if settings.storage.leases:
+        if settings.storage.lock:
             stack.enter_context(_lock(rollouts, invocation))
         log_only = ("file",) if report.alone else ("plan",)
         events = stack.enter_context(Events(settings.output.log_json, quiet=quiet, log_only=log_only))
@@ -257,7 +257,7 @@ def _score(
 
 def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> None:
     """Show the summary of the inputs scored in this run; with `table`, also of a single input that is up to date."""
-    from genrm_cli.jobs.due.planning import Status
+    from genrm_cli.jobs.due.decisions import Status
 
     last, alone = report.last, report.alone
     if alone and last is not None and last.status is Status.CURRENT:
@@ -304,23 +304,24 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     """Print the plan and the cost of each input as it is listed."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.preview.dry_run import iter_dry_run
-    from genrm_cli.jobs.preview.estimate import total_of
+    from genrm_cli.jobs.estimate import Estimate, total_of
+    from genrm_cli.jobs.preview.input_preview import iter_dry_run
     from genrm_cli.jobs.shards import check_shards
 
-    settings, costs = invocation.settings, []
+    settings = invocation.settings
+    costs: list[Estimate] = []
     with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
         run = new_run(settings, invocation.api_keys, None, events)
         check_settings(settings)
         check_shards(settings)
         for result in iter_dry_run(rollouts, run):
             report.enter(result)
-            cost = "" if result.plan is None else f"\n  {plan_text(result.plan)}"
+            cost = "" if result.plan is None else f"\n  {plan_text(result.plan.as_dict())}"
             costs += [] if result.plan is None else [result.plan]
             if not settings.output.json_output:
                 print_text(file_text(result.as_dict()) + cost)
     report.is_listed = True
-    total = total_of(costs)
+    total = total_of(costs).as_dict()
     if settings.output.json_output:
         print_json(report.as_dict() | {"plan": total})
     if not settings.output.quiet:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.sources import Sources
+from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
 from genrm_cli.storage.location import (

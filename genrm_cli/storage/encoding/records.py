@@ -80,6 +80,11 @@ _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in
 class BadLineError(ValueError):
     """A line is not a JSON object; the message says what was found."""
 
+    def __init__(self, message: str, kind: str | None = None) -> None:
+        """`kind` is the message without details that differ from line to line; by default the message."""
+        super().__init__(message)
+        self.kind = kind or message
+
 
 def parse_record(raw: bytes) -> dict[str, Any]:
     """Parse a line as a JSON object; the last value of a repeated key counts.
@@ -108,7 +113,8 @@ def parse_value(raw: bytes) -> object:
     except orjson.JSONDecodeError as error:
         if _NOT_NUMBERS.search(raw) and (found := _parse_with_nulls(raw)) is not None:
             return found
-        raise BadLineError(f"not JSON: {error.msg.partition(': line ')[0]}, at character {error.pos + 1}") from error
+        what = f"not JSON: {error.msg.partition(': line ')[0]}"
+        raise BadLineError(f"{what}, at character {error.pos + 1}", what) from error
     return value
 
 

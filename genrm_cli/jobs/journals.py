@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from genrm_cli.errors import InputError, StoppedError, UsageError
 from genrm_cli.groups.compile import asks_for_verdicts
 from genrm_cli.jobs.context import RunContext, s3_options
-from genrm_cli.jobs.journaling.replica import JournalReplica, take_in_segments
+from genrm_cli.jobs.replica import JournalReplica, take_in_segments
 from genrm_cli.jobs.shards import shard_of
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings

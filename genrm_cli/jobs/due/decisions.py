@@ -10,7 +10,7 @@ from typing import Any
 from genrm_cli.errors import GenrmError, StoppedError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
-from genrm_cli.jobs.due.leftovers import Leftovers
+from genrm_cli.jobs.due.leasing import Leftovers
 from genrm_cli.jobs.due.output_state import (
     INTERRUPTED,
     OutputStanding,
@@ -18,6 +18,7 @@ from genrm_cli.jobs.due.output_state import (
     finish_outputs,
     look_at_outputs,
 )
+from genrm_cli.jobs.estimate import Estimate
 from genrm_cli.jobs.score_file import Report
 from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.location import InputIdentity
@@ -53,7 +54,7 @@ class FileResult:
         error: that occurred; also of an input that was scored with too many unscored rollouts.
         report: of an input that was scored now.
         metrics: of its outputs, if any.
-        plan: what scoring it would cost, see `cost_of_run`; of a dry run only.
+        plan: what scoring it would cost, of a dry run only.
         wall_time_s: spent on it.
     """
 
@@ -64,7 +65,7 @@ class FileResult:
     error: GenrmError | None = None
     report: Report | None = None
     metrics: dict[str, Any] | None = None
-    plan: dict[str, Any] | None = None
+    plan: Estimate | None = None
     wall_time_s: float = 0.0
     files: int = 1
 
@@ -84,7 +85,7 @@ class FileResult:
             "exit_code": self.exit_code,
             "wall_time_s": round(self.wall_time_s, 3),
             **({} if self.files == 1 else {"files": self.files}),
-            **({} if self.plan is None else {"plan": self.plan}),
+            **({} if self.plan is None else {"plan": self.plan.as_dict()}),
         }
 
 

@@ -1,0 +1,173 @@
+"""Estimate the cost and the time of a run before it is paid for, less what its journal holds."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from genrm_cli.groups.check import judge_specs
+from genrm_cli.groups.judge_group import count_known, iter_prompts
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.index import InputIndex, correct_plan
+from genrm_cli.jobs.journals import asks_anybody, known_journal
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.open_judges import JudgeSpec, idle_judges
+from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.judging.profiles.profile import GradingProfile, Profile, render_messages
+from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
+from genrm_cli.settings.panel import judges_of
+from genrm_cli.settings.resolve import concurrency_of
+
+CALLS_PER_S = 2_500
+"""Calls that one process can make a second; see the guide's benchmarks."""
+CHARS_PER_TOKEN = 4
+ASSUMED_REPLY_TOKENS = 1_500  # of a reasoning judge; replaced by the journal's mean
+_NOTHING_SHOWN: dict[type, Prompt] = {
+    Profile: PairwisePrompt([("user", "")], "", ""),
+    GradingProfile: ListwisePrompt([("user", "")], ("",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run needs.
+
+    Attributes:
+        planned: requests, most of them comparisons.
+        known: requests whose answers are in the journal.
+        calls: calls to make, exact without retries. A judge with two turns takes two a comparison.
+        tokens_in: tokens of their prompts.
+        tokens_out: tokens of the replies.
+        tokens_from: where these come from.
+        cost: in the currency of the prices; None without prices.
+        time_s: time to make the calls; None if the journal holds no reply, or the concurrency is `auto`.
+    """
+
+    planned: int = 0
+    known: int = 0
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_from: str = "nothing"
+    cost: float | None = 0.0
+    time_s: float | None = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the estimate, JSON-ready."""
+        return asdict(self)
+
+
+def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimate:
+    """Estimate what scoring an input needs.
+
+    Args:
+        index: of the input.
+        run: settings, and the metrics that the index was made with.
+        scored_uri: where its scored lines go: beside it lies the journal.
+
+    Raises:
+        StorageError: the journal cannot be read.
+    """
+    metrics, settings = run.metrics, run.settings
+    if not asks_anybody(settings):
+        return Estimate(metrics.planned)
+    path = known_journal(scored_uri, settings) if judges_of(settings)[0].judge.model else None
+    if path is None:
+        if index.plan.graders:  # which are not asked about responses without text
+            groups = (group for _, _, group in index.iter_groups())
+            correct_plan(metrics, sum(1 for group in groups for _ in iter_prompts(group, index.plan)))
+        return estimate_rest(run, None)
+    with Journal(str(path), read_only=True) as journal:
+        judges = idle_judges(judge_specs(settings), run.open_options, journal)
+        requests = 0
+        for _, _, group in index.iter_groups():
+            counted = count_known(group, index.plan, judges)
+            requests += counted.requests
+            metrics.known += counted.known
+            metrics.known_calls += counted.known_calls
+        correct_plan(metrics, requests)
+        return estimate_rest(run, journal)
+
+
+def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
+    """Estimate what remains to be asked, from the counts of an input.
+
+    Tokens and latency are the means of the journal. Without one, four characters of the prompts are a token, and a
+    reply has 1,500 tokens, or less where the settings or the profile limit it. Slots are taken to be busy to the end:
+    a single slow call at the end makes a run longer.
+    """
+    metrics, limits, specs = run.metrics, run.settings.limits, run.judge_specs()
+    left = metrics.planned - metrics.known
+    calls = max(metrics.planned, metrics.planned_calls) - max(metrics.known, metrics.known_calls)
+    means = journal.mean_tokens() if journal is not None else None
+    if means is not None:
+        tokens_in, tokens_out, source = means[0] * left, means[1] * left, "the journal"
+    else:
+        reply_tokens = _reply_tokens(specs)
+        chars = metrics.prompt_chars + metrics.planned_calls * _instruction_chars(specs)
+        tokens_in = chars / CHARS_PER_TOKEN * (left / metrics.planned if metrics.planned else 0.0)
+        tokens_out, source = float(reply_tokens * calls), f"text lengths, {reply_tokens:,} a reply"
+    has_price = bool(limits.price_in or limits.price_out)
+    return Estimate(
+        planned=metrics.planned,
+        known=metrics.known,
+        calls=calls,
+        tokens_in=round(tokens_in),
+        tokens_out=round(tokens_out),
+        tokens_from=source,
+        cost=round(cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out), 4) if has_price else None,
+        time_s=_time_s(left, calls, specs, None if journal is None else journal.mean_latency_s()),
+    )
+
+
+def _time_s(requests: int, calls: int, specs: Iterable[JudgeSpec], latency_s: float | None) -> float | None:
+    """Return the time of the rounds in which all slots ask once, or of the calls where these are the bottleneck."""
+    slots = 0
+    for spec in specs:
+        concurrency = concurrency_of(spec.config.limits)
+        if concurrency is None:
+            return None
+        slots += concurrency * max(1, len(spec.config.judge.base_url))
+    if latency_s is None or not slots:
+        return None
+    return round(max(math.ceil(requests / slots) * latency_s, calls / CALLS_PER_S), 1)
+
+
+def _instruction_chars(specs: Iterable[JudgeSpec]) -> float:
+    """Return the characters that profiles add to a conversation and responses; the mean over several judges."""
+    added = [
+        sum(len(message["content"]) for message in render_messages(spec.profile, _NOTHING_SHOWN[type(spec.profile)]))
+        for spec in specs
+        if spec.profile is not None and type(spec.profile) in _NOTHING_SHOWN
+    ]
+    return sum(added) / len(added) if added else 0.0
+
+
+def _reply_tokens(specs: Iterable[JudgeSpec]) -> int:
+    """Return the assumed tokens of a reply, no more than a judge may write; the mean over several judges."""
+    limits = [
+        spec.config.judge.max_reply_tokens or spec.profile.request_fields.get("max_tokens")
+        for spec in specs
+        if spec.profile is not None
+    ]
+    assumed = [min(ASSUMED_REPLY_TOKENS, limit) if isinstance(limit, int) else ASSUMED_REPLY_TOKENS for limit in limits]
+    return round(sum(assumed) / len(assumed)) if assumed else ASSUMED_REPLY_TOKENS
+
+
+def total_of(estimates: Iterable[Estimate]) -> Estimate:
+    """Return what several inputs need together; a number that is unknown of one is unknown."""
+    total = Estimate()
+    sources: set[str] = set()
+    for each in estimates:
+        sources.add(each.tokens_from)
+        total = Estimate(
+            planned=total.planned + each.planned,
+            known=total.known + each.known,
+            calls=total.calls + each.calls,
+            tokens_in=total.tokens_in + each.tokens_in,
+            tokens_out=total.tokens_out + each.tokens_out,
+            tokens_from="; ".join(sorted(sources)),
+            cost=None if total.cost is None or each.cost is None else round(total.cost + each.cost, 4),
+            time_s=None if total.time_s is None or each.time_s is None else round(total.time_s + each.time_s, 1),
+        )
+    return total

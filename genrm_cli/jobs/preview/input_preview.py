@@ -1,0 +1,396 @@
+"""Preview inputs: what they hold, what a run would ask about them, and what keeps rollouts from being scored."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from genrm_cli.errors import GenrmError, InputError, Message, SettingRef
+from genrm_cli.groups.compile import compile_rewards
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.judge_group import begin_group, view_for_judges
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.decisions import Decision, FileResult, Status, plan_inputs
+from genrm_cli.jobs.due.inputs import Task, iter_tasks
+from genrm_cli.jobs.estimate import Estimate, estimate_run
+from genrm_cli.jobs.index import LARGE_GROUP, FirstRejects, InputIndex, Reject, format_of, index_input
+from genrm_cli.jobs.score_file import refuse_unreadable
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.pairing import RING_STRATEGIES
+from genrm_cli.rollouts.grouping import TornPrompts
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.settings import changed
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.source import Source
+from genrm_cli.verdicts import Reason
+
+_FORMAT = 1
+_EXAMPLE_LINES = 4
+_EXAMPLE_CHARS = 75  # of a line
+_EXAMPLE_RESPONSES = 2
+_NAMED = 5
+_NO_FIELD = "nothing, each rollout alone"
+# What the beginning of a group's key says.
+_KEY_KINDS = {
+    "group": "_ng_group_id",
+    "task": "task index",
+    "example": "example_id",
+    "scenario": "scenario.scenario_id",
+    "prompt": "prompt text",
+}
+
+
+class ProblemKind(StrEnum):
+    """Kinds of problems beside lines that cannot be read, each with what a report says unless there are details."""
+
+    NO_GROUP_FIELD = "no field that names its group"
+    LINE_IS_GROUP = "no field that names its group: the line is a group of its own"
+    DUPLICATE = "duplicate, with the group and index of another"
+    NO_PROMPT = "no prompt: the judge would see the response only"
+    MOSTLY_BLANK = "more than half of its responses are blank"
+    MIXED_PROMPTS = "its prompts differ, so its rollouts cannot be compared"
+    LARGE_GROUP = "too many comparisons"
+
+
+@dataclass(slots=True)
+class Problem:
+    """One kind of problem.
+
+    Attributes:
+        problem: what is wrong, with the details of the first.
+        unit: what has it: `line`, `item`, `rollout` or `group`.
+        count: how many have it.
+        where: the first of them: line numbers, or keys of groups.
+    """
+
+    problem: Message
+    unit: str
+    count: int = 0
+    where: list[str] = field(default_factory=list)
+
+
+class Problems:
+    """The problems of an input by kind."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[tuple[str, str], Problem] = {}
+
+    def ordered(self) -> list[Problem]:
+        """Return the problems, the most frequent first."""
+        return sorted(self._by_kind.values(), key=lambda problem: -problem.count)
+
+    def add(self, unit: str, kind: str, where: object, *details: str | SettingRef) -> None:
+        """Count a problem; of its details those of the first are kept."""
+        problem = self._by_kind.setdefault((unit, kind), Problem(Message.of(*(details or (str(kind),))), unit))
+        problem.count += 1
+        if len(problem.where) < _NAMED:
+            problem.where.append(str(where))
+
+    def add_reject(self, reject: Reject) -> None:
+        """Count a line that cannot be read."""
+        self.add(reject.unit, reject.kind, reject.where, reject.reason)
+
+    def add_group(self, group: Group, rows: list[int], index: InputIndex, group_by: str | None) -> None:
+        """Count the problems of a group.
+
+        Args:
+            group: the group.
+            rows: its rollouts.
+            index: of the input.
+            group_by: the field that names groups, if the user says.
+        """
+        table = index.table
+        if group_by is not None and (group.key is None or group.key.startswith("line:")):
+            is_alone = group.key is None
+            kind = ProblemKind.NO_GROUP_FIELD if is_alone else ProblemKind.LINE_IS_GROUP
+            result = "it is not compared" if is_alone else "the line is a group of its own"
+            field_ = f"no field {group_by}, which ", SettingRef("group_by"), f" names: {result}"
+            self.add("line", kind, index.where(rows[0]), *field_)
+        for row in table.duplicates(rows):
+            self.add("rollout", ProblemKind.DUPLICATE, f"line {index.where(row)}")
+        for row, rollout in zip(rows, group.rollouts, strict=True):
+            if rollout.is_comparable and not rollout.has_prompt and not rollout.is_session:
+                self.add("rollout", ProblemKind.NO_PROMPT, f"line {index.where(row)}")
+        reasons = [why.reason for why in map(index.plan.why_not_compared, group.rollouts) if why is not None]
+        blank = reasons.count(Reason.BLANK)
+        if blank * 2 > len(rows) > 1:
+            self.add("group", ProblemKind.MOSTLY_BLANK, group.key)
+        if group.mixed_prompts:
+            self.add("group", ProblemKind.MIXED_PROMPTS, group.key)
+        elif (comparisons := index.plan.pairing.count(table.count_answered(rows))) > LARGE_GROUP:
+            needs = f"{len(rows):,} rollouts need {comparisons:,} comparisons; consider "
+            plan = SettingRef("strategy", "ring"), ", a smaller ", SettingRef("ring_k"), " or ", SettingRef("budget")
+            self.add("group", ProblemKind.LARGE_GROUP, group.key, needs, *plan)
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleResponse:
+    """The beginning of a response, with its index in the group."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """The first responses of a group as the judges are shown them."""
+
+    group: str | None
+    view: str
+    prompt: str
+    responses: list[ExampleResponse]
+
+
+@dataclass(slots=True)
+class _Contents:
+    """Counts of groups and rollouts, and an example: of a group that can be compared, where there is one."""
+
+    grouped_by: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str] = field(default_factory=Counter)
+    views: Counter[str] = field(default_factory=Counter)
+    mostly_blank: int = 0
+    example: Example | None = None
+    _example_is_compared: bool = False
+
+    def add(self, group: Group, plan: GroupPlan) -> None:
+        """Add a group."""
+        kind = _NO_FIELD if group.key is None else group.key.partition(":")[0]
+        self.grouped_by[_KEY_KINDS.get(kind, kind)] += 1
+        judged = begin_group(group, plan)
+        excluded = [why for why in judged.not_compared if why is not None and why.reason.is_exclusion]
+        self.excluded.update(why.detail if why.reason is Reason.EXCLUDED else why.text for why in excluded)
+        self.mostly_blank += len(judged.blank) * 2 > judged.size > 1
+        if not judged.answered:
+            return
+        self.views[judged.view] += 1
+        is_compared = len(judged.answered) > 1
+        if self.example is None or is_compared > self._example_is_compared:
+            view = view_for_judges(judged, group, plan)[0]
+            shown = zip(judged.answered, view.responses[:_EXAMPLE_RESPONSES], strict=False)
+            prompt = _excerpt(view.conversation[-1].text if view.conversation else "")
+            responses = [ExampleResponse(index, _excerpt(text)) for index, text in shown]
+            self.example = Example(group.key, judged.view, prompt, responses)
+            self._example_is_compared = is_compared
+
+
+def _excerpt(text: str) -> str:
+    """Return the beginning of a text, with a visible mark where lines are cut short or left out."""
+    lines = [line if len(line) <= _EXAMPLE_CHARS else f"{line[:_EXAMPLE_CHARS]}…" for line in text.strip().split("\n")]
+    if len(lines) > _EXAMPLE_LINES + 1:
+        lines = [*lines[:_EXAMPLE_LINES], f"… and {len(lines) - _EXAMPLE_LINES:,} more lines"]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an input holds, and what a run over it would ask. The names are those of the JSON report.
+
+    Attributes:
+        format_keys: the keys by which each format was recognised, in its first line.
+        grouped_by: groups by what names them.
+        views: groups by the view that was chosen.
+        groups_mostly_blank: groups more than half of whose responses are blank.
+        requests_max: calls, if each took all its retries.
+    """
+
+    input: str
+    files: int
+    can_be_scored: bool
+    lines: int
+    rejected_lines: int
+    formats: dict[str, int]
+    format_keys: dict[str, list[str]]
+    rollouts: int
+    rollouts_without_response: int
+    blank_responses: int
+    truncated_responses: int
+    excluded_rollouts: int
+    excluded_reasons: dict[str, int]
+    rollouts_with_media: int
+    stripped_tokens: int
+    duplicate_rollouts: int
+    groups: int
+    grouped_by: dict[str, int]
+    group_sizes: dict[int, int]
+    groups_with_mixed_prompts: int
+    contradicting_ids: int
+    groups_mostly_blank: int
+    views: dict[str, int]
+    example: Example | None
+    strategy: str
+    ring_k: float | None
+    repeats: int
+    comparisons: int
+    plan: Estimate
+    requests_max: int
+    problem_count: int
+    problems: list[Problem]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report, JSON-ready."""
+        sizes = {str(size): count for size, count in self.group_sizes.items()}
+        problems = [
+            {"problem": str(each.problem), "unit": each.unit, "count": each.count, "where": each.where}
+            for each in self.problems
+        ]
+        named = asdict(replace(self, problems=[]))
+        return {"format": _FORMAT, **named, "group_sizes": sizes, "problems": problems}
+
+    def error(self, *, strict: bool) -> InputError | None:
+        """Return the error of an input that cannot be scored, or that `strict` refuses; None if a run would go on."""
+        if (why := self._why_unscorable()) is not None:
+            return InputError(f"{self.input}: nothing can be scored: ", why, ".")
+        # Groups with mixed prompts are unscored, not refused.
+        if strict and (self.rejected_lines or self.duplicate_rollouts):
+            problems = f"{self.rejected_lines} bad lines and {self.duplicate_rollouts} duplicate rollouts"
+            return InputError(f"{self.input}: {problems}, refused by ", SettingRef("strict"), ".")
+        return None
+
+    def _why_unscorable(self) -> Message | None:
+        """Return why a run could not score anything, and what to do; None if it could."""
+        if self.can_be_scored:
+            return None
+        if not self.lines:
+            return Message.of("the input is empty")
+        if not self.rollouts:
+            return Message.of("no line can be read as a rollout: ", self.problems[0].problem)
+        if self.rollouts_without_response == self.rollouts:
+            return Message.of("no rollout has a response that can be compared")
+        if set(self.grouped_by) == {_NO_FIELD}:
+            return Message.of("no line has the field that ", SettingRef("group_by"), " names")
+        if set(self.group_sizes) == {1}:
+            every = f"every group (by {' or '.join(self.grouped_by)}) has one rollout"
+            return Message.of(every, "; name the field that rollouts of one task share with ", SettingRef("group_by"))
+        return Message.of("no group has two rollouts that can be compared")
+
+
+def iter_previews(
+    inputs: Sequence[str], run: RunContext, torn: TornPrompts | None = None
+) -> Iterator[Preview | GenrmError]:
+    """Yield the preview of each input of a command line, or the error of one that cannot be read.
+
+    Args:
+        inputs: as on the command line.
+        run: settings, metrics and events.
+        torn: gets the prompts of each input.
+
+    Raises:
+        UsageError: the settings name unknown components, or contradict the inputs.
+        InputError: there is no input.
+    """
+    compile_rewards(run.settings)
+    anywhere = changed(run.settings, any_prefix=True)  # nothing is written
+    torn = torn if torn is not None else TornPrompts()
+    task = None
+    for task in iter_tasks(inputs, anywhere, run.s3):
+        if task.problem is not None:
+            yield task.problem
+            continue
+        metrics = run.progress.begin()
+        try:
+            yield _preview(task, replace(run, settings=anywhere, metrics=metrics), torn)
+        except GenrmError as error:
+            yield error
+        finally:
+            run.progress.end(metrics)
+    if task is None:
+        raise InputError(f"{', '.join(inputs)}: no rollout files; expected names such as run.jsonl or run.jsonl.gz.")
+
+
+def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
+    settings, metrics = run.settings, run.metrics
+    problems, contents = Problems(), _Contents()
+    with (
+        task.sources(run) as sources,
+        index_input(sources, run, problems.add_reject) as index,
+    ):
+        torn.add(index.table.prompts())
+        for _, rows, group in index.iter_groups():
+            problems.add_group(group, rows, index, settings.input.group_by)
+            contents.add(group, index.plan)
+        unanswered = sum(len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups())
+        keys: dict[str, list[str]] = {}
+        for number in range(len(sources.uris)):
+            with sources.open(number) as source:
+                _add_deciding_keys(keys, source, run)
+                source.verify_unchanged()
+        plan = estimate_run(index, run, task.places.scored)
+        pairing, rewards = index.plan.pairing, index.plan.rewards
+    found = problems.ordered()
+    return Preview(
+        input=task.uri,
+        files=len(task.files),
+        # Either something would be asked, or rewards need no judge.
+        can_be_scored=metrics.planned > 0 or (metrics.rollouts > 0 and bool(rewards.components)),
+        lines=metrics.lines,
+        rejected_lines=metrics.rejects,
+        formats=dict(metrics.dialects.most_common()),
+        format_keys=keys,
+        rollouts=metrics.rollouts,
+        rollouts_without_response=unanswered,
+        blank_responses=metrics.blank,
+        truncated_responses=metrics.truncated,
+        excluded_rollouts=contents.excluded.total(),
+        excluded_reasons=dict(contents.excluded.most_common()),
+        rollouts_with_media=metrics.with_media,
+        stripped_tokens=metrics.stripped_tokens,
+        duplicate_rollouts=metrics.duplicates,
+        groups=metrics.groups,
+        grouped_by=dict(contents.grouped_by.most_common()),
+        group_sizes=dict(sorted(metrics.group_sizes.items())),
+        groups_with_mixed_prompts=metrics.groups_with_mixed_prompts,
+        contradicting_ids=metrics.contradicting_ids,
+        groups_mostly_blank=contents.mostly_blank,
+        views=dict(sorted(contents.views.items())),
+        example=contents.example,
+        strategy=pairing.strategy,
+        ring_k=pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
+        repeats=pairing.repeats,
+        comparisons=metrics.planned,
+        plan=plan,
+        requests_max=plan.calls * (1 + settings.limits.reask) * (1 + settings.limits.retries),
+        problem_count=sum(problem.count for problem in found),
+        problems=found,
+    )
+
+
+def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunContext) -> None:
+    """Add the keys by which each format was recognised, from its first line."""
+    for line in source.iter_lines():
+        if len(found) == len(run.metrics.dialects):
+            break
+        if line.oversize is not None:
+            continue
+        try:
+            record = parse_record(line.raw)
+            format_ = format_of(record, run.settings.input)
+        except (BadLineError, UnreadableRecordError):
+            continue
+        if format_.name in run.metrics.dialects and format_.name not in found:
+            found[format_.name] = [name for name in format_.fields.names() if name.partition(".")[0] in record]
+
+
+def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
+    """Yield what a run would do with each input; those to be scored are read, and have a plan.
+
+    Raises:
+        UsageError: the inputs and settings contradict each other.
+    """
+    for decision in plan_inputs(inputs, run):
+        is_due = decision.status is Status.SCORE
+        yield _planned(decision, replace(run, metrics=RunMetrics())) if is_due else decision.result()
+
+
+def _planned(decision: Decision, run: RunContext) -> FileResult:
+    first = FirstRejects()
+    try:
+        with (
+            decision.task.sources(run) as sources,
+            index_input(sources, run, first) as index,
+        ):
+            refuse_unreadable(index, first)
+            return replace(decision.result(), plan=estimate_run(index, run, decision.task.places.scored))
+    except GenrmError as error:
+        return decision.failed(error).result()

@@ -1,0 +1,154 @@
+"""What a run will cost and how long it takes, before it is paid for."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.estimate import ASSUMED_REPLY_TOKENS, CALLS_PER_S, Estimate, estimate_rest, total_of
+from genrm_cli.judging.journal import Journal
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.settings import settings_from
+from genrm_cli.verdicts import Outcome, Verdict
+
+LATENCY_S = 3.0
+
+
+def estimate(metrics: RunMetrics, journal: Journal | None = None, **settings: Any) -> Estimate:
+    """Estimate a run with these counts."""
+    return estimate_rest(replace(new_run(settings_from(**{"model": "m"} | settings)), metrics=metrics), journal)
+
+
+def plan(planned: int, known: int = 0, chars: int = 0, journal: Journal | None = None, **settings: Any) -> Estimate:
+    """Estimate a run of which this many requests are known, with instructions of no length."""
+    metrics = RunMetrics(planned=planned, known=known, prompt_chars=chars)
+    return estimate(metrics, journal, **settings)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """Open a journal of three verdicts: two of a server that counts tokens, and one of a server that does not."""
+    outcomes = [
+        Outcome(Verdict(3, 3, 3), prompt_tokens=1000, completion_tokens=200, latency_s=2.0),
+        Outcome(Verdict(3, 3, 3), prompt_tokens=1000, completion_tokens=400, latency_s=3.0),
+        Outcome(Verdict(3, 3, 3), latency_s=4.0),
+    ]
+
+    async def record() -> None:
+        await asyncio.gather(*(journal.record(bytes([n]), "m", outcome) for n, outcome in enumerate(outcomes)))
+
+    with Journal(str(tmp_path / "run.sqlite")) as journal:
+        asyncio.run(record())
+        yield journal
+
+
+def test_tokens_are_estimated_from_text_lengths() -> None:
+    """Without verdicts, four characters are a token, and a reply is that of a judge that reasons."""
+    assert plan(100, chars=600_000) == Estimate(
+        planned=100,
+        calls=100,
+        tokens_in=150_000,
+        tokens_out=100 * ASSUMED_REPLY_TOKENS,
+        tokens_from="text lengths, 1,500 a reply",
+        cost=None,
+        time_s=None,
+    )
+
+
+def own_profile(path: Path, content: str, request: str = "") -> str:
+    """Write a profile with one message."""
+    path.write_text(
+        f'{request}[[messages]]\nrole = "user"\ncontent = "{content}{{response_1}}{{response_2}}"\n'
+        '[verdict]\npattern = \'(?P<label>[AB])\'\nlabels = { A = "better", B = "worse" }\n'
+    )
+    return str(path)
+
+
+def test_the_instructions_of_a_profile_are_read_with_every_call(tmp_path: Path) -> None:
+    """What a profile adds to the texts counts once for each call."""
+    metrics = RunMetrics(planned=100, planned_calls=100, prompt_chars=80_000)
+    profile = own_profile(tmp_path / "long.toml", "judge " * 500)
+    assert estimate(metrics, profile=profile).tokens_in == (80_000 + 100 * 3_000) / 4
+
+
+def test_a_reply_is_no_longer_than_the_profile_allows(tmp_path: Path) -> None:
+    """`max_tokens` of a profile's `[request]` limits the estimate, and --max-reply-tokens overrides it."""
+    profile = own_profile(tmp_path / "terse.toml", "", "[request]\nmax_tokens = 12\n")
+    assert plan(100, profile=profile).tokens_out == 1_200
+    assert plan(100, profile=profile, max_reply_tokens=40).tokens_out == 4_000
+
+
+def test_only_what_is_left_is_estimated() -> None:
+    """Comparisons that the journal knows cost nothing: of the texts only the share that is left counts."""
+    left = plan(100, known=75, chars=600_000)
+    assert (left.calls, left.tokens_in, left.tokens_out) == (25, 37_500, 25 * ASSUMED_REPLY_TOKENS)
+
+
+@pytest.mark.parametrize("planned", [0, 50])
+def test_nothing_left_costs_nothing(planned: int) -> None:
+    """An input without comparisons, or with all of them in the journal, needs no call, no token and no money."""
+    nothing = plan(planned, known=planned, chars=1_000, price_in=5.0, price_out=5.0)
+    assert [nothing.calls, nothing.tokens_in, nothing.tokens_out, nothing.cost] == [0, 0, 0, 0]
+
+
+def test_prices_make_a_cost() -> None:
+    """A million tokens in at 2 and 150,000 out at 10 are 3.50; one price alone is enough."""
+    assert plan(100, chars=4_000_000, price_in=2.0, price_out=10.0).cost == 3.5
+    assert plan(100, chars=4_000_000, price_in=2.0).cost == 2.0
+
+
+def test_the_journal_knows_better(journal: Journal) -> None:
+    """As soon as there are verdicts whose server counted tokens, their mean is the estimate."""
+    known = plan(10, known=3, chars=4_000, journal=journal, price_out=1000.0)
+    assert known.tokens_from == "the journal"
+    assert (known.calls, known.tokens_in, known.tokens_out, known.cost) == (7, 7_000, 2_100, 2.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "rounds"),
+    [
+        ({"concurrency": "4"}, 25),
+        ({"concurrency": "7"}, 15),
+        ({"concurrency": "4", "base_url": ("http://a/v1", "http://b/v1")}, 13),
+        ({"concurrency": "8", "shard": "1/2"}, 25),
+    ],
+    ids=["even", "a rest", "two endpoints", "half of the slots"],
+)
+def test_the_time_is_rounds_of_one_call_each(journal: Journal, settings: dict[str, Any], rounds: int) -> None:
+    """All slots of all endpoints ask together, and a round takes the mean latency of the journal."""
+    assert plan(103, known=3, journal=journal, **settings).time_s == rounds * LATENCY_S
+
+
+def test_a_process_makes_so_many_calls_a_second(journal: Journal) -> None:
+    """With very many slots, the calls that one process can make are the limit."""
+    assert plan(1_000_000, journal=journal, concurrency="1000000").time_s == 1_000_000 / CALLS_PER_S
+
+
+def test_a_time_that_is_not_known_is_not_guessed(journal: Journal) -> None:
+    """Without a verdict the latency is unknown, and with `auto` the slots are."""
+    assert plan(100, concurrency="4").time_s is None
+    assert plan(100, journal=journal).time_s is None
+
+
+def test_totals_add_up_what_is_known() -> None:
+    """A cost or a time that is unknown of one input is unknown of all."""
+    one = Estimate(4, 1, 3, 30, 300, "the journal", 0.5, 2.0)
+    assert total_of([one, one]) == Estimate(8, 2, 6, 60, 600, "the journal", 1.0, 4.0)
+    unknown = total_of([one, replace(one, tokens_from="lengths", cost=None, time_s=None)])
+    assert (unknown.calls, unknown.tokens_from, unknown.cost, unknown.time_s) == (6, "lengths; the journal", None, None)
+    assert total_of([]).tokens_from == "nothing"
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1), st.integers(0, 10**9))
+def test_estimates_grow_with_what_is_left(planned: int, share: float, chars: int) -> None:
+    """Knowing more never makes a run dearer, and no estimate is negative."""
+    known = int(share * planned)
+    all_left, some_left = plan(planned, 0, chars).as_dict(), plan(planned, known, chars).as_dict()
+    for name in ("calls", "tokens_in", "tokens_out"):
+        assert 0 <= some_left[name] <= all_left[name]
