@@ -22,7 +22,6 @@ ESTIMATORS: Mapping[str, str] = {
     "adaptive": "least squares over scores and rankings, adjusted for opponents and the judge's position preference, "
     "with weights for the kind of judge that its verdicts show",
     "combined": "adaptive with the same weights for every judge",
-    "combined_fitted": "adaptive with weights learned from the judge's own verdicts",
     "win_rate": "share of comparisons won",
     "bradley_terry": "Bradley-Terry model of wins",
     "ordinal": "model of wins, ties and wins by much, learned from the labels of the judge",

@@ -166,7 +166,12 @@ def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Pro
 
 
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
-    """Return what is known about a group before any request."""
+    """Return what is known about a group before any request.
+
+    Raises:
+        InputError: the group is too large to compare.
+    """
+    plan.refuse_large(group.key, len(group.rollouts))
     not_compared = tuple(map(plan.why_not_compared, group.rollouts))
     answered = () if group.mixed_prompts else tuple(index for index, why in enumerate(not_compared) if why is None)
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0

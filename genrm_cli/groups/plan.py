@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from genrm_cli.errors import InputError, SettingRef
 from genrm_cli.groups.components.graders import Grader
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
 from genrm_cli.pairing import count_comparisons
@@ -15,6 +16,7 @@ from genrm_cli.settings.components import Component, Diversity
 from genrm_cli.verdicts import MIDDLE_RANKING, Explanation
 
 GENRM = "genrm"
+MAX_COMPARED = 2_048  # rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size
 MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
 
 
@@ -177,6 +179,20 @@ class GroupPlan:
         if self.shows_as_gym and rollout.left_out is None:
             return None if rollout.response is not None else why_not_compared(rollout, self.view)
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
+
+    def refuse_large(self, key: str | None, rollouts: int) -> None:
+        """Refuse a group that is too large to compare.
+
+        Raises:
+            InputError: the message names the group, its size and the remedy.
+        """
+        if self.judges and rollouts > MAX_COMPARED:
+            raise InputError(
+                f"group {key!r} has {rollouts:,} rollouts; at most {MAX_COMPARED:,} can be compared. Name the field "
+                "that tells its tasks apart with ",
+                SettingRef("group_by"),
+                ".",
+            )
 
     def with_profiles(self, profiles: Sequence[AnyProfile | None]) -> "GroupPlan":
         """Return the plan with other profiles for its judges, in order."""

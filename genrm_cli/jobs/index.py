@@ -12,7 +12,7 @@ from genrm_cli.extensions import Seam, load_extensions
 from genrm_cli.groups.compile import fit_budget
 from genrm_cli.groups.components.local import reads_record
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.plan import MAX_COMPARED, GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.shards import Shard
@@ -289,12 +289,18 @@ def _within_budget(index: InputIndex, run: RunContext) -> GroupPlan:
 
 
 def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
-    """Count the groups of an input and what is planned for them."""
+    """Count the groups of an input and what is planned for them.
+
+    Raises:
+        InputError: a group is too large to compare.
+    """
     table, plan = index.table, index.plan
     metrics.contradicting_ids += table.contradicting_ids
     for _, rows in index.iter_rows():
         metrics.groups += 1
         metrics.group_sizes[len(rows)] += 1
+        if len(rows) > MAX_COMPARED:
+            plan.refuse_large(index.read_group(rows).key, len(rows))
         metrics.duplicates += len(table.duplicates(rows))
         metrics.groups_left_out += table.is_left_out(rows)
         if len(rows) > 1 and not table.is_left_out(rows):

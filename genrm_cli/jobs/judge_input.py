@@ -153,7 +153,6 @@ def _iter_groups(index: InputIndex, stop: threading.Event) -> Iterator[tuple[int
 def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore) -> None:
     """Turn the verdicts of each group into rewards, now that all of them say what the judge is like."""
     calibration = outcomes.calibrate(map(len, index.table.iter_groups()))
-    run.metrics.weights_fitted = calibration.weights is not None
     chunk: list[tuple[int, list[int], JudgedGroup]] = []
 
     def conclude_chunk() -> None:

@@ -111,7 +111,6 @@ class RunMetrics(Mergeable):
     groups_noisy: int = 0
     groups_unknown: int = 0
     groups_not_converged: int = 0
-    weights_fitted: bool = False
     panel: PanelMetrics | None = None
     components: ComponentMetrics = field(default_factory=ComponentMetrics)
     component_failures: Counter[str] = field(default_factory=Counter)
@@ -252,7 +251,6 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
         "groups_noisy": metrics.groups_noisy,
         "groups_of_unknown_reliability": metrics.groups_unknown,
         "groups_not_converged": metrics.groups_not_converged,
-        "weights_fitted": metrics.weights_fitted,
         "components": metrics.components.as_dict() or None,
         "component_failures": dict(sorted(metrics.component_failures.items())),
         "gated": metrics.gated,

@@ -15,7 +15,7 @@ from genrm_cli.rewards.estimators.least_squares import expected_reliabilities
 from genrm_cli.rewards.estimators.strengths import expected_of_labels
 from genrm_cli.verdicts import MIDDLE_RANKING, MIN_SCORE
 
-FORECAST = frozenset({"adaptive", "combined", "combined_fitted", "ordinal"})
+FORECAST = frozenset({"adaptive", "combined", "ordinal"})
 """The estimators whose reliability depends on the opponents, as it does in truth."""
 
 MAX_SIZE = 64
@@ -120,6 +120,6 @@ def _expected(estimator: str, n: int, pairs: Pairs, calibration: Calibration, no
         (expected,) = expected_of_labels(batch, choices_of(calibration.labels), calibration.label_noise).tolist()
     else:
         by_kind = weights_of(calibration.kind)
-        weights = {"adaptive": by_kind, "ordinal": by_kind, "combined_fitted": calibration.weights}.get(estimator)
-        (expected,) = expected_reliabilities(batch, weights or Weights(), noise).tolist()
+        weights = Weights() if estimator == "combined" else by_kind or Weights()
+        (expected,) = expected_reliabilities(batch, weights, noise).tolist()
     return float(expected)

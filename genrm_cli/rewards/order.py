@@ -47,9 +47,10 @@ def posterior_of(batch: VerdictBatch, calibration: Calibration) -> Posterior | N
     u = (d, r) - bias = b (q_i - q_j) + e with e ~ N(0, C), and m - its group's mean = s (q_i + q_j) + f with
     f ~ N(0, v). The logarithm of the posterior is then quadratic in q. Its precision is P = I + p L + (s²/v) Q, with
     p = b' C⁻¹ b and the graphs L and Q of `least_squares`; its maximum is
-    x = P⁻¹ (Σ b' C⁻¹ u (e_i - e_j) + (s/v) Σ m (e_i + e_j)), which is what `combined_fitted` solves; its covariance is
-    P⁻¹. A bias that the prompt adds to all verdicts of a group, with covariance B, does not average out where rollouts
-    were not first as often as second: with h the imbalance it adds (w' B w) (P⁻¹ h)(P⁻¹ h)', w = C⁻¹ b.
+    x = P⁻¹ (Σ b' C⁻¹ u (e_i - e_j) + (s/v) Σ m (e_i + e_j)), the least squares with the weights that suit the noise;
+    its covariance is P⁻¹. A bias that the prompt adds to all verdicts of a group, with covariance B, does not average
+    out where rollouts were not first as often as second: with h the imbalance it adds (w' B w) (P⁻¹ h)(P⁻¹ h)',
+    w = C⁻¹ b.
 
     What is inferred is the judge's own opinion in the limit of many verdicts: an error that it repeats in every
     comparison of a rollout cannot be told from quality. The probabilities do not depend on the estimator of the

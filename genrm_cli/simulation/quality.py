@@ -6,8 +6,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, scored_means
-from genrm_cli.simulation.judge import JudgeModel
-from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
+from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 _GROUPS, _SIZE = 2_000, 8

@@ -17,8 +17,8 @@ from genrm_cli.rewards.estimators import (
 from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
 from genrm_cli.rewards.forecast import Pairs, forecast_reliability
-from genrm_cli.simulation.plans import Plan, indices_of
 from genrm_cli.simulation.quality import correlations
+from genrm_cli.simulation.simulate import Plan, indices_of
 from genrm_cli.simulation.world import ordered_pairs
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
@@ -300,7 +300,7 @@ def _units(shown: DenseVerdicts) -> dict[str, float]:
     statistics = CalibrationStatistics()
     statistics.add_batch(shown.chosen(*ordered_pairs(*shown.shape)))
     fit = statistics.fit()
-    units = {"combined": 1.0, "combined_fitted": 1.0}
+    units = {"combined": 1.0}
     return units if fit.noise is None else units | {"adaptive": points_of(fit) / fit.noise.scale}
 
 

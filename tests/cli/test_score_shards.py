@@ -40,7 +40,6 @@ CASES = {
     "ring": (("--strategy", "ring", "--ring-k", "1.5"), 9),
     "repeats in both orders": (("--strategy", "all_pairs", "--repeats", "2", "--both-orders"), 5),
     "a budget decides the rings": (("--strategy", "ring", "--budget", "40"), 9),
-    "weights fitted to the judge": (("--estimator", "combined_fitted", "--strategy", "all_pairs"), 130),
     "a trial": (("--limit", "4"), 9),
 }
 

@@ -48,7 +48,7 @@ def warnings_in(err: str) -> str:
     return "\n".join(line for line in err.splitlines() if "warning" in line)
 
 
-@pytest.mark.parametrize("estimator", ["combined_fitted", "win_rate"])
+@pytest.mark.parametrize("estimator", ["adaptive", "win_rate"])
 def test_a_set_of_files_is_scored_as_their_concatenation(call: Call, genrm: Genrm, estimator: str) -> None:
     """Scored lines and comparisons of a set are, byte for byte, those of one file with all its lines."""
     whole = write_shards(genrm.folder / "shards", ["rs0-chunk0.jsonl", "rs0-chunk1.jsonl", "rs1-chunk0.jsonl"])

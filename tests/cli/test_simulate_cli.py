@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from genrm_process import Call, Genrm, make_rollouts
 
-from genrm_cli.simulation.judge import JudgeModel, judge_fields
+from genrm_cli.simulation.world import JudgeModel
 
 QUICK = ("simulate", "--n", "6", "--groups", "60")
 
@@ -28,48 +28,14 @@ def test_a_table_says_what_calls_buy(call: Call) -> None:
 
 def test_the_json_holds_everything(call: Call) -> None:
     """The judge with all its numbers, what it is like, and the figures with their errors; the same in every run."""
-    arguments = (*QUICK, "--strategy", "all_pairs", "--noise", "2", "--seed", "5", "--json")
+    arguments = (*QUICK, "--strategy", "all_pairs", "--seed", "5", "--json")
     finished = call(*arguments)
     result = json.loads(finished.out)
-    assert set(result["judge"]) == {each.name for each in judge_fields()}
-    assert (result["judge"]["noise"], result["seed"], result["n"], result["fit"]) == (2.0, 5, 6, None)
+    assert result["judge"]["noise"] == JudgeModel().noise
+    assert (result["seed"], result["n"]) == (5, 6)
     assert [row["calls"] for row in result["figures"]] == [15, 15, 15, 30, 30, 30]
     assert all(0 < row["correlation_error"] < 0.1 for row in result["figures"])
     assert call(*arguments).out == finished.out
-
-
-def test_names_may_have_hyphens(call: Call) -> None:
-    """`all-pairs` is `all_pairs` and `combined-fitted` is `combined_fitted`, as in `genrm score`."""
-    names = ("--strategy", "all-pairs", "--estimator", "combined-fitted")
-    result = json.loads(call(*QUICK, "--calls", "15", *names, "--json").out)
-    assert [(row["strategy"], row["estimator"]) for row in result["figures"]] == [("all_pairs", "combined_fitted")]
-
-
-@pytest.mark.slow
-def test_a_judge_is_fitted_to_what_it_said(genrm: Genrm, call: Call) -> None:
-    """From the comparisons of a real run, and what is given goes first; the output says which numbers are whose."""
-    genrm.write("in.jsonl", make_rollouts(groups=40, size=4))
-    assert call("score", "in.jsonl", "--judge", "lexical", "--both-orders", "--quiet").code == 0
-    fitted = call(*QUICK, "--calls", "6", "--fit", "in.comparisons.jsonl", "--tie-width", "0", "--json")
-    assert fitted.code == 0, fitted.err
-    result = json.loads(fitted.out)
-    assert result["fit"]["rollouts_known"] is True
-    assert {"score_spread", "failure_share"} <= set(result["fit"]["fitted"])
-    assert {"tie_width", "misjudgement"} <= set(result["fit"]["not_fitted"])
-    assert result["judge"]["tie_width"] == 0
-    assert result["judge"]["score_spread"] != JudgeModel().score_spread
-
-
-def test_what_was_fitted_is_shown(genrm: Genrm, call: Call) -> None:
-    """Each number of the judge is shown with its source."""
-    genrm.write("in.jsonl", make_rollouts(groups=25, size=4))
-    assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
-    given = [part for each in judge_fields()[:12] for part in (f"--{each.name.replace('_', '-')}", "0.5")]
-    given[given.index("--mean-score") + 1] = "3"
-    shown = call(*QUICK, "--calls", "6", "--fit", "in.comparisons.jsonl", *given).out.decode()
-    rows = {line.split()[0]: line.split(maxsplit=2)[2].strip() for line in shown.splitlines() if len(line.split()) > 2}
-    assert (rows["noise"], rows["score-step"]) == ("option", "verdicts")
-    assert "Fitted to 100 verdicts and 0 failures" in shown
 
 
 def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
@@ -88,7 +54,7 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
         ("combined", 5),
         ("adaptive", 5),
     ]
-    for of_simulation in ("--noise", "--n", "--groups"):
+    for of_simulation in ("--n", "--groups"):
         refused = call(*replay, of_simulation, "2")
         assert refused.err.startswith("genrm: error: --replay uses recorded verdicts")
     assert "holds no verdict of 'nobody'; it has those of lexical" in call(*replay, "--judge", "nobody").err
@@ -139,20 +105,6 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
         assert message in " ".join(refused.err.split())
 
 
-def test_a_poor_fit_is_said_in_the_json_too(genrm: Genrm, call: Call) -> None:
-    """The warnings about a judge that the model cannot imitate are in `fit.warnings`, and on stderr."""
-    judged = [
-        {"group": str(k), "i": 0, "j": 1, "score_1": one, "score_2": 6 - one, "ranking": 3, "failure": None}
-        for k in range(60)
-        for one in (1, 5)
-    ]
-    genrm.write("odd.comparisons.jsonl", judged)
-    finished = call(*QUICK, "--calls", "6", "--fit", "odd.comparisons.jsonl", "--json")
-    warnings = json.loads(finished.out)["fit"]["warnings"]
-    assert any("gap_std" in warning for warning in warnings)
-    assert all(warning in finished.err for warning in warnings)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -163,10 +115,7 @@ def test_a_poor_fit_is_said_in_the_json_too(genrm: Genrm, call: Call) -> None:
         (("--estimator", "elo"), "unknown estimator 'elo'; expected simple_tiebreaker"),
         (("--calls", "0"), "--calls is 0"),
         (("--calls", "5", "--strategy", "all_pairs"), "5 calls per group are too few for all_pairs with 16 rollouts"),
-        (("--noise", "loud"), "--noise: 'loud' is not a number"),
-        (("--noise", "-1"), "noise is -1; expected a finite number, 0 or more"),
-        (("--failure-share", "nan"), "failure-share is nan"),
-        (("--judge", "house"), "--judge selects the verdicts for --fit"),
+        (("--judge", "house"), "--judge needs --replay"),
     ],
 )
 def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, ...], message: str) -> None:
@@ -175,26 +124,6 @@ def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, 
     assert (finished.code, finished.out) == (2, b"")
     assert message in finished.err
     assert len(finished.err.splitlines()) == 1
-
-
-def test_files_that_cannot_be_fitted_to_are_errors(genrm: Genrm, call: Call) -> None:
-    """A missing file is an input error; the error for a file with few verdicts says how many are needed."""
-    missing = call("simulate", "--fit", "none.jsonl")
-    assert missing.code == 3
-    assert "none.jsonl" in missing.err
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=4))
-    assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
-    few = call("simulate", "--fit", "in.comparisons.jsonl")
-    assert few.code == 2
-    assert "contains 8 verdicts; --fit needs at least 100" in few.err
-
-
-def test_the_help_says_what_every_number_means(call: Call) -> None:
-    """Each number of the judge has an option, with its meaning and its default."""
-    shown = " ".join(call("simulate", "--help").out.decode().replace("│", " ").split())
-    for each in judge_fields():
-        assert f"--{each.name.replace('_', '-')}" in shown
-    assert "genrm simulate --fit rollouts.comparisons.jsonl" in shown
 
 
 @pytest.mark.slow

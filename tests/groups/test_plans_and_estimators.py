@@ -9,8 +9,9 @@ import pytest
 from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
+import genrm_cli as genrm
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.errors import JudgeError
+from genrm_cli.errors import InputError, JudgeError
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import settings_from
@@ -79,7 +80,7 @@ def test_a_budget_pays_for_the_second_turn(tmp_path: Path, judge_server: JudgeSe
     assert metrics["comparisons_planned"] == 20
 
 
-@pytest.mark.parametrize("estimator", ["simple_tiebreaker", "combined", "combined_fitted", "win_rate", "bradley_terry"])
+@pytest.mark.parametrize("estimator", ["simple_tiebreaker", "combined", "win_rate", "bradley_terry"])
 def test_every_estimator_scores_and_tells_its_errors(tmp_path: Path, estimator: str) -> None:
     """Rewards on the scale of the scores; with enough groups, an error for each and a reliability for each group."""
     metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, estimator=estimator)
@@ -135,3 +136,15 @@ def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable
     assert again.report is not None, again.reason
     assert again.report.metrics["calls"] == 0
     assert again.report.metrics["comparisons_planned"] == first.report.metrics["comparisons_planned"] == 3 + 3
+
+
+def test_a_group_that_is_too_large_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    """The message names the group, its size, the limit and the setting that splits it."""
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(f'{{"prompt": "q", "completion": "{number}"}}\n' for number in range(2_049)))
+    with pytest.raises(InputError, match=r"group 'prompt:.*' has 2,049 rollouts; at most 2,048 .* group_by"):
+        genrm.score("q", [str(number) for number in range(2_049)], judge="lexical")
+    run = new_run(settings_from(judge="lexical"))
+    result = run_to_end(score_inputs([str(path)], run)).last
+    assert result is not None
+    assert isinstance(result.error, InputError)

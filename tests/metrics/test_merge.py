@@ -30,7 +30,6 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
         metrics.add_verdict(first)
         metrics.both_orders.add([(first, second)])
         metrics.shares[f"component {seed % 2}"] += 0.5
-        metrics.weights_fitted |= seed == 5
         metrics.forecast.setdefault("value", RunningStats()).add(0.1 * seed)
         metrics.latencies.add(0.01 * seed)
         values = {"a": [float(seed), 1.0, None], "b": [random.random(), 2.0, 3.0]}

@@ -7,8 +7,7 @@ from numpy.random import default_rng
 from genrm_cli.pairing import plan_comparisons
 from genrm_cli.rewards.estimators import ESTIMATORS, BatchEstimate, Calibration, CalibrationStatistics, VerdictBatch
 from genrm_cli.rewards.forecast import Forecast, Pairs, forecast_reliability
-from genrm_cli.simulation.judge import JudgeModel
-from genrm_cli.simulation.world import World, draw_world, judge_pairs
+from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
 JUDGES = {
     "scores": JudgeModel(),

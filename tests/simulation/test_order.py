@@ -6,9 +6,8 @@ from numpy.random import default_rng
 
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
 from genrm_cli.rewards.order import posterior_of
-from genrm_cli.simulation.judge import JudgeModel
-from genrm_cli.simulation.plans import indices_of, plan_within
-from genrm_cli.simulation.world import draw_world, judge_pairs
+from genrm_cli.simulation.simulate import indices_of, plan_within
+from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 GROUPS, BINS = 600, 5
 

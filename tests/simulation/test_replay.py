@@ -11,11 +11,10 @@ from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Verdicts
-from genrm_cli.simulation.judge import JudgeModel
-from genrm_cli.simulation.plans import Plan, plan_within
 from genrm_cli.simulation.recorded_verdicts import read_judges
 from genrm_cli.simulation.replay import DenseVerdicts, ReplayMetrics, dense_verdicts, replay
-from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
+from genrm_cli.simulation.simulate import Plan, plan_within
+from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
 
 N = 6
 ESTIMATORS = ("simple_tiebreaker", "combined")
@@ -105,6 +104,6 @@ def test_recorded_verdicts_are_read_by_source_and_judge(tmp_path: Path) -> None:
     lines = [line("one", "a", "b", 4), line("two", "b", "a", 5), line("one", "c", "a", 3), line("one", "b", "a", None)]
     path = tmp_path / "recorded.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-    one, two = read_judges(str(path))
-    assert (one.judge, two.judge, one.failures) == ("one/gpt", "two/gpt", 1)
-    assert one.groups == [verdicts_of([(0, 1, 4, 2, 2), (2, 0, 3, 2, 2)])]
+    judges = read_judges(str(path))
+    assert list(judges) == ["one/gpt", "two/gpt"]
+    assert judges["one/gpt"] == {"one/p": verdicts_of([(0, 1, 4, 2, 2), (2, 0, 3, 2, 2)])}

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from numpy.random import default_rng
 
-from genrm_cli.simulation.judge import JudgeModel
 from genrm_cli.simulation.recorded_verdicts import read_judges
 from genrm_cli.simulation.replay_shares import PanelReplay, replay_shares
-from genrm_cli.simulation.world import draw_world, judge_pairs, ordered_pairs
+from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
 
 N, GROUPS = 5, 30
 PRICES = {"dear": 20.0, "cheap": 1.0}
@@ -33,9 +32,8 @@ def record(path: Path, *, alike: bool) -> str:
 
 def replayed(path: Path, *, alike: bool) -> list[PanelReplay]:
     """Replay both judges."""
-    kept = read_judges(record(path, alike=alike))
-    judges = {str(each.judge): dict(zip(each.names, each.groups, strict=True)) for each in kept}
-    return list(replay_shares(judges, PRICES, seed=1))
+    judges = read_judges(record(path, alike=alike))
+    return list(replay_shares({str(judge): groups for judge, groups in judges.items()}, PRICES, seed=1))
 
 
 def test_a_cheap_judge_of_the_same_opinion_pays(tmp_path: Path) -> None:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genrm_cli.simulation.judge import JudgeModel
-from genrm_cli.simulation.plans import plan_within
-from genrm_cli.simulation.simulate import simulate
+from genrm_cli.simulation.simulate import plan_within, simulate
+from genrm_cli.simulation.world import JudgeModel
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_replays.json").read_text(encoding="utf-8"))
 SAYS_SOMETHING = [each for each in RECORDED if max(row[5] for row in each["replayed"]) > 0.1]

@@ -1,22 +1,23 @@
 """`genrm simulate --replay`: plans and estimators on the recorded verdicts of real judges."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from genrm_cli.catalog import ESTIMATORS
+from genrm_cli.catalog import ESTIMATORS, STRATEGIES
 from genrm_cli.cli.console import add_row, counted, new_table, percent_text, print_json, print_table, print_text
-from genrm_cli.cli.judges.plan_options import DEFAULT_ESTIMATORS, DEFAULT_STRATEGIES, known_names, plans_of
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrm_cli.simulation.plans import Plan
+    from genrm_cli.simulation.simulate import Plan
 
-
+DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
+DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
+_MAX_CALLS = 100_000
 _LEGEND = (
     "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; its own "
     "noise lowers it, so compare only rows with the same number of calls. All: with the consensus of all verdicts. "
@@ -48,10 +49,10 @@ def replay_verdicts(
     from genrm_cli.simulation.replay import dense_verdicts, replay
 
     names = known_names(estimators or DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
-    judges = {each.judge: each for each in read_judges(uri)}
+    judges = read_judges(uri)
     if judge is not None:
         judges = {judge: judges[_known(judge, judges, uri)]}
-    dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(kept.groups)) is not None}
+    dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(list(kept.values()))) is not None}
     if not dense:
         raise UsageError(
             f"{uri} holds no two groups{'' if judge is None else f' of {judge!r}'} of three or more rollouts with all "
@@ -64,7 +65,7 @@ def replay_verdicts(
         if not plans:
             raise UsageError(f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls.")
         rows = [asdict(row) for row in replay(name, found, plans, names, seed=seed)]
-        left_out = len(judges[name].groups) - groups
+        left_out = len(judges[name]) - groups
         results.append({"judge": name, "n": n, "groups": groups, "left_out_groups": left_out, "figures": rows})
     sparse = [name for name in judges if name not in dense]
     if as_json:
@@ -101,7 +102,7 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
 
     if len(set(prices.values())) < 2:
         raise UsageError("--price needs two judges or more, of different prices.")
-    judges = {kept.judge: dict(zip(kept.names, kept.groups, strict=True)) for kept in read_judges(uri)}
+    judges = read_judges(uri)
     priced = {_known(name, judges, uri): judges[name] for name in prices}
     rows = [asdict(row) for row in replay_shares(priced, prices, seed=seed)]
     if not rows:
@@ -165,3 +166,41 @@ def _interval_text(number: dict[str, float], sign: str = "") -> str:
 
 def _number_text(number: float | None) -> str:
     return "" if number is None else f"{number:.2f}"
+
+
+def plans_of(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
+    """Return each plan once, ordered by strategy, then by calls."""
+    from genrm_cli.simulation.simulate import plan_within
+
+    strategies = known_names(strategies, STRATEGIES, "strategy")
+    pairs = n * (n - 1) // 2
+    budgets = [parse_integer(text, "--calls", 1, _MAX_CALLS) for text in calls or ()]
+    budgets = sorted(set(budgets or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
+    plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
+    found = list(dict.fromkeys(plan for plan in plans if plan is not None))
+    if not found:
+        raise UsageError(f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} rollouts.")
+    return found
+
+
+def known_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
+    """Return each name once, with hyphens as underscores."""
+    chosen = {name.replace("-", "_"): name for name in names}
+    if unknown := set(chosen) - set(known):
+        raise UsageError(f"unknown {kind} {chosen[min(unknown)]!r}; expected {', '.join(known)}.")
+    return list(chosen)
+
+
+def parse_integer(text: str, flag: str, low: int, high: int) -> int:
+    """Parse the integer value of a flag.
+
+    Raises:
+        UsageError: it is not an integer, or is out of range.
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        raise UsageError(f"{flag}: {text!r} is not an integer.") from None
+    if not low <= number <= high:
+        raise UsageError(f"{flag} is {number}; expected {low} to {high}.")
+    return number

@@ -35,8 +35,6 @@ def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
         yield f"win_rate is wins / comparisons judged; --strategy {metrics['strategy']} does not judge all pairs."
     if metrics["min_reliability"] is not None and (unknown := metrics["groups_of_unknown_reliability"]):
         yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
-    if metrics["estimator"] == "combined_fitted" and not metrics["weights_fitted"]:
-        yield "too few groups to fit weights to the judge: combined_fitted used the weights of combined."
     if metrics["groups_not_converged"]:
         yield f"the estimator did not converge in {counted(metrics['groups_not_converged'], 'group')}."
     for name, count in metrics["redactions"].items():

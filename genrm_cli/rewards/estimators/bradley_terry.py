@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.adaptive import adapt
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
 from genrm_cli.rewards.estimators.labels import Choices, choices_of, values_of
+from genrm_cli.rewards.estimators.least_squares import adapt
 from genrm_cli.rewards.estimators.strengths import fit_strengths
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, VerdictBatch
 

@@ -18,11 +18,9 @@ from genrm_cli.rewards.estimators.judge_noise import (
     TYPICAL,
     JudgeNoise,
     Moments,
-    Weights,
     WinNoise,
     kind_of,
     noise_of,
-    weights_of,
 )
 from genrm_cli.rewards.estimators.labels import SIZES, UNIT, LabelCounts, sizes_of
 from genrm_cli.rewards.estimators.verdict_batch import (
@@ -35,7 +33,6 @@ from genrm_cli.rewards.estimators.verdict_batch import (
 )
 from genrm_cli.verdicts import MIDDLE_RANKING
 
-MIN_GROUPS_FOR_WEIGHTS = 128
 # With these, standard errors are accurate to about 20 %.
 MIN_SHARING_FOR_NOISE = 96
 # A bias is shrunk as if this many further verdicts had shown none: one verdict is opinion, not bias.
@@ -68,7 +65,6 @@ class Calibration:
         noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no two share none, as
             in groups of two and three), and where no signal was found.
         win_noise: None with too few verdicts.
-        weights: fitted; None below 128 groups, and where no signal was found.
         scores: of the tie-broken scores; None with too few verdicts, as when no rollout has two.
         wins: of 5 for a win, 3 for an even verdict and 1 for a loss; None likewise.
         kind: of the judge; the typical one where the verdicts are too few to tell.
@@ -84,7 +80,6 @@ class Calibration:
     first_share: float = 0.5
     noise: JudgeNoise | None = None
     win_noise: WinNoise | None = None
-    weights: Weights | None = None
     scores: variances.Variances | None = None
     wins: variances.Variances | None = None
     kind: JudgeNoise = TYPICAL
@@ -215,7 +210,6 @@ class CalibrationStatistics:
             first_share=float(0.5 + variances.sum_of_leads(self._averages, 1) / 4 / (count + UNBIASED_VERDICTS)),
             noise=noise,
             win_noise=win_noise,
-            weights=weights_of(noise) if noise and self.groups >= MIN_GROUPS_FOR_WEIGHTS else None,
             scores=variances.variances_of(self._averages, 0),
             wins=_with_signal(variances.variances_of(self._averages, 1), win_noise),
             kind=self._kind(moments),

@@ -1,15 +1,21 @@
 """Scores and rankings of a group, combined by least squares."""
 
-import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
-from genrm_cli.rewards.estimators.judge_noise import GAP, RANKING, JudgeNoise, Weights, weights_of
-from genrm_cli.rewards.estimators.sparse import EXACT, MAX_DENSE, ROUGH, PairMatrix, iter_probes, probed
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, Indices, VerdictBatch, inverse_of
+from genrm_cli.rewards.estimators.judge_noise import (
+    COMPARING,
+    GAP,
+    LEVEL_FLOOR,
+    RANKING,
+    JudgeNoise,
+    Weights,
+    weights_of,
+)
+from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 _QUALITY_POINTS = 0.7  # base score of one standard deviation of quality, of the kinds of judges as they are
@@ -57,9 +63,23 @@ def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     return _combine(batch, calibration, Weights())
 
 
-def combine_fitted(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Combine with the weights fitted to this judge; with the default ones where none could be fitted."""
-    return _combine(batch, calibration, calibration.weights or Weights())
+def adapt(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Combine scores and rankings with the weights for this kind of judge.
+
+    Without a calibration each group shows whether its judge only compares, as a judge of labels does; else the typical
+    weights are used.
+    """
+    if calibration.groups:
+        return combine_by_kind(batch, calibration)
+    means = (batch.score_1 + batch.score_2) / 2
+    compares = ((means - batch.means(means)) ** 2 * batch.valid).sum(axis=1) <= LEVEL_FLOOR * batch.valid.sum(axis=1)
+    kinds = (replace(calibration, kind=COMPARING), calibration)
+    pairs = zip(*(_columns(combine_by_kind(batch, each)) for each in kinds), strict=True)
+    return BatchEstimate(*(np.where(compares.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs))
+
+
+def _columns(estimate: BatchEstimate) -> list[Any]:
+    return [getattr(estimate, each.name) for each in fields(estimate)]
 
 
 def combine_by_kind(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
@@ -97,8 +117,7 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
     gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias)
     levels = means - level
     right = batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
-    solve = _solve_dense if batch.n <= MAX_DENSE else _solve_sparse
-    solution, spread = solve(batch, right, weights, noise)
+    solution, spread = _solve(batch, right, weights, noise)
     qualities, scored = weights.scale * solution, batch.counts() > 0
     return BatchEstimate(
         base_scores=level + qualities,
@@ -135,8 +154,8 @@ def expected_share(shared: Floats, total: Floats, scored: Flags) -> Floats:
 
 
 def expected_reliabilities(batch: VerdictBatch, weights: Weights, noise: JudgeNoise) -> Floats:
-    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their verdicts; by dense inverses."""
-    _, spread = _solve_dense(batch, np.zeros((batch.groups, batch.n)), weights, noise)
+    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their verdicts."""
+    _, spread = _solve(batch, np.zeros((batch.groups, batch.n)), weights, noise)
     return expected_share(spread.shared, spread.total, batch.counts() > 0)
 
 
@@ -178,12 +197,7 @@ def imbalance_of(batch: VerdictBatch) -> Floats:
     return batch.sum_by_rollout(ones, -ones)
 
 
-# Small groups: dense inverses
-
-
-def _solve_dense(
-    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
-) -> tuple[Floats, Spread]:
+def _solve(batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None) -> tuple[Floats, Spread]:
     laplacian, level_part = dense_graphs(batch)
     inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
     solution = (inverse @ right[..., None])[..., 0]
@@ -218,71 +232,3 @@ def _centring(scored: Flags) -> Floats:
     every = np.eye(scored.shape[1])
     centring: Floats = scored[:, :, None] * every - scored[:, :, None] * scored[:, None, :] / n
     return centring
-
-
-# Large groups: conjugate gradients
-
-
-def _solve_sparse(
-    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
-) -> tuple[Floats, Spread]:
-    """Solve group by group; base scores are exact to 1e-9, standard errors and reliability are estimates by probing.
-
-    See `iter_probes` for their accuracy.
-    """
-    solution, spread, imbalance = np.zeros_like(right), _no_spread(batch), imbalance_of(batch)
-    for group, (counts, (first, second, _)) in enumerate(zip(batch.counts(), batch.iter_pairs(), strict=True)):
-        graph = _Graph(counts, first, second)
-        matrix = graph.matrix(1.0, weights.precision, weights.level_precision)
-        sides = np.stack([right[group], imbalance[group]], axis=1)
-        solution[group], leanings = matrix.solve(sides, EXACT).T
-        if noise is not None:
-            made = _probe_spread(graph, matrix, leanings, weights, noise)
-            spread.variances[group], spread.shared[group], spread.total[group] = made
-    return solution, spread
-
-
-class _Graph(NamedTuple):
-    """The comparisons of one group: verdicts on each rollout [n], indices of the compared rollouts [M]."""
-
-    counts: Floats
-    first: Indices
-    second: Indices
-
-    def matrix(self, ridge: float, along: float, across: float) -> PairMatrix:
-        """Return ridge I + along L + across Q, with L and Q as in `_combine` and across not below 0."""
-        verdicts = len(self.first)
-        return PairMatrix(
-            diagonal=ridge + (along + across) * self.counts,
-            first=self.first,
-            second=self.second,
-            weights=np.full(verdicts, across - along),
-            rank_one=math.sqrt(across / max(1, verdicts)) * self.counts,
-        )
-
-
-def _probe_spread(
-    graph: _Graph, matrix: PairMatrix, leanings: Floats, weights: Weights, noise: JudgeNoise
-) -> tuple[Floats, float, float]:
-    """Return what `_solve_dense` returns as `Spread`, for one group, by probing."""
-    response, scale = _response_of(weights, noise), _scale_of(weights, noise)
-    signal = graph.matrix(0.0, response.slope, response.level_slope)
-    errors = graph.matrix(0.0, response.noise, response.level_noise)
-    scored = (graph.counts > 0)[:, None]
-    prompt = weights.scale**2 * response.prompt * leanings**2
-    variances, shared, total = prompt.copy(), 0.0, float(prompt.sum())
-    for probes in iter_probes(len(leanings), graph.first, graph.second):
-        solved = matrix.solve(probes, ROUGH)
-        seen, noisy = weights.scale * (signal @ solved), weights.scale**2 * (errors @ solved)
-        missed = seen - scale * _centred(probes, scored)
-        product = matrix.solve(weights.scale * (signal @ missed) + noisy, ROUGH)
-        variances += probed(probes, product - scale * _centred(missed, scored))
-        shared += float(probed(probes, seen).sum())
-        total += float((probed(seen, seen) + probed(solved, noisy)).sum())
-    return np.maximum(variances, 0.0), shared, total
-
-
-def _centred(vectors: Floats, scored: Flags) -> Floats:
-    """Subtract the mean of the scored from each column; 0 for the others."""
-    means = np.where(scored, vectors, 0.0).sum(axis=0) / max(1, int(scored.sum()))
-    return np.where(scored, vectors - means, 0.0)

@@ -5,7 +5,6 @@ import numpy as np
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
 from genrm_cli.rewards.estimators.labels import Choices
 from genrm_cli.rewards.estimators.least_squares import expected_share, laplacian_of, linear_reliabilities
-from genrm_cli.rewards.estimators.sparse import EXACT, MAX_DENSE, ROUGH, PairMatrix, iter_probes, probed
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 
 MAX_STEPS = 50
@@ -31,7 +30,7 @@ def fit_strengths(
     strengths, converged = _maximise(batch, outcomes, choices)
     scored = batch.counts() > 0
     _, _, spread = choices.moments(_advantages(batch, strengths, choices))
-    variances = (_dense_variances if batch.n <= MAX_DENSE else _probed_variances)(batch, spread, choices, scored)
+    variances = _variances(batch, spread, choices, scored)
     reliabilities = np.zeros(batch.groups) if noise is None else _reliabilities(batch, outcomes, choices, noise)
     return BatchEstimate(
         base_scores=3.0 + points * strengths,
@@ -80,15 +79,14 @@ def _reliabilities(batch: VerdictBatch, outcomes: Floats, choices: Choices, nois
     """Return [G] the reliabilities of Newton's first step, in which strengths follow outcomes linearly."""
     _, mean, spread = choices.moments(np.full_like(outcomes, choices.position))
     surprise = outcomes - mean
-    respond = _dense_response if batch.n <= MAX_DENSE else _probed_response
     right = batch.sum_by_rollout(surprise, -surprise)
-    return linear_reliabilities(*respond(batch, spread, choices, right, noise), batch.counts() > 0)
+    return linear_reliabilities(*_response(batch, spread, choices, right, noise), batch.counts() > 0)
 
 
 def expected_of_labels(batch: VerdictBatch, choices: Choices, noise: WinNoise) -> Floats:
-    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their labels; by dense inverses."""
+    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their labels."""
     _, _, spread = choices.moments(np.full(batch.first.shape, choices.position))
-    _, shared, total = _dense_response(batch, spread, choices, np.zeros((batch.groups, batch.n)), noise)
+    _, shared, total = _response(batch, spread, choices, np.zeros((batch.groups, batch.n)), noise)
     return expected_share(shared, total, batch.counts() > 0)
 
 
@@ -100,14 +98,8 @@ def _advantages(batch: VerdictBatch, strengths: Floats, choices: Choices) -> Flo
 
 def _newton_step(batch: VerdictBatch, spread: Floats, choices: Choices, slope: Floats) -> Floats:
     """Divide the slope [G, n] by the curvature."""
-    if batch.n <= MAX_DENSE:
-        curvature = _curvature(batch, spread, choices)
-        return np.asarray(np.linalg.solve(curvature, slope[..., None])[..., 0], dtype=np.float64)
-    matrices = _sparse_curvatures(batch, spread, choices)
-    return np.stack([m.solve(side[:, None], EXACT)[:, 0] for m, side in zip(matrices, slope, strict=True)])
-
-
-# Small groups: dense inverses
+    curvature = _curvature(batch, spread, choices)
+    return np.asarray(np.linalg.solve(curvature, slope[..., None])[..., 0], dtype=np.float64)
 
 
 def _curvature(batch: VerdictBatch, spread: Floats, choices: Choices) -> Floats:
@@ -116,7 +108,7 @@ def _curvature(batch: VerdictBatch, spread: Floats, choices: Choices) -> Floats:
     return own[:, :, None] * np.eye(batch.n) - batch.sum_by_pair(spread)
 
 
-def _dense_variances(batch: VerdictBatch, spread: Floats, choices: Choices, scored: Flags) -> Floats:
+def _variances(batch: VerdictBatch, spread: Floats, choices: Choices, scored: Flags) -> Floats:
     """Return [G, n] the variance of each strength less the mean of the scored ones."""
     covariances = inverse_of(_curvature(batch, spread, choices))
     n = np.maximum(scored.sum(axis=1), 1)[:, None]
@@ -126,7 +118,7 @@ def _dense_variances(batch: VerdictBatch, spread: Floats, choices: Choices, scor
     return variances
 
 
-def _dense_response(
+def _response(
     batch: VerdictBatch, spread: Floats, choices: Choices, right: Floats, noise: WinNoise
 ) -> tuple[Floats, Floats, Floats]:
     """Return the solution, `shared` and `total` of `linear_reliabilities` for a linear system with this curvature."""
@@ -135,41 +127,3 @@ def _dense_response(
     passed_on = inverse @ laplacian_of(batch)
     seen, noisy = noise.signal**0.5 * passed_on, noise.noise * (passed_on * inverse).sum(axis=2)
     return solution, np.trace(seen, axis1=1, axis2=2), (seen**2).sum(axis=(1, 2)) + noisy.sum(axis=1)
-
-
-# Large groups: conjugate gradients, and probing as in `least_squares`
-
-
-def _sparse_curvatures(batch: VerdictBatch, spread: Floats, choices: Choices) -> list[PairMatrix]:
-    """Return `_curvature` of each group."""
-    own, none = batch.sum_by_rollout(spread, spread) + 1 / choices.spread**2, np.zeros(batch.n)
-    pairs = zip(own, spread, batch.iter_pairs(), strict=True)
-    return [PairMatrix(mine, first, second, -of_pair[valid], none) for mine, of_pair, (first, second, valid) in pairs]
-
-
-def _probed_variances(batch: VerdictBatch, spread: Floats, choices: Choices, scored: Flags) -> Floats:
-    """Estimate `_dense_variances`; see `iter_probes` for the accuracy."""
-    variances = np.zeros(scored.shape)
-    for group, matrix in enumerate(_sparse_curvatures(batch, spread, choices)):
-        share = scored[group] / max(1, int(scored[group].sum()))
-        for probes in iter_probes(batch.n, matrix.first, matrix.second):
-            solved = matrix.solve(probes - np.outer(share, probes.sum(axis=0)), ROUGH)
-            variances[group] += probed(probes, solved - share @ solved)
-    return np.maximum(variances, 0.0)
-
-
-def _probed_response(
-    batch: VerdictBatch, spread: Floats, choices: Choices, right: Floats, noise: WinNoise
-) -> tuple[Floats, Floats, Floats]:
-    """Estimate `_dense_response`, with an exact solution."""
-    shared, total, slope = np.zeros(batch.groups), np.zeros(batch.groups), noise.signal**0.5
-    matrices = _sparse_curvatures(batch, spread, choices)
-    for group, (matrix, counts) in enumerate(zip(matrices, batch.counts(), strict=True)):
-        laplacian = PairMatrix(counts, matrix.first, matrix.second, -np.ones(len(matrix.first)), np.zeros(batch.n))
-        for probes in iter_probes(batch.n, matrix.first, matrix.second):
-            solved = matrix.solve(probes, ROUGH)
-            passed_on = laplacian @ solved
-            shared[group] += slope * probed(probes, passed_on).sum()
-            total[group] += noise.signal * probed(passed_on, passed_on).sum()
-            total[group] += noise.noise * probed(solved, passed_on).sum()
-    return _newton_step(batch, spread, choices, right), shared, total

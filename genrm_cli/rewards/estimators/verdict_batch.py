@@ -1,6 +1,6 @@
 """The verdicts of groups of one size as arrays: the input of every estimator, also for a single group."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,11 +74,6 @@ class VerdictBatch:
         counts = np.maximum(self.valid.sum(axis=1, keepdims=True), 1)
         means: Floats = (values * self.valid).sum(axis=1, keepdims=True) / counts
         return means
-
-    def iter_pairs(self) -> Iterator[tuple[Indices, Indices, Flags]]:
-        """Yield the first and second indices of the verdicts of each group, and which of its columns they are."""
-        for first, second, valid in zip(self.first, self.second, self.valid, strict=True):
-            yield first[valid], second[valid], valid
 
 
 @dataclass(frozen=True, slots=True)

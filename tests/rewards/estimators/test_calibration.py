@@ -23,7 +23,6 @@ from genrm_cli.rewards.estimators import (
     ESTIMATORS,
     Calibration,
     CalibrationStatistics,
-    Weights,
     estimate,
     verdict_array,
 )
@@ -85,10 +84,6 @@ def test_the_moments_are_those_of_the_definition():
     assert np.array(fit.noise.noise) == pytest.approx(noise)
     assert fit.noise.level_noise == pytest.approx(level_noise)
     assert np.array(fit.noise.prompt_bias) == pytest.approx(disjoint[:2, :2])
-    assert (fit.weights.gap, fit.weights.ranking) == pytest.approx(tuple(weights))
-    assert fit.weights.precision == pytest.approx(weights @ slopes[:2])
-    assert fit.weights.level == pytest.approx(slopes[2] / level_noise)
-    assert fit.weights.level_precision == pytest.approx(slopes[2] ** 2 / level_noise)
 
 
 def test_a_known_judge_is_found():
@@ -163,18 +158,6 @@ def test_wins_are_split_into_signal_and_noise():
     assert fit_of(batch).win_noise == pytest.approx((signal, 1 - 2 * signal), abs=0.02)
 
 
-def test_weights_wait_for_enough_groups():
-    """Up to 127 groups the usual weights, from 128 on fitted ones; noise is known earlier."""
-    batch, _ = linear_judge(128, 8, PLAN)
-    statistics = CalibrationStatistics()
-    for group in range(127):
-        statistics.add_group(8, verdicts_of(pairs_of(batch, group)))
-    assert statistics.fit().weights is None
-    assert statistics.fit().noise is not None
-    statistics.add_group(8, verdicts_of(pairs_of(batch, 127)))
-    assert isinstance(statistics.fit().weights, Weights)
-
-
 def test_one_verdict_is_opinion_not_bias():
     """A run of one verdict does not explain it away."""
     statistics = CalibrationStatistics()
@@ -182,7 +165,7 @@ def test_one_verdict_is_opinion_not_bias():
     fit = statistics.fit()
     assert fit.gap_bias == 4 / (1 + UNBIASED_VERDICTS)
     assert fit.first_share == 0.5 + 0.5 / (1 + UNBIASED_VERDICTS)
-    assert (fit.noise, fit.weights, fit.scores, fit.wins) == (None, None, None, None)
+    assert (fit.noise, fit.scores, fit.wins) == (None, None, None)
     better, worse = estimate("combined", 2, verdicts_of([(0, 1, 5, 1, 1)]), fit).base_scores
     assert better - worse > 2
     assert CalibrationStatistics().fit() == Calibration()
@@ -193,7 +176,7 @@ def test_groups_too_small_to_tell_rollouts_from_prompts(n):
     """Without verdicts that share no rollout there is no fit, however many groups."""
     batch, _ = linear_judge(300, n, [(i, (i + 1) % n) for i in range(n)])
     fit = fit_of(batch)
-    assert (fit.noise, fit.weights) == (None, None)
+    assert fit.noise is None
 
 
 @pytest.mark.parametrize(("score_1", "score_2", "ranking"), [(3.0, 3.0, 3.5), (3.0, 2.0, 2.0), (4.0, 2.0, 2.0)])
@@ -202,7 +185,7 @@ def test_a_judge_that_always_says_the_same_has_no_signal(score_1, score_2, ranki
     batch, _ = linear_judge(200, 8, PLAN)
     batch.score_1[:], batch.score_2[:], batch.ranking[:] = score_1, score_2, ranking
     fit = fit_of(batch)
-    assert (fit.noise, fit.weights) == (None, None)
+    assert fit.noise is None
     for name in ESTIMATORS:
         made = estimate(name, 8, verdicts_of(pairs_of(batch, 0)), fit)
         assert max(made.base_scores) - min(made.base_scores) < 1e-9
@@ -210,12 +193,10 @@ def test_a_judge_that_always_says_the_same_has_no_signal(score_1, score_2, ranki
 
 
 def test_a_judge_that_only_ranks_still_orders():
-    """Where all scores are equal the fitted weights rest on the ranking, on a scale of some spread."""
+    """Where all scores are equal the weights rest on the ranking, on a scale of some spread."""
     batch, quality = linear_judge(300, 8, PLAN)
     batch.score_1[:] = batch.score_2[:] = 3.0
     fit = fit_of(batch)
-    made = [
-        estimate("combined_fitted", 8, verdicts_of(pairs_of(batch, group)), fit).base_scores for group in range(300)
-    ]
+    made = [estimate("adaptive", 8, verdicts_of(pairs_of(batch, group)), fit).base_scores for group in range(300)]
     assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(made, quality, strict=True)]) > 0.7
     assert np.std(made, axis=1).mean() > 0.1

@@ -18,7 +18,7 @@ from genrm_cli.rewards.estimators import (
     estimate,
     estimate_many,
 )
-from genrm_cli.rewards.estimators.judge_noise import WinNoise, weights_of
+from genrm_cli.rewards.estimators.judge_noise import WinNoise
 from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.variances import Variances
 
@@ -26,7 +26,6 @@ NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1)
 KNOWN = Calibration(
     groups=500,
     noise=NOISE,
-    weights=weights_of(NOISE),
     scores=Variances(0.6, 0.6, 0.0),
     wins=Variances(3.2, 0.8, 0.0),
     win_noise=WinNoise(0.2, 0.6),
@@ -59,9 +58,8 @@ def squared_correlations(scores, quality):
     ],
 )
 def test_golden_combined_scores(verdicts, scores):
-    """The numbers of the design; the fitted weights are the usual ones until there are enough groups."""
-    for name in ("combined", "combined_fitted"):
-        assert estimate(name, 4, verdicts_of(verdicts), Calibration()).base_scores == pytest.approx(scores, abs=1e-6)
+    """The numbers of the design."""
+    assert estimate("combined", 4, verdicts_of(verdicts), Calibration()).base_scores == pytest.approx(scores, abs=1e-6)
 
 
 def test_golden_win_rates():
@@ -189,7 +187,7 @@ def test_reliability_foretells_the_squared_correlation(name, ring_k):
         assert made.reliabilities[some].mean() == pytest.approx(squared[some].mean(), abs=0.1)
 
 
-@pytest.mark.parametrize("name", ["adaptive", "combined", "combined_fitted", "win_rate", "bradley_terry"])
+@pytest.mark.parametrize("name", ["adaptive", "combined", "win_rate", "bradley_terry"])
 @pytest.mark.parametrize("ring_k", [1, 2])
 @pytest.mark.parametrize("noisier", [1, 3, 8])
 def test_a_noisier_judge_is_less_reliable(name, ring_k, noisier):
@@ -214,14 +212,13 @@ def test_pure_noise_is_not_reliable(name, ring_k):
     assert made.reliabilities.mean() < 0.2
 
 
-@pytest.mark.parametrize("name", ["combined", "combined_fitted"])
-def test_no_signal_in_enough_verdicts_is_reliability_0(name):
+def test_no_signal_in_enough_verdicts_is_reliability_0():
     """Standard errors have no scale then, and are None."""
-    made = estimate(name, 4, verdicts_of(GOLDEN), Calibration(groups=500, win_noise=WinNoise(0.0, 1.0)))
+    made = estimate("combined", 4, verdicts_of(GOLDEN), Calibration(groups=500, win_noise=WinNoise(0.0, 1.0)))
     assert (made.reliability, set(made.standard_errors)) == (0.0, {None})
 
 
-@pytest.mark.parametrize("name", ["adaptive", "combined", "combined_fitted"])
+@pytest.mark.parametrize("name", ["adaptive", "combined"])
 @pytest.mark.parametrize(("n", "ring_k"), [(12, 1), (12, 4), (5, 1)])
 def test_standard_errors_are_those_made(name, n, ring_k):
     """The mean squared error of the base scores, known here, is the mean of the squared standard errors."""
