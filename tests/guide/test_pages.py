@@ -41,7 +41,6 @@ OTHER_FLAGS = {
     "--remove",
     "--table",
     "--history",
-    "--fit",
     "--price",
     "--older-than",
     "--yes",

@@ -76,7 +76,6 @@ def test_the_moments_are_those_of_the_definition():
     slopes = math.sqrt(values[-1]) * vectors[:, -1] * np.sign(vectors[0, -1])
     noise = own[:2, :2] - 2 * np.outer(slopes[:2], slopes[:2]) - disjoint[:2, :2]
     level_noise = own[2, 2] - disjoint[2, 2] - 2 * slopes[2] ** 2
-    weights = np.linalg.solve(noise, slopes[:2])
 
     fit = fit_of(batch)
     assert fit.noise.slopes == pytest.approx(slopes[:2])
