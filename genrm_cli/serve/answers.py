@@ -1,7 +1,8 @@
-"""What a group is answered with."""
+"""Replies to group requests, and the counters of a server."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.rewards.estimators import Calibration
@@ -9,7 +10,7 @@ from genrm_cli.rewards.estimators import Calibration
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRecord:
-    """What the rewards of a group rest on beside its own verdicts.
+    """The calibration used for a group's rewards.
 
     Attributes:
         groups: judged so far, this one included.
@@ -34,66 +35,121 @@ class CalibrationRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """Members, comparisons and calls of one group, as its reply and the log show them.
+
+    Attributes:
+        size: members that were expected.
+        came: members that were judged together.
+        scored: members with a reward.
+        comparisons: number of comparisons.
+        failed: comparisons without a verdict.
+        from_journal: comparisons whose answer was in the journal.
+        calls: calls to judges.
+        reliability: of the rewards, 0 to 1; None if it is not known.
+        reward_mean: over the members with a reward; None without any.
+        reward_spread: highest less lowest reward; None without any.
+    """
+
+    size: int
+    came: int
+    scored: int
+    comparisons: int
+    failed: int
+    from_journal: int
+    calls: int
+    reliability: float | None
+    reward_mean: float | None
+    reward_spread: float | None
+
+    @classmethod
+    def of(cls, rewards: GroupRewards, size: int) -> Self:
+        """Count a group of this expected size."""
+        known = [reward for reward in rewards.rewards if reward is not None]
+        outcomes = [each.outcome for each in rewards.comparisons]
+        return cls(
+            size=size,
+            came=len(rewards.scores),
+            scored=len(known),
+            comparisons=len(outcomes),
+            failed=len(rewards.failures),
+            from_journal=sum(outcome.from_journal for outcome in outcomes),
+            calls=sum(outcome.attempts for outcome in outcomes if not outcome.from_journal),
+            reliability=rewards.reliability,
+            reward_mean=sum(known) / len(known) if known else None,
+            reward_spread=max(known) - min(known) if known else None,
+        )
+
+    @property
+    def status(self) -> Literal["scored", "partial", "failed"]:
+        """`partial` if a member or a reward is missing, `failed` if no member has a reward."""
+        if not self.scored:
+            return "failed"
+        return "scored" if self.scored == self.size else "partial"
+
+
+@dataclass(frozen=True, slots=True)
 class GroupAnswer:
     """The rewards of a group.
 
     Attributes:
         name: its id.
         ids: of the members that were judged together, in order.
-        size: members that were expected.
         rewards: of these members, in the same order.
-        calibration: what they rest on.
+        calibration: used for the rewards.
         counts: of members, comparisons and calls.
     """
 
     name: str
-    ids: tuple[str, ...]
-    size: int
+    ids: Sequence[str]
     rewards: GroupRewards
     calibration: CalibrationRecord
-    counts: dict[str, Any] = field(default_factory=dict)
+    counts: GroupCounts
     _indices: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._indices.update((id_, index) for index, id_ in enumerate(self.ids))
-        if not self.counts:
-            self.counts.update(_counts_of(self))
 
     def without_comparisons(self) -> Self:
         """Return the answer with the results of the members only."""
         return replace(self, rewards=replace(self.rewards, verdicts={}, by_judge={}, comparisons=[]))
-
-    @property
-    def has_reward(self) -> bool:
-        """Whether any member has a reward."""
-        return any(score.reward is not None for score in self.rewards.scores)
-
-    @property
-    def status(self) -> str:
-        """`scored`, `partial` if a member or a reward is missing, `failed` if nobody has a reward."""
-        if not self.has_reward:
-            return "failed"
-        missing = len(self.ids) < self.size or any(score.reward is None for score in self.rewards.scores)
-        return "partial" if missing else "scored"
 
     def score_of(self, id_: str) -> RolloutScore:
         """Return the result of a member."""
         return self.rewards.scores[self._indices[id_]]
 
 
-def _counts_of(answer: GroupAnswer) -> dict[str, Any]:
-    comparisons, rewards = answer.rewards.comparisons, answer.rewards
-    known = [reward for reward in rewards.rewards if reward is not None]
-    mean = sum(known) / len(known) if known else None
-    return {
-        "size": answer.size,
-        "came": len(answer.ids),
-        "scored": len(known),
-        "comparisons": len(comparisons),
-        "failed": len(rewards.failures),
-        "from_journal": sum(each.outcome.from_journal for each in comparisons),
-        "calls": sum(each.outcome.attempts for each in comparisons if not each.outcome.from_journal),
-        "reliability": rewards.reliability,
-        "reward_mean": mean,
-        "reward_spread": max(known) - min(known) if known else None,
-    }
+@dataclass(slots=True)
+class ServiceCounts:
+    """Server-only counters, since the start.
+
+    Attributes:
+        groups: groups judged, by status.
+        deadlines: cohorts that their deadline closed.
+        repeated: requests of members or groups that had come before.
+        late: members that came after their cohort was closed.
+        disagreements: requests that contradicted an earlier one.
+        refused: requests answered with 429, or with 503 while draining.
+        wasted: comparisons made early that the whole group did not need.
+        defaults_sent: rewards that `on_failure` replaced.
+        spread_sum: highest less lowest reward, summed over the groups that have one.
+        spread_count: number of these groups.
+    """
+
+    groups: dict[str, int] = field(default_factory=lambda: {"scored": 0, "partial": 0, "failed": 0})
+    deadlines: int = 0
+    repeated: int = 0
+    late: int = 0
+    disagreements: int = 0
+    refused: int = 0
+    wasted: int = 0
+    defaults_sent: int = 0
+    spread_sum: float = 0.0
+    spread_count: int = 0
+
+    def add(self, group: GroupCounts) -> None:
+        """Count an answered group."""
+        self.groups[group.status] += 1
+        if group.reward_spread is not None:
+            self.spread_sum += group.reward_spread
+            self.spread_count += 1

@@ -47,7 +47,7 @@ class ServiceCollector(Collector):
             yield GaugeMetricFamily(f"genrm_{name}", text, value)
 
     def _counters(self) -> Iterator[Metric]:
-        counts = self._service.metrics
+        counts = self._service.counts
         for name, text, value in (
             ("deadlines", "Cohorts closed by their deadline", counts.deadlines),
             ("repeated_requests", "Requests of members or groups that had come before", counts.repeated),
@@ -59,9 +59,8 @@ class ServiceCollector(Collector):
         ):
             yield CounterMetricFamily(f"genrm_{name}", text, value)
         groups = CounterMetricFamily("genrm_groups", "Groups answered", labels=["status"])
-        groups.add_metric(["scored"], counts.groups - counts.partial - counts.failed)
-        groups.add_metric(["partial"], counts.partial)
-        groups.add_metric(["failed"], counts.failed)
+        for status, count in counts.groups.items():
+            groups.add_metric([status], count)
         yield groups
         yield SummaryMetricFamily(
             "genrm_reward_spread", "Highest less lowest reward of a group", counts.spread_count, counts.spread_sum

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.serve.cohorts.rounds import IsGone, Rounds, Ticket
 from genrm_cli.serve.service import RewardService
 

@@ -5,7 +5,7 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group, JudgedGroup
@@ -13,31 +13,28 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.open_judges import OnEvent, ignore_event
 from genrm_cli.rollouts.grouping import group_key
-from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer
-from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining
-from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
+from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining, Member, RefusedError
 from genrm_cli.serve.record.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
-from genrm_cli.serve.service_metrics import ServiceMetrics
 from genrm_cli.settings.serve_settings import ServeSettings
 
-RETRY_AFTER_S = 5
 _LOOK_S = 0.05
 _TOGETHER_S = 0.02
 _MOST_TOGETHER = 64
 
 
-class BusyError(Exception):
-    """The server takes no further group now.
+class BusyError(RefusedError):
+    """The server takes no further group now."""
 
-    Attributes:
-        retry_after_s: when to ask again.
-    """
+    status = 429
+    kind = "busy"
 
-    def __init__(self, message: str, retry_after_s: int, *, draining: bool = False) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-        self.draining = draining
+
+class DrainingError(BusyError):
+    """The server is shutting down."""
+
+    status = 503
 
 
 @dataclass(slots=True)
@@ -62,10 +59,10 @@ class _Known:
 
 
 class RewardService:
-    """Judges groups and cohorts, each once, whoever asks for it and how often.
+    """Judges groups and cohorts, each once, however often they are asked for.
 
     Attributes:
-        metrics: counters since the start.
+        counts: counters since the start.
         waiting: requests that wait for an answer.
     """
 
@@ -78,7 +75,7 @@ class RewardService:
     ) -> None:
         self._recorder = recorder
         self._on_event = on_event
-        self.metrics = ServiceMetrics()
+        self.counts = ServiceCounts()
         self.waiting = 0
         self._scorer = scorer
         self._settings = settings
@@ -174,11 +171,11 @@ class RewardService:
         try:
             joining = known.cohort.join(member, size, declared)
         except DisagreementError as error:
-            self.metrics.disagreements += 1
+            self.counts.disagreements += 1
             self._on_event("disagreement", {"group": known.cohort.name, "detail": str(error)})
             raise
-        self.metrics.repeated += joining is Joining.REPEATED
-        self.metrics.late += joining is Joining.LATE
+        self.counts.repeated += joining is Joining.REPEATED
+        self.counts.late += joining is Joining.LATE
         return joining
 
     def _begin(self, among: dict[str, _Known], cohort: Cohort, member: Member) -> _Known:
@@ -192,25 +189,25 @@ class RewardService:
     def _check_room(self) -> None:
         self._check_draining()
         if self._unanswered >= self._settings.max_cohorts:
-            self._refuse(f"{self._unanswered} cohorts are open (max_cohorts)")
+            self._refuse(BusyError(f"{self._unanswered} cohorts are open (max_cohorts)"))
 
     def _check_queue(self) -> None:
         self._check_draining()
         if self._being_judged >= self._settings.queue:
-            self._refuse(f"{self._being_judged} comparisons are waiting (queue)")
+            self._refuse(BusyError(f"{self._being_judged} comparisons are waiting (queue)"))
 
     def _check_draining(self) -> None:
         if self._draining:
-            self._refuse("the server is shutting down", draining=True)
+            self._refuse(DrainingError("the server is shutting down"))
 
-    def _refuse(self, message: str, *, draining: bool = False) -> None:
-        self.metrics.refused += 1
-        self._on_event("refused", {"detail": message})
-        raise BusyError(message, RETRY_AFTER_S, draining=draining)
+    def _refuse(self, error: BusyError) -> None:
+        self.counts.refused += 1
+        self._on_event("refused", {"detail": str(error)})
+        raise error
 
     def _end_waiting(self, known: _Known) -> None:
         """Close a cohort whose deadline has passed."""
-        self.metrics.deadlines += 1
+        self.counts.deadlines += 1
         cohort = known.cohort
         self._on_event("deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)})
         self._close(known)
@@ -229,7 +226,7 @@ class RewardService:
     async def _judge(self, known: _Known, deadline_s: float | None) -> None:
         try:
             known.judged = await known.arriving.judge(_group_of(known.cohort.in_order()), deadline_s)
-        except Exception as error:  # noqa: BLE001  (whoever waits gets it)
+        except Exception as error:  # noqa: BLE001  (those who wait get it)
             self._being_judged -= known.requests
             self._fail(known, error)
             return
@@ -254,7 +251,7 @@ class RewardService:
         try:
             results, calibration = self._scorer.conclude(judged)
             self._record([(known.cohort.in_order(), known.judged) for known in ready], results)
-        except Exception as error:  # noqa: BLE001  (whoever waits gets it)
+        except Exception as error:  # noqa: BLE001  (those who wait get it)
             for known in ready:
                 self._fail(known, error)
             return
@@ -272,17 +269,13 @@ class RewardService:
 
     def _answer(self, known: _Known, answer: GroupAnswer) -> None:
         self._unanswered -= 1
-        self.metrics.groups += 1
-        self.metrics.partial += answer.status == "partial"
-        self.metrics.failed += answer.status == "failed"
-        self.metrics.wasted += known.arriving.wasted
-        if answer.rewards.rewards and answer.counts["reward_spread"] is not None:
-            self.metrics.spread_sum += answer.counts["reward_spread"]
-            self.metrics.spread_count += 1
+        counts = answer.counts
+        self.counts.add(counts)
+        self.counts.wasted += known.arriving.wasted
         waited_s = round(time.monotonic() - known.opened_s, 3)
-        self._on_event("group", {"group": answer.name, "status": answer.status, "waited_s": waited_s, **answer.counts})
+        self._on_event("group", {"group": answer.name, "status": counts.status, "waited_s": waited_s, **asdict(counts)})
         known.answer.set_result(answer.without_comparisons() if known.is_cohort else answer)
-        if not answer.has_reward:
+        if counts.status == "failed":
             self._forget(known)  # a repeated request judges it again
             return
         if known.cohort.is_complete:
@@ -313,7 +306,7 @@ class RewardService:
     async def drain(self) -> None:
         """Take no further group; wait until all open ones are answered, at most as long as `drain` says.
 
-        Whoever still waits then is told to ask again: the journal keeps what the judge has answered.
+        Requests still waiting are then told to ask again: the journal keeps what the judge has answered.
         """
         self._draining = True
         self._on_event("draining", {"open": self._unanswered, "waiting": self.waiting})
@@ -321,7 +314,7 @@ class RewardService:
         while self._unanswered and time.monotonic() < ends_s:
             await asyncio.sleep(_LOOK_S)
         for known in self._open():
-            self._fail(known, BusyError("the server is shutting down", RETRY_AFTER_S, draining=True))
+            self._fail(known, DrainingError("the server is shutting down"))
 
     def _open(self) -> list[_Known]:
         every = (*self._groups.values(), *self._cohorts.values())
@@ -362,7 +355,7 @@ def _answer_of(
     known: _Known, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
 ) -> GroupAnswer:
     ids = tuple(member.id for member in members)
-    return GroupAnswer(known.cohort.name, ids, known.cohort.size, rewards, calibration)
+    return GroupAnswer(known.cohort.name, ids, rewards, calibration, GroupCounts.of(rewards, known.cohort.size))
 
 
 def _digest_of(name: str, members: Sequence[Member]) -> bytes:

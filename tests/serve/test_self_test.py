@@ -10,8 +10,7 @@ from served import judge_flags, serving
 
 from genrm_cli.catalog import SELF_TESTS
 from genrm_cli.errors import GenrmError
-from genrm_cli.serve.self_test.run_self_test import probe_server
-from genrm_cli.serve.self_test.trainers import TRAINERS
+from genrm_cli.serve.self_test import TRAINERS, probe_server
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def _ready_sayer(events: Events, *, quiet: bool) -> Callable[[str], None]:
 
 
 def _test_itself(invocation: Invocation, trainer: str | None, url: str | None) -> int:
-    from genrm_cli.serve.self_test.run_self_test import probe_own_server, probe_server
+    from genrm_cli.serve.self_test import probe_own_server, probe_server
 
     if trainer not in SELF_TESTS:
         raise UsageError(f"--self-test {trainer or '(not given)'}: expected one of {', '.join(SELF_TESTS)}.")

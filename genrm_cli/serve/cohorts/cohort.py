@@ -6,11 +6,13 @@ A closed cohort has the members that its rewards rest on. One that closed withou
 of which is compared with the members that it closed with and with no other late one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any, Self
 
-from genrm_cli.serve.cohorts.member import Member, in_order, index_in
+from genrm_cli.rollouts.grouping import digest_of_prompt
+from genrm_cli.rollouts.rollout import Rollout
 
 
 class Joining(Enum):
@@ -21,8 +23,69 @@ class Joining(Enum):
     LATE = "late"
 
 
-class DisagreementError(Exception):
+class RefusedError(Exception):
+    """A request cannot be served.
+
+    Attributes:
+        status: of HTTP.
+        kind: a word for programs.
+    """
+
+    status = 503
+    kind = "unavailable"
+
+
+class DisagreementError(RefusedError):
     """A request contradicts what the cohort knows; the message names both."""
+
+    status = 409
+    kind = "disagreement"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One rollout of a cohort.
+
+    Attributes:
+        id: unique in its cohort; it fixes the order of the members.
+        line: the rollout as a line of a file would hold it.
+        rollout: as `genrm score` reads that line.
+        digest: of the line: equal lines, equal digests.
+        task: prompt and principle, which all members of a cohort share.
+    """
+
+    id: str
+    line: Mapping[str, Any]
+    rollout: Rollout
+    digest: bytes
+    task: tuple[int, str | None]
+
+    @classmethod
+    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes) -> Self:
+        """Return a member; its task is that of its rollout."""
+        return cls(id_, line, rollout, digest, (digest_of_prompt(rollout.prompt), rollout.principle))
+
+    def without_texts(self) -> Self:
+        """Return what tells a repeated request of the member from another one."""
+        return replace(self, line={}, rollout=_NO_ROLLOUT)
+
+
+_NO_ROLLOUT = Rollout((), None)
+
+
+def in_order(ids: Iterable[str]) -> list[str]:
+    """Sort member ids: integers by value, before all others by text."""
+    return sorted(ids, key=_sort_key)
+
+
+def _sort_key(id_: str) -> tuple[bool, int, str]:
+    number = index_in(id_)
+    return (True, 0, id_) if number is None else (False, number, id_)
+
+
+def index_in(id_: str) -> int | None:
+    """Return the integer, 0 or more, that an id is written as; None for other ids."""
+    return int(id_) if id_.isascii() and id_.isdecimal() and len(id_) < 10 and str(int(id_)) == id_ else None
 
 
 @dataclass(slots=True)
@@ -95,7 +158,7 @@ class Cohort:
             )
 
     def close(self) -> None:
-        """Settle the members; whoever comes now is late."""
+        """Settle the members; members that come from now on are late."""
         self.is_closed = True
 
     def release_texts(self) -> None:

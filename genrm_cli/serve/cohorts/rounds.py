@@ -1,11 +1,11 @@
 """Rounds: trainers that send no group id of their own use the same group again in each epoch, and retry unannounced.
 
 A request says which group and which member it is; it does not say whether it is a retry, another equal response, or the
-same prompt one epoch later. What tells them apart is what became of the earlier requests:
+same prompt one epoch later. How the earlier requests ended tells them apart:
 
-- whoever left without an answer retries;
-- whoever has the answer begins the next round, whatever the response;
-- whoever is still waiting is another member, unless the trainer names its members.
+- a client that left without an answer retries;
+- a client that has the answer begins the next round, whatever the response;
+- a client that is still waiting is another member, unless the trainer names its members.
 """
 
 from collections.abc import Awaitable, Callable

@@ -9,7 +9,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.records import comparison_record, score_record
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rollouts.formats import Score, recognise
-from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.storage.encoding.records import render_record
 
 _OF_COMPARE = "response_objs"

@@ -19,7 +19,7 @@ from genrm_cli.jobs.provenance import METRICS_FORMAT, run_record, versions_recor
 from genrm_cli.judging.open_judges import JudgeSpec, OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.views import READING_VERSION
-from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.serve.record.lines import comparison_lines, scored_lines
 from genrm_cli.serve.record.spool import GroupSpool
 from genrm_cli.settings import Settings

@@ -1,16 +1,6 @@
-"""The wire shapes, one module each: a shape is added with its module and its line in this table."""
+"""The wire shapes that the server speaks. A trainer is added with its routes in a module, and a row in this table."""
 
-from genrm_cli.serve.shapes import cohorts, compare, groups, nemo_gym, openrlhf, slime
-from genrm_cli.serve.shapes.call import Shape
+from genrm_cli.serve.shapes import nemo_gym, own, samples
+from genrm_cli.serve.shapes.call import Route
 
-SHAPES: dict[str, Shape] = {
-    shape.name: shape
-    for shape in (
-        groups.SHAPE,
-        cohorts.SHAPE,
-        compare.SHAPE,
-        nemo_gym.SHAPE,
-        openrlhf.SHAPE,
-        slime.SHAPE,
-    )
-}
+SHAPES: tuple[tuple[Route, ...], ...] = (own.ROUTES, nemo_gym.ROUTES, samples.ROUTES)

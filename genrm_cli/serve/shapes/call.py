@@ -1,9 +1,12 @@
 """What a shape is given and what it returns; no HTTP library."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from genrm_cli.groups.results import RolloutScore
+from genrm_cli.serve.answers import GroupAnswer
+from genrm_cli.serve.cohorts.cohort import RefusedError
 from genrm_cli.serve.rounds_service import RoundsService
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.serve_settings import ServeSettings
@@ -41,21 +44,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is sent back.
-
-    Attributes:
-        content: JSON.
-        status: of HTTP.
-        headers: further ones.
-    """
+    """What is sent back: JSON, and the status of HTTP."""
 
     content: Any
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class NoRewardError(Exception):
+class NoRewardError(RefusedError):
     """A rollout has no reward, and the shape requires a number."""
+
+    kind = "no_reward"
 
 
 Handler = Callable[[Call], Awaitable[Reply]]
@@ -70,9 +68,15 @@ class Route:
     handle: Handler
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The wire shape of one trainer, or one of our own."""
+def number_of(score: RolloutScore, answer: GroupAnswer, call: Call) -> float:
+    """Return the reward of a rollout, or what the user sends instead; each of these is counted.
 
-    name: str
-    routes: Sequence[Route]
+    Raises:
+        NoRewardError: there is neither.
+    """
+    if score.reward is not None:
+        return score.reward
+    if call.settings.on_failure is None:
+        raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {score.reason_text}")
+    call.service.counts.defaults_sent += 1
+    return call.settings.on_failure

@@ -8,7 +8,7 @@ import orjson
 
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.serve.cohorts.member import Member
+from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.serve.shapes.call import Call
 from genrm_cli.storage.encoding.records import parse_record
 

@@ -1,6 +1,7 @@
-"""The endpoints of a NeMo Gym resources server; `/verify` waits for the cohort of its row.
+"""NeMo Gym's resources server, whose `/verify` waits for the cohort of its row, and its `genrm_compare`.
 
-Source: NVIDIA-NeMo/Gym `nemo_gym/base_resources_server.py`, `nemo_gym/judge.py`, `nemo_gym/reward_profile.py`.
+Source: NVIDIA-NeMo/Gym `nemo_gym/base_resources_server.py`, `nemo_gym/judge.py`, `nemo_gym/reward_profile.py`,
+`resources_servers/genrm_compare/app.py`.
 """
 
 import statistics
@@ -9,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.rollouts.grouping import digest_of_prompt, group_key
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.serve.shapes.call import Call, Json, NoRewardError, Reply, Route, Shape
-from genrm_cli.serve.shapes.fields import cohort_size_of, member_of, parse_body
-from genrm_cli.serve.shapes.numbers import number_of
+from genrm_cli.serve.cohorts.cohort import Member
+from genrm_cli.serve.shapes.call import Call, Json, NoRewardError, Reply, Route, number_of
+from genrm_cli.serve.shapes.fields import cohort_size_of, digest_of, member_of, parse_body
 
 _TASK = "_ng_task_index"
 
@@ -101,13 +103,40 @@ async def _alive(call: Call) -> Reply:
     return Reply({"status": "ok"})
 
 
-SHAPE = Shape(
-    "nemo-gym",
-    (
-        Route("POST", "/verify", _verify),
-        Route("POST", "/seed_session", _seed_session),
-        Route("POST", "/aggregate_metrics", _aggregate_metrics),
-        Route("GET", "/reverify_mode", _reverify_mode),
-        Route("GET", "/", _alive),
-    ),
+async def _compare(call: Call) -> Reply:
+    body = call.take_body()
+    record = parse_body(body)
+    as_gym = call.service.plan.shows_as_gym
+    group = parse_request(body, "the request", as_gym=as_gym)
+    if not group.rollouts:
+        return Reply({"rewards": [], "comparison_results": None, "metrics": None})
+    name = digest_of(record).hex()[:32]
+    if as_gym:
+        pairs = enumerate(zip(group.rollouts, group.records, strict=True))
+        members = [Member.of(str(place), line, rollout, digest_of(line)) for place, (rollout, line) in pairs]
+    else:
+        lines = _lines(record, name)
+        members = [member_of(str(place), line) for place, line in enumerate(lines)]
+    answer = await call.service.judge(name, members)
+    rewards = [number_of(score, answer, call) for score in answer.rewards.scores]
+    return Reply(compare_reply(answer.rewards, rewards))
+
+
+def _lines(record: Mapping[str, Any], name: str) -> Sequence[dict[str, Any]]:
+    """Return the responses of a compare request as lines; a message without a role is the user's."""
+    history = [{"role": "user", **message} for message in record["conversation_history"]]
+    rest = {} if record.get("principle") is None else {"principle": record["principle"]}
+    return [
+        {"prompt": history, "completion": response, "prompt_id": name, **rest} for response in record["response_objs"]
+    ]
+
+
+ROUTES = (
+    Route("POST", "/verify", _verify),
+    Route("POST", "/seed_session", _seed_session),
+    Route("POST", "/aggregate_metrics", _aggregate_metrics),
+    Route("GET", "/reverify_mode", _reverify_mode),
+    Route("GET", "/", _alive),
+    Route("POST", "/v1/compare", _compare),
+    Route("POST", "/compare", _compare),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.serve.http.gate import Gate
+from genrm_cli.serve.http.endpoints import Gate
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
 from genrm_cli.sessions.agents import AgentConfig, open_agents, spoken_words
 from genrm_cli.sessions.counts import RoleCounts

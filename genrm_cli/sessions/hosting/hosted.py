@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from genrm_cli.rollouts.redaction import Redactor
+from genrm_cli.serve.cohorts import cohort as serve
 from genrm_cli.sessions.environment import (
     FAILURES,
     PRIVATE_DATA,
@@ -108,8 +109,8 @@ def _observe(environment: Environment[ScenarioT, StateT], state: StateT) -> Obse
     )
 
 
-class RefusedError(Exception):
-    """A request cannot be served; the status is HTTP's."""
+class RefusedError(serve.RefusedError):
+    """A request of a session cannot be served."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)

@@ -1,0 +1,148 @@
+"""What the HTTP applications share: who may ask, how much they may send, and errors as replies."""
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.registry import Collector
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from genrm_cli.errors import GenrmError, InputError
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.serve.cohorts.cohort import RefusedError
+from genrm_cli.serve.shapes.call import Reply
+from genrm_cli.storage.encoding.records import BadLineError
+
+RETRY_AFTER_S = 5
+_LATER = (429, 503)
+
+Answer = Callable[[Request, bytes], Awaitable[Response]]
+"""Takes a request and its body; raises what `Endpoint` turns into replies."""
+
+
+class TooLargeError(Exception):
+    """A body is larger than the server accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The limits of one server.
+
+    Attributes:
+        max_body: bytes of a request's body.
+        token: that requests must carry; None if anybody may ask.
+    """
+
+    max_body: int
+    token: str | None = field(default=None, repr=False)
+
+    def refusal(self, request: Request) -> Response | None:
+        """Return the reply to a request without the token; None if it may pass."""
+        if self.token is None:
+            return None
+        kind, _, given = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode()):
+            return None
+        response = error_response(401, "unauthorized", "the request lacks the server's bearer token")
+        response.headers["WWW-Authenticate"] = "Bearer"
+        return response
+
+    async def read(self, request: Request) -> bytes:
+        """Read a body.
+
+        Raises:
+            TooLargeError: it is too large; what follows is not read.
+        """
+        declared = request.headers.get("Content-Length", "")
+        if declared.isdecimal() and int(declared) > self.max_body:
+            raise TooLargeError
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > self.max_body:
+                raise TooLargeError
+        return bytes(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An ASGI endpoint behind a gate, which turns errors into replies."""
+
+    answer: Answer
+    gate: Gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        response = self.gate.refusal(request) or await self._answer(request)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            return await self.answer(request, await self.gate.read(request))
+        except TooLargeError:
+            limit = f"{self.gate.max_body} bytes (max_body)"
+            response = error_response(413, "too_large", f"the body is larger than {limit}")
+            response.headers["Connection"] = "close"
+            return response
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except (UnreadableRecordError, BadLineError, InputError) as error:
+            return error_response(422, "unreadable", str(error))
+        except RefusedError as error:
+            return error_response(error.status, error.kind, str(error))
+        except GenrmError as error:
+            return error_response(503, "unavailable", str(error))
+
+
+def build_router(
+    endpoints: Iterable[tuple[str, str, Answer]],
+    open_pages: Iterable[tuple[str, Callable[[], Awaitable[Reply]]]],
+    collector: Collector,
+    gate: Gate,
+) -> Router:
+    """Return an ASGI application: a bare router, as the layers of Starlette cost memory for each request that waits.
+
+    Args:
+        endpoints: method, path and answer of each endpoint.
+        open_pages: path and content of each page that needs no token, such as health.
+        collector: of the metrics for Prometheus, which come with the figures of the process.
+        gate: limits of the server.
+    """
+    registry = CollectorRegistry()
+    registry.register(collector)
+    ProcessCollector(registry=registry)
+
+    async def metrics(request: Request, body: bytes) -> Response:
+        del request, body
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    guarded = [*endpoints, ("GET", "/metrics", metrics)]
+    routes = [Route(path, Endpoint(answer, gate), methods=[method]) for method, path, answer in guarded]
+    return Router([*routes, *(Route(path, _open(page), methods=["GET"]) for path, page in open_pages)])
+
+
+def _open(page: Callable[[], Awaitable[Reply]]) -> Callable[[Request], Awaitable[Response]]:
+    async def show(request: Request) -> Response:
+        del request
+        return response_of(await page())
+
+    return show
+
+
+def response_of(reply: Reply) -> Response:
+    """Return a reply as HTTP."""
+    return Response(orjson.dumps(reply.content), reply.status, media_type="application/json")
+
+
+def error_response(status: int, kind: str, message: str) -> Response:
+    """Return an error as HTTP; one that may pass says when to ask again."""
+    response = response_of(Reply({"error": {"type": kind, "message": message}}, status))
+    if status in _LATER:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response

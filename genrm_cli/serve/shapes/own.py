@@ -1,0 +1,86 @@
+"""The endpoints of our own: all responses to one prompt in one request, or one response that waits for its cohort."""
+
+from dataclasses import asdict
+
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.serve.shapes.call import Call, Json, Reply, Route
+from genrm_cli.serve.shapes.fields import (
+    deadline_of,
+    digest_of,
+    identifier_of,
+    line_of,
+    member_of,
+    parse_body,
+    size_of,
+)
+from genrm_cli.serve.shapes.render import comparison_record, response_record
+
+MAX_RESPONSES = 1_024
+
+
+async def _judge(call: Call) -> Reply:
+    body = parse_body(call.take_body())
+    responses = body.get("responses")
+    if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_RESPONSES:
+        raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_RESPONSES} responses")
+    if not all(isinstance(response, dict) for response in responses):
+        raise UnreadableRecordError("a response is not an object")
+    asked = {key: value for key, value in body.items() if key not in ("id", "deadline_s")}
+    name = identifier_of(body["id"], "id") if body.get("id") is not None else digest_of(asked).hex()[:32]
+    ids = [identifier_of(each.get("id", place), "id of a response") for place, each in enumerate(responses)]
+    if len(set(ids)) < len(ids):
+        twice = next(id_ for id_ in ids if ids.count(id_) > 1)
+        raise UnreadableRecordError(f"two responses have the id {twice!r}")
+    members = [member_of(id_, line_of(name, body, response)) for id_, response in zip(ids, responses, strict=True)]
+    answer = await call.service.judge(name, members, deadline_of(body))
+    scores = [answer.score_of(id_) for id_ in ids]
+    content: Json = {
+        "id": name,
+        "status": answer.counts.status,
+        "rewards": [score.reward for score in scores],
+        "advantages": [score.numbers.advantage for score in scores],
+        "standard_errors": [score.standard_error for score in scores],
+        "responses": [response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)],
+        "comparisons": [comparison_record(each, answer) for each in answer.rewards.comparisons],
+        "metrics": asdict(answer.counts),
+        "calibration": answer.calibration.as_dict(),
+    }
+    return Reply(content)
+
+
+async def _join(call: Call) -> Reply:
+    body = parse_body(call.take_body())
+    name = identifier_of(call.parameters["group_id"], "the group id")
+    member_id = identifier_of(call.parameters["member_id"], "the member id")
+    size = size_of(body.get("size"))
+    member = member_of(member_id, line_of(name, body, body))
+    joining = call.service.join(name, size, member, declared=_declared(body, size), deadline_s=deadline_of(body))
+    del body, member  # the cohort has what it needs of them
+    answer = await joining
+    content: Json = {
+        "group_id": name,
+        "group_status": answer.counts.status,
+        **response_record(member_id, answer.score_of(member_id), answer),
+        "members": list(answer.ids),
+        "metrics": asdict(answer.counts),
+        "calibration": answer.calibration.as_dict(),
+    }
+    return Reply(content)
+
+
+def _declared(body: Json, size: int) -> list[str]:
+    members = body.get("members")
+    if members is None:
+        return []
+    if not isinstance(members, list) or len(members) != size:
+        raise UnreadableRecordError(f"members is not a list of {size} ids")
+    ids = [identifier_of(member, "an id in members") for member in members]
+    if len(set(ids)) < size:
+        raise UnreadableRecordError("members names an id twice")
+    return ids
+
+
+ROUTES = (
+    Route("POST", "/v1/groups", _judge),
+    Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),
+)

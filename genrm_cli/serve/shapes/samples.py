@@ -1,0 +1,109 @@
+"""Samples of trainers that pass the user's data in the label only: OpenRLHF and slime, one sample a request.
+
+Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; slime
+`slime/rollout/rm_hub/__init__.py`, whose `remote_rm` takes the whole reply as the reward.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from genrm_cli.groups.results import RolloutScore
+from genrm_cli.rollouts.reading.decoded import messages_of_template
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.serve.answers import GroupAnswer
+from genrm_cli.serve.shapes.call import Call, Json, Reply, Route, number_of
+from genrm_cli.serve.shapes.fields import cohort_size_of, digest_of, identifier_of, line_of, member_of, parse_body
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+
+_LISTS = ("query", "prompts", "labels")
+_SHORTEST_OVERLAP = 16  # characters of a truncated prompt that the query must begin with
+
+
+async def _openrlhf(call: Call) -> Reply:
+    body = parse_body(call.take_body())
+    queries, prompts, labels = (body.get(name) for name in _LISTS)
+    if not isinstance(queries, list) or not isinstance(prompts, list) or len(queries) != len(prompts):
+        raise UnreadableRecordError("query and prompts are not lists of the same length")
+    if not isinstance(labels, list) or len(labels) != len(queries):
+        labels = [None] * len(queries)
+    samples = [
+        Sample(prompt, response_in(query, prompt), label)
+        for query, prompt, label in zip(queries, prompts, labels, strict=True)
+    ]
+    results = await asyncio.gather(*(join_sample(sample, call) for sample in samples))
+    rewards = [number_of(score, answer, call) for score, answer in results]
+    logs: Json = {}
+    if results:
+        logs = {
+            "genrm_comparisons": [float(score.comparisons) for score, _ in results],
+            "genrm_failed": [float(score.failed) for score, _ in results],
+        }
+    return Reply({"rewards": rewards, "scores": rewards, "extra_logs": logs})
+
+
+def response_in(query: object, prompt: object) -> str:
+    """Return the response in a query, which begins with its prompt, or with the end of it if it was truncated.
+
+    Raises:
+        UnreadableRecordError: it begins with neither.
+    """
+    if not isinstance(query, str) or not isinstance(prompt, str):
+        raise UnreadableRecordError("query and prompts hold something else than texts")
+    if query.startswith(prompt):
+        return query[len(prompt) :]
+    head = query[:_SHORTEST_OVERLAP]
+    start = prompt.find(head) if len(head) == _SHORTEST_OVERLAP else -1
+    while start >= 0:
+        if query.startswith(prompt[start:]):
+            return query[len(prompt) - start :]
+        start = prompt.find(head, start + 1)
+    raise UnreadableRecordError("a query does not begin with its prompt, nor with the end of it")
+
+
+async def _slime(call: Call) -> Reply:
+    body = parse_body(call.take_body())
+    score, answer = await join_sample(Sample(body.get("prompt"), body.get("response"), body.get("label")), call)
+    return Reply(number_of(score, answer, call))
+
+
+class Sample(NamedTuple):
+    """One response; the prompt is a decoded text or a list of messages."""
+
+    prompt: object
+    response: object
+    label: object
+
+
+async def join_sample(sample: Sample, call: Call) -> tuple[RolloutScore, GroupAnswer]:
+    """Join the cohort of a sample, and return its result.
+
+    Raises:
+        UnreadableRecordError: the sample cannot be read, or its cohort's size is not known.
+    """
+    said = _said_by(sample.label)
+    name = f"sample-{digest_of([sample.prompt, sample.label]).hex()[:24]}"
+    if said.get("group_id") is not None:
+        name = identifier_of(said["group_id"], "group_id of a label")
+    size = cohort_size_of(said.get("size"), call)
+    if not isinstance(sample.response, str):
+        raise UnreadableRecordError("the response is not a text")
+    messages = said.get("messages") or messages_of_template(sample.prompt)
+    request = {"messages": messages, "principle": said.get("principle")}
+    member = member_of("", line_of(name, request, {"text": sample.response}))
+    return await call.rounds.join(name, size, member, call.is_gone, is_named=False)
+
+
+def _said_by(label: object) -> Mapping[str, Any]:
+    """Return what a label says, if it is a JSON object."""
+    if isinstance(label, dict):
+        return label
+    if isinstance(label, str) and label.lstrip().startswith("{"):
+        try:
+            return parse_record(label.encode("utf-8", "replace"))
+        except BadLineError:
+            return {}
+    return {}
+
+
+ROUTES = (Route("POST", "/openrlhf", _openrlhf), Route("POST", "/slime", _slime))
