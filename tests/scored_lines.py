@@ -33,7 +33,7 @@ def scored(
         "index": index,
         "defaulted": 0,
         "judge": "j",
-        "stand_in": False,
+        "is_baseline": False,
         **more,
     }
     asked = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt or f"Question {group}?"}]

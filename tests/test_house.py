@@ -57,6 +57,7 @@ LAYERS = (
     ("export", "report", "serve"),
     ("evaluation", "simulation", "tracking", "adapters", "cluster"),
     ("jobs", "group_scorer", "scorer"),
+    ("scored",),
     ("groups",),
     ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),

@@ -21,13 +21,11 @@ from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import count_known, iter_prompts
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
-from genrm_cli.groups.records import outcome_record
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.estimate import estimate_rest
 from genrm_cli.jobs.index import Reject
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import ask_judges
-from genrm_cli.jobs.provenance import input_record, judge_record, provenance_of, versions_record
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
@@ -36,6 +34,9 @@ from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.lines import outcome_record
+from genrm_cli.scored.run_record import input_version, judge_record, provenance_of, versions_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document
@@ -170,7 +171,7 @@ class _Case:
         meaning = _meaning_of(outcome, chosen_first)
         verdict = outcome.result if isinstance(outcome.result, Verdict) else None
         result = _WORDS[meaning] if isinstance(meaning, Preference) else None
-        return {"result": result, **outcome_record(outcome, verdict)}
+        return {"result": result, **to_json(outcome_record(outcome, verdict))}
 
 
 @dataclass(slots=True)
@@ -365,11 +366,11 @@ def _result_of(
     prices = settings.limits.price_in, settings.limits.price_out
     return {
         "format": 1,
-        "input": input_record(source.identity),
+        "input": to_json(input_version(source.identity)),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "partial": metrics.stopped_by is not None,
         "stopped_by": metrics.stopped_by,
-        "judge": judge_record(settings, judges),
+        "judge": to_json(judge_record(settings, judges)),
         "lines": metrics.lines,
         "rejected_lines": metrics.rejects,
         "rejects": [bad.as_dict() for bad in found.rejects],

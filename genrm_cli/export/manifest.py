@@ -65,7 +65,7 @@ def manifest_of(
 def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, template_strips: bool) -> list[str]:
     """Return what the user should know before training on an export."""
     checks = [
-        (reading.stand_in, "judged by the built-in lexical baseline, not by a reward model: do not train on this."),
+        (reading.is_baseline, "judged by the built-in lexical baseline, not by a reward model: do not train on this."),
         (
             reading.incomplete_groups,
             f"{reading.incomplete_groups:,} groups lack rollouts that they were scored with.",

@@ -18,7 +18,7 @@ from genrm_cli.export.scored.comparisons import ComparedVerdicts
 from genrm_cli.export.scored.read_scored import Reading, Stop, read_scored
 from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.jobs.context import s3_options
-from genrm_cli.jobs.scored_files import ScoredInput, find_scored
+from genrm_cli.scored.files import ScoredInput, find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.parquet import ParquetWriter
 from genrm_cli.storage.encoding.records import render_document, render_record

@@ -9,12 +9,10 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.summary import NOISY_BELOW
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Calibration, Verdicts, estimate
 from genrm_cli.verdicts import Reason, Verdict, verdict_after_swap
-
-NOISY_BELOW = 0.5
-"""Reliability below which the spread of a group's rewards is more noise than signal."""
 
 
 def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:

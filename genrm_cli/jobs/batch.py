@@ -31,6 +31,7 @@ from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
 from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
 from genrm_cli.storage.location import folder_of
 from genrm_cli.storage.sink import check_writable, make_folder
@@ -120,7 +121,7 @@ class BatchReport:
 def _with_metrics(result: FileResult) -> dict[str, Any]:
     """Return a result with the metrics of its outputs; those of outputs to be replaced say nothing about it."""
     is_made = result.status in (Status.SCORED, Status.CURRENT)
-    return result.as_dict() | {"metrics": result.metrics if is_made else None}
+    return result.as_dict() | {"metrics": to_json(result.metrics) if is_made and result.metrics is not None else None}
 
 
 async def score_inputs(

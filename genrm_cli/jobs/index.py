@@ -211,7 +211,7 @@ def _read_lines(
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
         place = line.number if name is None else f"{name}:{line.number}"
         keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
-        metrics.dialects[format_.name] += 1
+        metrics.formats[format_.name] += 1
         metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
             # One that lacks its group counts as one of a group that could not be compared.

@@ -15,7 +15,6 @@ from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, recall_group
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.records import comparison_record, score_record
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
@@ -29,7 +28,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
-from genrm_cli.rollouts.formats import Score
+from genrm_cli.scored.lines import comparison_json, scored_line
 from genrm_cli.verdicts import StoppedBy
 
 Tag = TypeVar("Tag")
@@ -195,9 +194,9 @@ def _forecast(plan: GroupPlan, metrics: RunMetrics, calibration: Calibration) ->
 
 def _enter(number: int, rows: list[int], rewards: GroupRewards, plan: GroupPlan, scores: ScoreStore) -> None:
     for row, score in zip(rows, rewards.scores, strict=True):
-        scores.enter_score(row, Score(score.reward, score_record(score, rewards, plan)))
+        scores.enter_score(row, scored_line(score, rewards, plan).as_score())
     lines = (
-        orjson.dumps(comparison_record(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
+        orjson.dumps(comparison_json(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
         for each in rewards.comparisons
     )
     scores.enter_comparisons(number, lines)

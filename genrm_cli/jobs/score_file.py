@@ -22,15 +22,17 @@ from genrm_cli.jobs.index import (
 )
 from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
-from genrm_cli.jobs.provenance import ScoredFile, metrics_of, provenance_of
 from genrm_cli.jobs.stores import ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import FileRecord, RunRecord, input_version, provenance_of, run_record, run_totals
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import Line, parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
+from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
@@ -42,11 +44,11 @@ class Report:
     """The report of a finished input.
 
     Attributes:
-        metrics: the object that is written beside the output.
+        metrics: the metrics file.
         samples: rewards of the first groups with the beginnings of their answers, for a person to look at.
     """
 
-    metrics: dict[str, Any]
+    metrics: RunRecord
     samples: list[dict[str, Any]]
 
 
@@ -156,17 +158,23 @@ class _Work:
         for block in self.scores.iter_comparison_blocks():
             _write(self._sinks.get("comparisons"), block)
         wall_time_s = time.monotonic() - self._started_s
-        places = self._task.places
-        metrics = metrics_of(self._sources.identity, places.scored, files, run, self.index.plan, judges, wall_time_s)
-        metrics["journal"] = None if journal is None else journal.path
-        metrics["damaged_verdicts"] = 0 if journal is None else len(journal.damaged)
-        _write(self._sinks.get("metrics"), render_document(metrics))
+        metrics = run_record(
+            run_totals(run.settings, run.metrics, self.index.plan, judges, wall_time_s),
+            run.settings,
+            input_=input_version(self._sources.identity),
+            output=self._task.places.scored,
+            output_mark=files[0].output_mark if len(files) == 1 else None,
+            files=tuple(files) if len(files) > 1 else None,
+            journal=None if journal is None else journal.path,
+            damaged_verdicts=0 if journal is None else len(journal.damaged),
+        )
+        _write(self._sinks.get("metrics"), render_document(to_json(metrics)))
         if lease is not None:
             lease.verify()
         self._outputs.commit()
         return Report(metrics, self.scores.samples)
 
-    def _write_file(self, number: int) -> ScoredFile:
+    def _write_file(self, number: int) -> FileRecord:
         """Write the lines of a file with their rewards."""
         with self._sources.open(number) as source:
             uri = self._task.places.scored_files[number]
@@ -176,7 +184,8 @@ class _Work:
             _write_scored_lines(source, self.index.table.file_rows(number), self._run, self.index, self.scores, sink)
             source.verify_unchanged()
             sink.finish()
-            return ScoredFile(source.identity, uri, sink.mark)
+            name = name_below(folder_of(self._task.places.scored), uri) if self._sources.are_many else uri
+            return FileRecord(input=input_version(source.identity), output=name, output_mark=sink.mark)
 
     def close(self) -> None:
         """Close everything; outputs that have not appeared never will."""

@@ -4,11 +4,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from genrm_cli.metrics.running_stats import CoSpread, Mergeable, RunningStats
+from genrm_cli.metrics.running_stats import CoSpread, Mergeable, RunningStats, Statistics
 
 _LEAST_SPREAD = 1e-9  # a smaller spread is rounding, not signal
 
 _Column = Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentSummary(Statistics):
+    """The values of one component over a run.
+
+    Attributes:
+        missing: rollouts without a value.
+        groups: groups with two or more values.
+        discriminating_share: share of these groups in which the values differ: in all others, the component gives no
+            gradient.
+        correlation_with_total: Pearson's, over rollouts that have both values; None for fewer than two rollouts, or if
+            one of the two does not vary. Likewise `correlations` with other components.
+    """
+
+    missing: int
+    groups: int
+    discriminating_share: float | None
+    correlation_with_total: float | None
+    correlations: Mapping[str, float | None]
 
 
 @dataclass(slots=True)
@@ -53,26 +73,26 @@ class ComponentMetrics(Mergeable):
             pair = self._pairs.setdefault(frozenset(names), CoSpread())
             _add_pairs(pair, *(values[name] for name in names))
 
-    def as_dict(self) -> dict[str, dict[str, object]]:
-        """Return the metrics of each component as a JSON-ready object.
+    def summary(self) -> dict[str, ComponentSummary]:
+        """Return the statistics of each component."""
+        return {name: self._summary(name, one) for name, one in self._by_name.items()}
 
-        `discriminating_share` is the share of the groups with two or more values in which the values differ: in all
-        other groups, the component gives no gradient. Correlations are Pearson's, over rollouts that have both values;
-        null for fewer than two rollouts, or if one of the two does not vary.
-        """
-        return {name: self._as_dict(name, one) for name, one in self._by_name.items()}
-
-    def _as_dict(self, name: str, one: _OneComponent) -> dict[str, object]:
+    def _summary(self, name: str, one: _OneComponent) -> ComponentSummary:
         others = (other for other in self._by_name if other != name)
         pairs = {other: self._pairs.get(frozenset((name, other)), CoSpread()) for other in others}
-        return {
-            **one.spread.as_dict(),
-            "missing": one.missing,
-            "groups": one.groups,
-            "discriminating_share": one.groups_with_spread / one.groups if one.groups else None,
-            "correlation_with_total": one.with_total.correlation(_LEAST_SPREAD),
-            "correlations": {other: pair.correlation(_LEAST_SPREAD) for other, pair in pairs.items()},
-        }
+        values = one.spread.statistics()
+        return ComponentSummary(
+            count=values.count,
+            mean=values.mean,
+            std=values.std,
+            min=values.min,
+            max=values.max,
+            missing=one.missing,
+            groups=one.groups,
+            discriminating_share=one.groups_with_spread / one.groups if one.groups else None,
+            correlation_with_total=one.with_total.correlation(_LEAST_SPREAD),
+            correlations={other: pair.correlation(_LEAST_SPREAD) for other, pair in pairs.items()},
+        )
 
 
 def _add_pairs(pair: CoSpread, xs: _Column, ys: _Column) -> None:

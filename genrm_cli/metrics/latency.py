@@ -2,9 +2,21 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 _STEP = 1.1  # each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %
 _LEAST_S = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencySummary:
+    """Latencies in seconds; `histogram_s` counts them by upper bounds that double."""
+
+    mean_s: float | None
+    median_s: float | None
+    p99_s: float | None
+    histogram_s: Mapping[str, int]
 
 
 class Latencies:
@@ -51,9 +63,11 @@ class Latencies:
             histogram[2.0 ** math.ceil(math.log2(latency_s))] += count
         return [(bound, histogram[bound]) for bound in sorted(histogram)]
 
-    def as_dict(self) -> dict[str, float | dict[str, int] | None]:
-        """Return mean, median, 99th percentile and a histogram by upper bounds that double, in seconds."""
-        shown = {f"{bound:g}": count for bound, count in self.doubling_buckets()}
-        mean_s = self._sum_s / self.count if self.count else None
-        quantiles = {"median_s": self.quantile_s(0.5), "p99_s": self.quantile_s(0.99)}
-        return {"mean_s": mean_s, **quantiles, "histogram_s": shown}
+    def summary(self) -> LatencySummary:
+        """Return the statistics of the latencies so far."""
+        return LatencySummary(
+            mean_s=self._sum_s / self.count if self.count else None,
+            median_s=self.quantile_s(0.5),
+            p99_s=self.quantile_s(0.99),
+            histogram_s={f"{bound:g}": count for bound, count in self.doubling_buckets()},
+        )

@@ -9,6 +9,44 @@ from genrm_cli.metrics.running_stats import Mergeable
 from genrm_cli.verdicts import Verdict, preference
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelJudge:
+    """One judge of a panel; `first_place_win_rate` is None for a judge that grades."""
+
+    judge: str
+    weight: float
+    verdicts: int
+    failures: int
+    first_place_win_rate: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelPair:
+    """Two judges of a panel.
+
+    Attributes:
+        agreement: share of the comparisons judged by both on which they prefer the same response; a tie agrees with a
+            tie only.
+        kendall_tau: mean over `groups` of the tau-b of their base scores, -1 to 1.
+    """
+
+    judges: tuple[str, ...]
+    comparisons: int
+    agreement: float | None
+    kendall_tau: float | None
+    groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelSummary:
+    """How far the judges of a panel agree."""
+
+    judges: tuple[PanelJudge, ...]
+    pairs: tuple[PanelPair, ...]
+    krippendorff_alpha: float | None
+    comparisons_left_out: int
+
+
 @dataclass(slots=True)
 class _JudgeCounts(Mergeable):
     verdicts: int = 0
@@ -124,36 +162,34 @@ class PanelMetrics:
                 pair.tau += tau
                 pair.groups += 1
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the metrics as a JSON-ready object.
-
-        `first_place_win_rate` is the share of a judge's decided verdicts for the response shown first; null for a
-        judge that grades. `agreement` is the share of comparisons judged by both on which two judges prefer the same
-        response (a tie agrees with a tie only); `kendall_tau` is the mean over `groups` of the tau-b of their base
-        scores, -1 to 1.
-        """
-        judges = [
-            {
-                "judge": name,
-                "weight": weight,
-                "verdicts": judge.verdicts,
-                "failures": judge.failures,
-                "first_place_win_rate": judge.first / judge.decided if judge.decided else None,
-            }
+    def summary(self) -> PanelSummary:
+        """Return the statistics of the panel so far."""
+        judges = tuple(
+            PanelJudge(
+                judge=name,
+                weight=weight,
+                verdicts=judge.verdicts,
+                failures=judge.failures,
+                first_place_win_rate=judge.first / judge.decided if judge.decided else None,
+            )
             for name, weight, judge in zip(self.names, self.weights, self._judges, strict=True)
-        ]
-        pairs = [
-            {
-                "judges": (self.names[one], self.names[other]),
-                "comparisons": pair.compared,
-                "agreement": pair.agreeing / pair.compared if pair.compared else None,
-                "kendall_tau": pair.tau / pair.groups if pair.groups else None,
-                "groups": pair.groups,
-            }
+        )
+        pairs = tuple(
+            PanelPair(
+                judges=(self.names[one], self.names[other]),
+                comparisons=pair.compared,
+                agreement=pair.agreeing / pair.compared if pair.compared else None,
+                kendall_tau=pair.tau / pair.groups if pair.groups else None,
+                groups=pair.groups,
+            )
             for (one, other), pair in self._pairs.items()
-        ]
-        alpha = self._alpha.value()
-        return {"judges": judges, "pairs": pairs, "krippendorff_alpha": alpha, "comparisons_left_out": self._left_out}
+        )
+        return PanelSummary(
+            judges=judges,
+            pairs=pairs,
+            krippendorff_alpha=self._alpha.value(),
+            comparisons_left_out=self._left_out,
+        )
 
 
 def kendall_tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:

@@ -1,13 +1,10 @@
 """Counts and statistics of a run."""
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from genrm_cli.metrics.component_metrics import ComponentMetrics
-from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Mergeable, RunningStats
@@ -21,8 +18,6 @@ from genrm_cli.verdicts import (
     echoes_score,
     preference,
 )
-
-_REFERENCE_METRICS = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
 
 
 @dataclass(slots=True)
@@ -63,7 +58,7 @@ class RunMetrics(Mergeable):
     stripped_tokens: int = 0
     groups_mostly_blank: int = 0
     views: Counter[str] = field(default_factory=Counter)
-    dialects: Counter[str] = field(default_factory=Counter)
+    formats: Counter[str] = field(default_factory=Counter)
     groups: int = 0
     group_sizes: Counter[int] = field(default_factory=Counter)
     groups_done: int = 0
@@ -159,105 +154,3 @@ class RunMetrics(Mergeable):
     def unscored_share(self) -> float:
         """Return the share of rollouts without a reward among those in groups of two or more; 0 without any."""
         return self.unscored_in_groups / self.rollouts_in_groups if self.rollouts_in_groups else 0.0
-
-
-def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
-    """Return the three metrics of NeMo Gym's compare reply; empty without a verdict.
-
-    Source: NVIDIA NeMo Gym, `genrm_compare`: mean and population standard deviation of all raw scores before
-    the tiebreak, and the share of comparisons whose scores tied.
-    """
-    deviation = metrics.individual_scores.deviation()
-    if metrics.individual_scores.mean is None or deviation is None:
-        return {}
-    usage = metrics.score_ties / (metrics.individual_scores.count // 2)
-    return dict(zip(_REFERENCE_METRICS, (metrics.individual_scores.mean, deviation, usage), strict=True))
-
-
-def _shares(parts: Mapping[str, float]) -> dict[str, float]:
-    whole = math.fsum(parts.values())
-    return {source: part / whole for source, part in sorted(parts.items())} if whole else {}
-
-
-def summarise(metrics: RunMetrics, wall_time_s: float) -> dict[str, Any]:
-    """Return the counts and statistics of a finished run as one JSON-ready object.
-
-    Rates are null if nothing was counted. `first_place_win_rate` is the share of decided verdicts that prefer
-    the response shown first, with its 95 % interval: 0.5 for a judge without position bias over balanced pairs; null
-    if no judge compares pairs, as is `flip_rate`: the share of pairs judged in both orders whose verdicts disagree.
-    `contradiction_rate` is the share of verdicts whose scores prefer one response and whose ranking prefers the
-    other; `echoed_ranking_rate` is the share of rankings that only repeat the score of both. `repeat_agreement` is the
-    share of pairs of repeats that agree. `reliability` is the share of a group's spread that is signal, if it is known;
-    `reliability_forecast` predicts its mean with one more ring (`value`, its 95 % interval, and that `ring_k`).
-    `groups_noisy` counts groups below one half. `contradicting_ids` counts the task ids of a set of files that name
-    several prompts. `panel` is null for a single judge. `redactions` counts each masked text of the judged groups once.
-    `reward_sources` are the shares of the weighted parts of all rewards by component.
-    """
-    decided = metrics.first_wins + metrics.second_wins
-    first_rate = metrics.first_wins / decided if decided else None
-    agreement = metrics.both_orders.rate()
-    return {
-        "lines": metrics.lines,
-        "rejected_lines": metrics.rejects,
-        "dropped_lines": metrics.lines_dropped,
-        "formats": dict(sorted(metrics.dialects.items())),
-        "dialects": dict(sorted(metrics.dialects.items())),  # the old name of `formats`
-        "rollouts": metrics.rollouts,
-        "duplicate_rollouts": metrics.duplicates,
-        "blank_responses": metrics.blank,
-        "truncated_responses": metrics.truncated,
-        "excluded_rollouts": metrics.excluded,
-        "rollouts_with_media": metrics.with_media,
-        "stripped_tokens": metrics.stripped_tokens,
-        "groups_mostly_blank": metrics.groups_mostly_blank,
-        "views": dict(sorted(metrics.views.items())),
-        "groups": metrics.groups,
-        "group_sizes": {str(size): count for size, count in sorted(metrics.group_sizes.items())},
-        "groups_single": metrics.groups_single,
-        "groups_left_out": metrics.groups_left_out,
-        "groups_with_mixed_prompts": metrics.groups_with_mixed_prompts,
-        "groups_without_spread": metrics.groups_without_spread,
-        "contradicting_ids": metrics.contradicting_ids,
-        **{status: metrics.statuses[status] for status in ("scored", "single", "unscored")},
-        "unscored_share": metrics.unscored_share(),
-        "unscored_reasons": {reason.value: count for reason, count in sorted(metrics.reasons.items())},
-        "unscored_examples": dict(sorted(metrics.reason_examples.items())),
-        "rewards_on_defaults": metrics.rewards_on_defaults,
-        "comparisons_planned": metrics.planned,
-        "stopped_by": metrics.stopped_by,
-        "redactions": dict(sorted(metrics.redactions.items())),
-        "verdicts": metrics.verdicts,
-        "journal_hits": metrics.journal_hits,
-        "failures": metrics.failed,
-        "failures_by_kind": dict(sorted(metrics.failures.items())),
-        "failure_examples": dict(sorted(metrics.failure_examples.items())),
-        "calls": metrics.calls,
-        "retries": metrics.retries,
-        "prompt_tokens": metrics.prompt_tokens,
-        "completion_tokens": metrics.completion_tokens,
-        "cached_prompt_tokens": metrics.cached_tokens,
-        **dict.fromkeys(_REFERENCE_METRICS),
-        **reference_metrics(metrics),
-        "first_place_win_rate": first_rate,
-        "first_place_win_rate_interval": None if first_rate is None else list(wilson_interval(first_rate, decided)),
-        "pairs_in_both_orders": metrics.both_orders.pairs,
-        "flip_rate": None if agreement is None else 1.0 - agreement,
-        "contradiction_rate": metrics.contradictions / metrics.in_order if metrics.in_order else None,
-        "echoed_ranking_rate": metrics.echoes / metrics.in_order if metrics.in_order else None,
-        "repeat_agreement": metrics.repeats.rate(),
-        "panel": None if metrics.panel is None else metrics.panel.as_dict(),
-        "reliability": metrics.reliabilities.as_dict(),
-        "reliability_forecast": {name: stats.mean for name, stats in metrics.forecast.items()} or None,
-        "groups_noisy": metrics.groups_noisy,
-        "groups_of_unknown_reliability": metrics.groups_unknown,
-        "groups_not_converged": metrics.groups_not_converged,
-        "components": metrics.components.as_dict() or None,
-        "component_failures": dict(sorted(metrics.component_failures.items())),
-        "gated": metrics.gated,
-        "reward_sources": _shares(metrics.shares),
-        "reward": metrics.rewards.as_dict(),
-        "latency": metrics.latencies.as_dict(),
-        "wall_time_s": round(wall_time_s, 3),
-        "calls_per_s": round(metrics.calls / wall_time_s, 2) if wall_time_s > 0 else None,
-        "comparisons_per_s": round(metrics.finished / wall_time_s, 2) if wall_time_s > 0 else None,
-    }

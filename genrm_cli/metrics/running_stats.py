@@ -35,6 +35,17 @@ def _merged(mine: Any, theirs: Any) -> Any:
     return mine
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """Mean, population standard deviation and range of some numbers; None without a number."""
+
+    count: int
+    mean: float | None
+    std: float | None
+    min: float | None
+    max: float | None
+
+
 @dataclass(slots=True)
 class RunningStats:
     """Mean, deviation and range of a stream of numbers, kept in constant memory.
@@ -76,9 +87,9 @@ class RunningStats:
         """Return the population standard deviation; None without a number."""
         return math.sqrt(self.squares / self.count) if self.count else None
 
-    def as_dict(self) -> dict[str, float | int | None]:
-        """Return the statistics by name."""
-        return {"count": self.count, "mean": self.mean, "std": self.deviation(), "min": self.low, "max": self.high}
+    def statistics(self) -> Statistics:
+        """Return the statistics of the numbers so far."""
+        return Statistics(count=self.count, mean=self.mean, std=self.deviation(), min=self.low, max=self.high)
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from genrm_cli.metrics.intervals import wilson_interval
+from genrm_cli.metrics.summary import NOISY_BELOW
 from genrm_cli.report.measure_group import GroupFigures
 
 FORMAT = 1
 """Version of the figures; grows when a key changes its meaning or goes."""
-NOISY_BELOW = 0.5  # reliability
 _BINS = 24
 _LISTED = 10
 _Z_95 = 1.959963984540054
@@ -62,7 +62,7 @@ class RunFigures:
         uri: of the scored lines.
         time: when they were scored; None without a metrics file, as are `settings_digest` and both agreements.
         partial: why the run is not whole; None if it is.
-        stand_in: whether the built-in baseline judged any group.
+        is_baseline: whether the built-in baseline judged any group.
         groups: with rollouts, `scored` and `unscored` of them by reason.
         rewards: over rollouts; `spread` within groups, `reliability` and `residual` over groups.
         flat: groups of two and more rewards that are all equal.
@@ -86,7 +86,7 @@ class RunFigures:
     uri: str
     time: str | None
     judge: str | None
-    stand_in: bool
+    is_baseline: bool
     settings_digest: str | None
     partial: str | None
     groups: int
@@ -162,7 +162,7 @@ def figures_of(
         uri=uri,
         time=_text(metrics.get("time")),
         judge=judge,
-        stand_in=any(group.stand_in for group in groups),
+        is_baseline=any(group.is_baseline for group in groups),
         settings_digest=_text(metrics.get("settings_digest")),
         partial=_why_partial(metrics),
         groups=len(groups),

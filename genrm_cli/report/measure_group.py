@@ -48,7 +48,7 @@ class GroupFigures:
         unscored: rollouts without a reward, by reason.
         duplicates: responses equal to an earlier one but for case, spaces and punctuation.
         varying: components that tell its rollouts apart.
-        stand_in: whether the built-in baseline judged it.
+        is_baseline: whether the built-in baseline judged it.
     """
 
     key: str
@@ -75,7 +75,7 @@ class GroupFigures:
     unscored: Counter[str]
     duplicates: int
     varying: tuple[str, ...]
-    stand_in: bool
+    is_baseline: bool
 
 
 def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
@@ -116,7 +116,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         Counter(each.reason or each.status for each in group.rollouts if each.reward is None),
         _duplicates(words),
         _varying(group),
-        group.stand_in,
+        group.is_baseline,
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.report.compare_runs import GroupContents, contents_of
 from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of
 from genrm_cli.report.measure_group import GroupFigures, measure_group
@@ -14,6 +13,7 @@ from genrm_cli.report.page.group_document import group_document, mask_of, prompt
 from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.scored_run import ScoredRun
 from genrm_cli.report.trust import Trust, judge_trust
+from genrm_cli.scored.files import ScoredInput
 from genrm_cli.settings import Settings
 
 COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "residual", "failed", "at"]

@@ -66,7 +66,7 @@ class ScoredGroup:
     rollouts: tuple[ScoredRollout, ...]
     comparisons: tuple[AskedComparison, ...]
     reliability: float | None
-    stand_in: bool
+    is_baseline: bool
     judge: str | None
 
     @property
@@ -117,7 +117,7 @@ def parse_group(
         tuple(sorted(rollouts, key=lambda each: each.index)),
         tuple(map(parse_comparison, lines)),
         _number(detail.get("reliability")),
-        detail.get("stand_in") is True,
+        detail.get("is_baseline") is True,
         judge if isinstance(judge, str) else None,
     )
 

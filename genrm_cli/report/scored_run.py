@@ -12,12 +12,12 @@ from genrm_cli.errors import InputError
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.index import format_of
 from genrm_cli.jobs.journals import open_known_journal
-from genrm_cli.jobs.scored_files import ScoredInput, group_name
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.files import ScoredInput, group_name
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.storage.location import S3Options

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from genrm_cli.metrics.summary import NOISY_BELOW, RELIABLE_FROM
 from genrm_cli.report.figures import Mean, RunFigures, Share
 
 Weight = Literal["no", "care", "fine", "unknown"]
 _MANY, _SOME = 0.25, 0.05
-_HIGH, _FAIR = 0.8, 0.5  # reliability, as in the summary of `genrm score`
 _STRONG_LENGTH = 0.3
 _FLIPS = 0.25
 _LEANS = 0.05  # of the first place, beyond its interval
@@ -46,8 +46,8 @@ def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
 
 
 def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Reason]:
-    if figures.stand_in:
-        yield Reason("no", "The built-in lexical baseline judged this, not a reward model.", "stand-in")
+    if figures.is_baseline:
+        yield Reason("no", "The built-in lexical baseline judged this, not a reward model.", "baseline")
     if figures.partial is not None:
         yield Reason("no", f"Partial: {figures.partial}.", "unscored")
     if not figures.scored:
@@ -90,11 +90,12 @@ def _reliability(figures: RunFigures) -> Iterator[Reason]:
     if mean is None:
         yield Reason("unknown", "Signal or noise: not measurable with this plan; raise --ring-k or --repeats.")
         return
-    weight: Weight = "fine" if mean >= _HIGH else "care" if mean >= _FAIR else "no"
+    weight: Weight = "fine" if mean >= RELIABLE_FROM else "care" if mean >= NOISY_BELOW else "no"
     words = {"fine": "mostly real", "care": "more real than noise", "no": "mostly noise"}[weight]
     yield Reason(weight, f"Mean reliability {mean:.2f}: differences between rewards are {words}.", "noisy")
     if figures.noisy.count and weight != "no":
-        text = f"{figures.noisy.count:,} of {figures.noisy.of:,} groups are mostly noise (reliability below 0.5)."
+        noisy = f"{figures.noisy.count:,} of {figures.noisy.of:,} groups"
+        text = f"{noisy} are mostly noise (reliability below {NOISY_BELOW})."
         yield Reason("care", text, "noisy")
 
 

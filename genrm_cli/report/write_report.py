@@ -8,7 +8,6 @@ from typing import Any
 
 from genrm_cli.errors import UsageError
 from genrm_cli.jobs.context import s3_options
-from genrm_cli.jobs.scored_files import ScoredInput, find_scored
 from genrm_cli.report.block_folder import BlockFolder
 from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content
@@ -18,6 +17,7 @@ from genrm_cli.report.page.render_page import iter_page
 from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.run_page import Row, RunPage, read_run
 from genrm_cli.report.trust import Trust
+from genrm_cli.scored.files import ScoredInput, find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.location import S3Options, sibling
@@ -100,7 +100,7 @@ def write_report(
         on_failure.pop_all()
     if folder is not None:
         folder.remove_earlier()
-    asked = [run.figures.replies for run in content.runs if not run.figures.stand_in]
+    asked = [run.figures.replies for run in content.runs if not run.figures.is_baseline]
     return WrittenReport(
         figures,
         target,

@@ -13,9 +13,9 @@ from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
-from genrm_cli.jobs.provenance import versions_record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.scored.run_record import versions_record
 from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
 from genrm_cli.sessions.collected_files import (
     SUMMARY_FORMAT,

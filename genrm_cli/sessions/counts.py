@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from genrm_cli.metrics.intervals import wilson_interval
@@ -104,6 +104,6 @@ class CollectCounts:
                 role: {name: getattr(counts, name) for name in RoleCounts.__slots__}
                 for role, counts in self.roles.items()
             },
-            "components": {name: stats.as_dict() for name, stats in self.components.items()},
+            "components": {name: asdict(stats.statistics()) for name, stats in self.components.items()},
             "stopped_by": self.stopped_by,
         }

@@ -12,10 +12,10 @@ from genrm_cli.export.manifest import ADVISORY
 from genrm_cli.export.scored.review import STATUSES, SUFFIX, read_statuses
 from genrm_cli.groups.components.rule_files import read_rule
 from genrm_cli.jobs.index import format_of
-from genrm_cli.jobs.scored_files import ScoredInput
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.rules.result import Effect, RuleResult
+from genrm_cli.scored.files import ScoredInput
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
 from genrm_cli.storage.leases import HeldLease, Leases

@@ -9,6 +9,7 @@ from typing import Any
 
 from genrm_cli import __version__
 from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.settings import Settings
 from genrm_cli.settings.file_settings import TrackingSettings
 from genrm_cli.settings.table import digest_of
@@ -29,27 +30,27 @@ def load_trackers(settings: TrackingSettings) -> dict[str, LogRun]:
     return {name: partial(load_tracker(name), target) for name, target in targets.items() if target}
 
 
-def tracked_run(inputs: Sequence[str], record: Mapping[str, Any], settings: Settings) -> TrackedRun:
+def tracked_run(inputs: Sequence[str], record: RunTotals, settings: Settings) -> TrackedRun:
     """Return what trackers are told about a run: names and numbers, but no text, endpoint or key.
 
     Args:
         inputs: inputs as on the command line; the first one names the run.
-        record: the result of `run_record` for all inputs together.
+        record: totals of all inputs together.
         settings: settings of the run.
     """
     first = "stdin" if is_stream(inputs[0]) else stem_of(inputs[0].rstrip("/")).rpartition("/")[2]
-    judge, limits = record["judge"], settings.limits
-    profile = judge["profile"]
+    judge, limits = record.judge, settings.limits
+    profile = judge.profile
     params = {
-        "judge": judge["name"],
-        "profile": ", ".join(profile) if isinstance(profile, list) else profile,
-        **{name: record[name] for name in ("strategy", "ring_k", "estimator", "repeats")},
+        "judge": judge.name,
+        "profile": ", ".join(profile) if isinstance(profile, tuple) else profile,
+        **{name: getattr(record, name) for name in ("strategy", "ring_k", "estimator", "repeats")},
         "settings_digest": digest_of(settings),
         "genrm_version": __version__,
     }
     cost = None
     if limits.price_in or limits.price_out:
-        cost = cost_of(record["prompt_tokens"], record["completion_tokens"], limits.price_in, limits.price_out)
+        cost = cost_of(record.prompt_tokens, record.completion_tokens, limits.price_in, limits.price_out)
     return TrackedRun(
         first if len(inputs) == 1 else f"{first} and {len(inputs) - 1} more",
         {name: value for name, value in params.items() if value is not None},

@@ -29,7 +29,7 @@ def write_scored(path: Path, rollouts: int, size: int = 8) -> None:
                     "format": 1, "status": "scored", "reason": None, "base_score": reward, "standard_error": 0.4,
                     "reliability": 0.7, "adjustments": {}, "rank": 1, "advantage": 0.1, "group": f"prompt_id:{group}",
                     "group_size": size, "index": index, "comparisons": 2, "failed": 0, "defaulted": 0, "judge": "j",
-                    "stand_in": False, "previous_reward": None,
+                    "is_baseline": False, "previous_reward": None,
                 }  # fmt: skip
                 line = {
                     "prompt_id": str(group), "messages": [

@@ -43,7 +43,7 @@ def _scored_line(source: random.Random, sentences: list[str], prompt: str, group
         "format": 1, "status": "scored", "reason": None, "base_score": reward, "standard_error": 0.4,
         "reliability": round(source.random(), 3), "adjustments": {}, "rank": index + 1, "advantage": 0.1,
         "group": f"prompt_id:{group}", "group_size": SIZE, "index": index, "comparisons": 2, "failed": 0,
-        "defaulted": 0, "judge": "j", "stand_in": False,
+        "defaulted": 0, "judge": "j", "is_baseline": False,
     }  # fmt: skip
     messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
     return json.dumps({"prompt_id": str(group), "messages": messages, "reward": reward, "genrm": detail}) + "\n"

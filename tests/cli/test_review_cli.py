@@ -25,7 +25,7 @@ def episode(index: int, *said: str, reward: float = 3.0, risk: str = "moderate",
         "messages": messages,
         "reward": {"total_reward": 0.5, "components": {"genrm": reward}},
         "metadata": {"synthetic": True, **metadata},
-        "genrm": detail | {"base_score": reward, "standard_error": 0.1, "defaulted": 0, "stand_in": False},
+        "genrm": detail | {"base_score": reward, "standard_error": 0.1, "defaulted": 0, "is_baseline": False},
     }
 
 

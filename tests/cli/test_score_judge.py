@@ -51,7 +51,7 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     answers = [line["completion"] for line in lines]
     expected = [reward for start in (0, 4, 8) for reward in implied_rewards(answers[start : start + 4])]
     assert [line["reward"] for line in after] == pytest.approx(expected)
-    assert all(line["genrm"]["judge"] == MODEL and not line["genrm"]["stand_in"] for line in after)
+    assert all(line["genrm"]["judge"] == MODEL and not line["genrm"]["is_baseline"] for line in after)
     stats = judge_server.stats()
     assert (stats["requests"], stats["repeat_answers"]) == (12 + PROBES, 0)
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())

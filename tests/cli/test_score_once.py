@@ -82,7 +82,7 @@ def test_the_stand_in_does_not_replace_a_judge(genrm: Genrm, call: Call, judge_s
     assert call("score", "in.jsonl", *at(judge_server)).code == 0
     refused = call("score", "in.jsonl", *LEXICAL)
     assert refused.code == 2
-    assert "judged by m" in refused.err
+    assert "it holds m's verdicts" in refused.err
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 400}], ids=["server", "request"])

@@ -145,8 +145,8 @@ def test_the_metrics_say_what_the_issue_lists(run: SampleRun) -> None:
 def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: SampleRun) -> None:
     """The terminal, every line and the metrics say that no reward model judged."""
     assert "built-in lexical baseline" in run.finished.err
-    assert run.metrics["judge"]["stand_in"] is True
-    assert all(line["genrm"]["stand_in"] and line["genrm"]["judge"] == "lexical" for line in run.after)
+    assert run.metrics["judge"]["is_baseline"] is True
+    assert all(line["genrm"]["is_baseline"] and line["genrm"]["judge"] == "lexical" for line in run.after)
 
 
 def test_the_better_sample_answers_win(run: SampleRun) -> None:

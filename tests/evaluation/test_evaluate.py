@@ -255,7 +255,7 @@ def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:
     assert (figures["pairs"], figures["items"], result["rejected_lines"]) == (28, 12, 0)
     assert (figures["verdicts"], figures["flip_rate"]["value"]) == (56, 0.0)
     assert (figures["calls_per_judgement"], figures["latency_median_s"]) == (None, None)
-    assert result["judge"]["stand_in"] is True
+    assert result["judge"]["is_baseline"] is True
     assert {"science", "code", "chat", "safety", "arithmetic", "geography", "dialogue", ""} == set(
         result["by_category"]
     )

@@ -10,6 +10,7 @@ from genrm_process import Json, read_lines
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.toml_file import SettingsFile
@@ -60,7 +61,7 @@ def score(folder: Path, lines: list[Json], toml: str, **given: Any) -> Scored:
     assert result is not None
     assert result.report is not None, result.reason
     outputs = (read_lines(folder / f"in.{kind}.jsonl") for kind in ("scored", "comparisons"))
-    return Scored(result.report.metrics, *outputs, result.exit_code)
+    return Scored(to_json(result.report.metrics), *outputs, result.exit_code)
 
 
 def completions(*texts: str | None, prompt: str = "Why?", **more: list[Any]) -> list[Json]:

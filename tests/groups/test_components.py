@@ -236,7 +236,7 @@ def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path: Path
     """No comparison is planned, no journal appears, and no judge is named."""
     scored = score(tmp_path, completions("a", "b", q=[1, 2]), FIELD + ALONE)
     assert (scored.rewards, scored.comparisons, scored.metrics["comparisons_planned"]) == ([1.0, 2.0], [], 0)
-    assert (scored.metrics["judge"]["name"], scored.metrics["judge"]["stand_in"]) == (None, False)
+    assert (scored.metrics["judge"]["name"], scored.metrics["judge"]["is_baseline"]) == (None, False)
     assert not list(tmp_path.glob("*.sqlite*"))
     assert [line["genrm"]["rank"] for line in scored.lines] == [2, 1]
     assert [line["genrm"]["advantage"] for line in scored.lines] == pytest.approx([-(0.5**0.5), 0.5**0.5])

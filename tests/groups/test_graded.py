@@ -431,15 +431,6 @@ def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch
     assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
-@pytest.mark.parametrize("made_of", [3, {}, {"graders": 3}, {"graders": {"care": 3}, "rules": 1, "functions": None}])
-def test_metrics_of_another_hand_are_stale(tmp_path: Path, made_of: object) -> None:
-    """Whatever stands there about components, it is not what these settings would say."""
-    toml = "[components.safety]\n[total]\nweights = { safety = 1 }"
-    metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
-    (tmp_path / "in.metrics.json").write_text(json.dumps(metrics | {"reward_made_of": made_of}))
-    assert "profile has changed" in score_if_due(tmp_path, toml)
-
-
 # A run that is killed
 
 

@@ -12,12 +12,12 @@ from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan, RewardPlan
-from genrm_cli.groups.records import comparison_record, score_record
 from genrm_cli.groups.reward_group import reward_group
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
+from genrm_cli.scored.lines import comparison_json, scored_line
 
 
 def plan_of(strategy: str, estimator: str = "combined") -> GroupPlan:
@@ -33,8 +33,8 @@ def finish_group(size: int, plan: GroupPlan) -> list[float | None]:
     judged = asyncio.run(judge_group(Group("key", rollouts), plan, JudgeSet([LexicalJudge()])))
     rewards = reward_group(judged, plan, Calibration())
     count_group(RunMetrics(), judged, rewards, plan)
-    assert len([score_record(score, rewards, plan) for score in rewards.scores]) == size
-    assert len([comparison_record(each, with_reply=False) for each in rewards.comparisons]) == len(judged.results)
+    assert len([scored_line(score, rewards, plan) for score in rewards.scores]) == size
+    assert len([comparison_json(each, with_reply=False) for each in rewards.comparisons]) == len(judged.results)
     return rewards.rewards
 
 

@@ -14,6 +14,7 @@ from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import InputError, JudgeError
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.components import Component
 from genrm_cli.verdicts import Reason
@@ -29,7 +30,11 @@ def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, lis
     ).last
     assert result is not None
     assert result.report is not None, result.reason
-    return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")
+    return (
+        to_json(result.report.metrics),
+        read_lines(folder / "in.scored.jsonl"),
+        read_lines(folder / "in.comparisons.jsonl"),
+    )
 
 
 @pytest.mark.parametrize(("strategy", "ring_k", "planned"), [("ring", 1.0, 6), ("ring", 2.0, 12), ("random", 1.5, 9)])
@@ -134,8 +139,8 @@ def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable
     assert again is not None
     assert first.report is not None
     assert again.report is not None, again.reason
-    assert again.report.metrics["calls"] == 0
-    assert again.report.metrics["comparisons_planned"] == first.report.metrics["comparisons_planned"] == 3 + 3
+    assert again.report.metrics.calls == 0
+    assert again.report.metrics.comparisons_planned == first.report.metrics.comparisons_planned == 3 + 3
 
 
 def test_a_group_that_is_too_large_is_refused_before_anything_is_asked(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_what_was_just_scored_is_current(scored: Scored) -> None:
     found = scored.look()
     assert found.standing is OutputStanding.CURRENT
     assert found.metrics is not None
-    assert found.metrics["rollouts"] == 2
+    assert found.metrics.rollouts == 2
 
 
 def test_nothing_there_is_new(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_metrics_that_are_none(scored: Scored, content: bytes) -> None:
     assert scored.look().standing is OutputStanding.FOREIGN
 
 
-@pytest.mark.parametrize("version", [None, READING_VERSION - 1, READING_VERSION + 1])
-def test_outputs_of_another_reading_are_stale(scored: Scored, version: int | None) -> None:
+@pytest.mark.parametrize("version", [READING_VERSION - 1, READING_VERSION + 1])
+def test_outputs_of_another_reading_are_stale(scored: Scored, version: int) -> None:
     """Where another version read the responses, the judge may have been shown something else."""
     scored.edit_metrics(reading_version=version)
     found = scored.look()

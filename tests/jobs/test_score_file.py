@@ -19,6 +19,7 @@ from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.verdicts import Reason
 
@@ -45,7 +46,7 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     run = new_run(settings_from(**judge, force=True, **given))
     report = score_input(str(path), run)
     comparisons = read_lines(folder / "in.comparisons.jsonl")
-    return Scored(read_lines(folder / "in.scored.jsonl"), report.metrics, comparisons, run.progress.total())
+    return Scored(read_lines(folder / "in.scored.jsonl"), to_json(report.metrics), comparisons, run.progress.total())
 
 
 def score_input(uri: str, run: RunContext) -> Report:
@@ -168,7 +169,7 @@ def test_a_forced_format_rejects_what_does_not_fit(tmp_path: Path) -> None:
     lines = [*make_rollouts(1, 2), {"messages": [{"role": "user", "content": "Hi"}]}]
     assert score(tmp_path, lines).metrics["rejected_lines"] == 0
     run = score(tmp_path, lines, format="completion")
-    assert (run.metrics["rejected_lines"], run.metrics["dialects"]) == (1, {"completion": 2})
+    assert (run.metrics["rejected_lines"], run.metrics["formats"]) == (1, {"completion": 2})
     with pytest.raises(InputError, match=r"cannot read any of its 3 lines as rollouts \(line 1: "):
         score(tmp_path, lines, format="nemo_gym")
 
@@ -271,13 +272,20 @@ def test_the_first_place_win_rate_shows_a_position_bias(tmp_path: Path, judge_se
     assert all(line["genrm"]["advantage"] == 0 for line in run.lines)
 
 
+def without(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a record without one of its keys."""
+    return {key: value for key, value in record.items() if key != name}
+
+
 def test_judging_again_keeps_what_was_there(tmp_path: Path) -> None:
-    """A file that was scored before keeps its earlier reward and `genrm` object under the new one."""
+    """A file that was scored before keeps its earlier reward and `genrm` object under the new one, one level deep."""
     once = score(tmp_path, make_rollouts(1, 3)).lines
     twice = score(tmp_path, once, strategy="all_pairs").lines
-    for first, second in zip(once, twice, strict=True):
+    thrice = score(tmp_path, twice).lines
+    for first, second, third in zip(once, twice, thrice, strict=True):
         assert second["genrm"]["previous_reward"] == first["reward"]
         assert second["genrm"]["previous_genrm"] == first["genrm"]
+        assert third["genrm"]["previous_genrm"] == without(second["genrm"], "previous_genrm")
 
 
 def test_the_digest_names_what_decides_a_reward(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.latency import Latencies
+from genrm_cli.scored.json_form import to_json
 
 SHARES = (0.01, 0.25, 0.5, 0.9, 0.99, 1.0)
 
@@ -39,7 +40,7 @@ def test_quantiles_rise_with_their_share(values: list[float]) -> None:
 def test_without_a_call_nothing_is_known() -> None:
     """No call, no quantile: null, not 0."""
     assert Latencies().quantile_s(0.5) is None
-    assert Latencies().as_dict() == {"mean_s": None, "median_s": None, "p99_s": None, "histogram_s": {}}
+    assert to_json(Latencies().summary()) == {"mean_s": None, "median_s": None, "p99_s": None, "histogram_s": {}}
 
 
 def test_what_is_faster_than_a_millisecond_counts_as_one() -> None:
@@ -58,7 +59,7 @@ def test_memory_does_not_grow_with_the_calls() -> None:
 def test_the_histogram_counts_every_call_once() -> None:
     """Bounds double, are in order, hold their calls, and their counts add up."""
     values = [0.3] * 5 + [0.7] * 3 + [20.0] * 2
-    summary = json.loads(json.dumps(latencies_of(values).as_dict()))
+    summary = json.loads(json.dumps(to_json(latencies_of(values).summary())))
     assert summary["histogram_s"] == {"0.5": 5, "1": 3, "32": 2}
     assert list(summary["histogram_s"]) == sorted(summary["histogram_s"], key=float)
     assert summary["median_s"] == pytest.approx(0.3, rel=0.06)

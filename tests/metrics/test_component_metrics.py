@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.component_metrics import ComponentMetrics
+from genrm_cli.scored.json_form import to_json
 
 VALUE = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
 GROUPS = st.lists(st.lists(st.tuples(VALUE, VALUE, VALUE), max_size=5), max_size=8)
+
+
+def shown(figures):
+    """Return the statistics of components as they are written."""
+    return {name: to_json(each) for name, each in figures.summary().items()}
 
 
 def figures_of(groups):
@@ -19,7 +25,7 @@ def figures_of(groups):
     for group in groups:
         columns = [[rollout[place] for rollout in group] for place in range(3)]
         figures.add_group({"a": columns[0], "b": columns[1]}, columns[2])
-    return figures.as_dict()
+    return shown(figures)
 
 
 def plain_correlation(pairs):
@@ -35,7 +41,7 @@ def test_golden_figures():
     figures = ComponentMetrics()
     figures.add_group({"genrm": [1.0, 3.0, None], "safety": [0.5, 0.25, 1.0]}, [1.5, 3.25, None])
     figures.add_group({"genrm": [2.0, 2.0], "safety": [0.375, 0.375]}, [2.375, 2.375])
-    assert figures.as_dict()["genrm"] == {
+    assert shown(figures)["genrm"] == {
         "count": 4,
         "mean": 2.0,
         "std": pytest.approx(0.5**0.5),
@@ -47,16 +53,16 @@ def test_golden_figures():
         "correlation_with_total": pytest.approx(1.0),
         "correlations": {"safety": pytest.approx(-1.0)},
     }
-    assert figures.as_dict()["safety"]["correlations"] == {"genrm": pytest.approx(-1.0)}
+    assert shown(figures)["safety"]["correlations"] == {"genrm": pytest.approx(-1.0)}
 
 
 def test_nothing_counted_is_null():
     """No value, no number; a group of one says nothing about spread."""
-    assert ComponentMetrics().as_dict() == {}
+    assert shown(ComponentMetrics()) == {}
     figures = ComponentMetrics()
     figures.add_group({"a": [None, None], "b": [1.0, None]})
     nothing = {"groups": 0, "discriminating_share": None, "correlation_with_total": None}
-    assert figures.as_dict() == {
+    assert shown(figures) == {
         "a": {
             **{"count": 0, "mean": None, "std": None, "min": None, "max": None, "missing": 2},
             **nothing,
@@ -74,7 +80,7 @@ def test_a_spread_of_rounding_is_none():
     """Values that differ in their last digits give a trainer no direction."""
     figures = ComponentMetrics()
     figures.add_group({"a": [1.0, 1.0 + 1e-12]})
-    assert figures.as_dict()["a"]["discriminating_share"] == 0.0
+    assert shown(figures)["a"]["discriminating_share"] == 0.0
 
 
 def test_components_that_never_meet_have_no_correlation():
@@ -82,7 +88,7 @@ def test_components_that_never_meet_have_no_correlation():
     figures = ComponentMetrics()
     figures.add_group({"a": [1.0, 2.0]})
     figures.add_group({"b": [1.0, 2.0]})
-    assert [figures.as_dict()[name]["correlations"] for name in "ab"] == [{"b": None}, {"a": None}]
+    assert [shown(figures)[name]["correlations"] for name in "ab"] == [{"b": None}, {"a": None}]
 
 
 def test_lengths_that_differ_are_refused():

@@ -7,9 +7,16 @@ from random import Random
 import pytest
 
 from genrm_cli.metrics.panel_metrics import PanelMetrics
-from genrm_cli.metrics.run_metrics import RunMetrics, summarise
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.metrics.summary import summarise
+from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
+
+
+def summary_of(metrics: RunMetrics, wall_time_s: float) -> Json:
+    """Return the summary of a run as it is written."""
+    return to_json(summarise(metrics, wall_time_s))
 
 
 def random_verdict(random: Random) -> Verdict:
@@ -30,7 +37,8 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
         metrics.add_verdict(first)
         metrics.both_orders.add([(first, second)])
         metrics.shares[f"component {seed % 2}"] += 0.5
-        metrics.forecast.setdefault("value", RunningStats()).add(0.1 * seed)
+        for name in ("ring_k", "value", "low", "high"):
+            metrics.forecast.setdefault(name, RunningStats()).add(0.1 * seed)
         metrics.latencies.add(0.01 * seed)
         values = {"a": [float(seed), 1.0, None], "b": [random.random(), 2.0, 3.0]}
         metrics.components.add_group(values, [1.0, 2.0, float(seed)])
@@ -55,13 +63,13 @@ def test_the_metrics_of_two_parts_merge_into_those_of_the_whole(cut: int) -> Non
     """Every count, statistic and panel number is the same, also when one part is empty."""
     merged = metrics_of(range(cut))
     merged.merge(metrics_of(range(cut, 9)))
-    assert json.loads(json.dumps(summarise(merged, 1.0))) == shown(summarise(metrics_of(range(9)), 1.0))
+    assert json.loads(json.dumps(summary_of(merged, 1.0))) == shown(summary_of(metrics_of(range(9)), 1.0))
 
 
 def test_a_merged_part_can_go_on_counting() -> None:
     """Merging copies: what is counted later in one part does not change the total."""
     total, part = RunMetrics(), metrics_of([1])
     total.merge(part)
-    before = summarise(total, 1.0)
+    before = summary_of(total, 1.0)
     part.merge(metrics_of([2, 3]))
-    assert summarise(total, 1.0) == before
+    assert summary_of(total, 1.0) == before

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.panel_metrics import Alpha, PanelMetrics, kendall_tau
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Verdict
 
 FIRST, SECOND, TIE = Verdict(4, 2, 2), Verdict(2, 4, 5), Verdict(3, 3, 3.5)
@@ -136,16 +137,16 @@ def test_the_figures_of_a_panel_are_counts() -> None:
     figures.add_comparison([None, SECOND, None], counts=False)
     figures.add_group([[1, 2, 3], [1, 2, 3], [3, 2, 1]])
     figures.add_group([[1, 2, 3], [1, 3, 2], [None, None, 1]])
-    shown = figures.as_dict()
+    shown = to_json(figures.summary())
     assert shown["judges"] == [
         {"judge": "a", "weight": 1.0, "verdicts": 3, "failures": 1, "first_place_win_rate": 1.0},
         {"judge": "b", "weight": 2.0, "verdicts": 4, "failures": 0, "first_place_win_rate": 1 / 3},
         {"judge": "c", "weight": 1.0, "verdicts": 1, "failures": 3, "first_place_win_rate": None},
     ]
     assert shown["pairs"] == [
-        {"judges": ("a", "b"), "comparisons": 3, "agreement": 2 / 3, "kendall_tau": pytest.approx(2 / 3), "groups": 2},
-        {"judges": ("a", "c"), "comparisons": 1, "agreement": 0.0, "kendall_tau": -1.0, "groups": 1},
-        {"judges": ("b", "c"), "comparisons": 1, "agreement": 0.0, "kendall_tau": -1.0, "groups": 1},
+        {"judges": ["a", "b"], "comparisons": 3, "agreement": 2 / 3, "kendall_tau": pytest.approx(2 / 3), "groups": 2},
+        {"judges": ["a", "c"], "comparisons": 1, "agreement": 0.0, "kendall_tau": -1.0, "groups": 1},
+        {"judges": ["b", "c"], "comparisons": 1, "agreement": 0.0, "kendall_tau": -1.0, "groups": 1},
     ]
     assert shown["comparisons_left_out"] == 2
     assert shown["krippendorff_alpha"] == pytest.approx(alpha_of([[1, 1], [1, -1, 0], [0, 0], [-1]]) or math.nan)
@@ -155,7 +156,7 @@ def test_a_judge_that_grades_has_no_first_place() -> None:
     """It was shown each response alone: which of a pair was planned first says nothing of it."""
     figures = PanelMetrics(["pairs", "grades"], [1.0, 1.0], [True, False])
     figures.add_comparison([SECOND, FIRST], counts=True)
-    judges = figures.as_dict()["judges"]
+    judges = to_json(figures.summary())["judges"]
     assert isinstance(judges, list)
     assert [judge["first_place_win_rate"] for judge in judges] == [0.0, None]
     assert [judge["verdicts"] for judge in judges] == [1, 1]
@@ -163,8 +164,8 @@ def test_a_judge_that_grades_has_no_first_place() -> None:
 
 def test_nothing_counted_is_null() -> None:
     """A panel that saw no comparison has rates of null and no failure."""
-    shown = PanelMetrics(["a", "b"], [1.0, 1.0], [True, True]).as_dict()
+    shown = to_json(PanelMetrics(["a", "b"], [1.0, 1.0], [True, True]).summary())
     assert shown["krippendorff_alpha"] is None
     assert shown["pairs"] == [
-        {"judges": ("a", "b"), "comparisons": 0, "agreement": None, "kendall_tau": None, "groups": 0}
+        {"judges": ["a", "b"], "comparisons": 0, "agreement": None, "kendall_tau": None, "groups": 0}
     ]

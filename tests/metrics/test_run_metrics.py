@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.panel_metrics import PanelMetrics
-from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics, summarise
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.summary import reference_metrics, summarise
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
+
+
+def summary_of(metrics, wall_time_s):
+    """Return the summary of a run as it is written."""
+    return to_json(summarise(metrics, wall_time_s))
+
 
 SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]
 
@@ -57,7 +65,7 @@ def test_failures_do_not_dilute_the_tiebreak_rate():
 
 def test_the_summary_of_nothing_is_honest():
     """Where nothing was counted there is null, not 0 and not NaN, and the object is plain JSON."""
-    summary = summarise(RunMetrics(), 0.0)
+    summary = summary_of(RunMetrics(), 0.0)
     for name in (
         "mean_individual_score",
         "std_individual_score",
@@ -76,7 +84,7 @@ def test_contradictions_and_echoes_are_shares_of_the_verdicts_on_pairs():
     verdicts = [Verdict(4, 2, 5), Verdict(2, 4, 2), Verdict(5, 5, 5), Verdict(3, 3, 2), Verdict(4, 2, 3.5)]
     metrics = metrics_of(*verdicts, *[Verdict(4, 2, 2)] * 5)
     metrics.add_verdict(Verdict(1, 5, 1), in_order=False)
-    summary = summarise(metrics, 1.0)
+    summary = summary_of(metrics, 1.0)
     assert (summary["contradiction_rate"], summary["echoed_ranking_rate"]) == (0.2, 0.1)
 
 
@@ -87,7 +95,7 @@ def test_every_comparison_is_counted_once():
     shared = Outcome(Failure(FailureKind.EMPTY, "equal to one in flight"), from_journal=True)
     for outcome in (known, known, shared):
         metrics.add_outcome(outcome)
-    summary = summarise(metrics, 2.0)
+    summary = summary_of(metrics, 2.0)
     assert (summary["verdicts"], summary["journal_hits"], summary["failures"]) == (2, 2, 2)
     assert metrics.finished == 6
 
@@ -98,7 +106,7 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
     cost = {"attempts": 2, "prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 4}
     metrics.add_outcome(Outcome(Verdict(4, 2, 2), **cost))
     metrics.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, **cost))
-    summary = summarise(metrics, 1.0)
+    summary = summary_of(metrics, 1.0)
     assert (summary["calls"], summary["retries"]) == (2, 1)
     assert (summary["prompt_tokens"], summary["completion_tokens"], summary["cached_prompt_tokens"]) == (10, 5, 4)
 
@@ -107,7 +115,7 @@ def test_failures_are_counted_by_kind():
     """Every comparison is a verdict or a failure with its kind, and their sum is what was finished."""
     kinds = [FailureKind.TIMEOUT, FailureKind.RATE_LIMITED, FailureKind.TIMEOUT]
     metrics = metrics_of(*SEED_EXAMPLE, *(Failure(kind, "why") for kind in kinds))
-    summary = summarise(metrics, 2.0)
+    summary = summary_of(metrics, 2.0)
     assert summary["failures_by_kind"] == {"rate_limited": 1, "timeout": 2}
     assert (summary["verdicts"], summary["failures"], metrics.finished) == (2, 3, 5)
     assert summary["comparisons_per_s"] == 2.5
@@ -126,27 +134,27 @@ def test_failures_are_counted_by_kind():
 )
 def test_the_first_place_win_rate_shows_position_bias(verdicts, rate):
     """The share of decided verdicts that favour the response shown first; ties go by their ranking."""
-    assert summarise(metrics_of(*verdicts), 1.0)["first_place_win_rate"] == (rate and pytest.approx(rate))
+    assert summary_of(metrics_of(*verdicts), 1.0)["first_place_win_rate"] == (rate and pytest.approx(rate))
 
 
 def test_retries_are_calls_beyond_the_first():
     """Three calls for two comparisons are one retry, but a second turn is not; the built-in judge makes no calls."""
     metrics = metrics_of(*SEED_EXAMPLE)
-    assert summarise(metrics, 1.0)["retries"] == 0
+    assert summary_of(metrics, 1.0)["retries"] == 0
     for attempts, turns in ((1, 1), (2, 1), (2, 2)):
         metrics.add_outcome(Outcome(SEED_EXAMPLE[0], attempts, turns=turns))
-    assert (metrics.calls, summarise(metrics, 1.0)["retries"]) == (5, 1)
+    assert (metrics.calls, summary_of(metrics, 1.0)["retries"]) == (5, 1)
     metrics.add_outcome(Outcome(SEED_EXAMPLE[0], 4, turns=2))
-    assert summarise(metrics, 1.0)["retries"] == 3
+    assert summary_of(metrics, 1.0)["retries"] == 3
     metrics.add_outcome(Outcome(Failure(FailureKind.NOT_ASKED, "stopped")))
     metrics.add_outcome(Outcome(SEED_EXAMPLE[0], 4, from_journal=True))
-    assert summarise(metrics, 1.0)["retries"] == 3  # nobody was asked
+    assert summary_of(metrics, 1.0)["retries"] == 3  # nobody was asked
 
 
 def test_the_unscored_share_is_of_rollouts_in_groups():
     """Rollouts that are alone in their group are not asked about and do not count."""
     metrics = RunMetrics(rollouts=100, rollouts_in_groups=10, unscored_in_groups=1)
-    assert metrics.unscored_share() == summarise(metrics, 1.0)["unscored_share"] == 0.1
+    assert metrics.unscored_share() == summary_of(metrics, 1.0)["unscored_share"] == 0.1
 
 
 def test_group_sizes_are_json_keys_in_numeric_order():
@@ -154,7 +162,7 @@ def test_group_sizes_are_json_keys_in_numeric_order():
     metrics = RunMetrics()
     for size in (16, 8, 16, 1):
         metrics.group_sizes[size] += 1
-    assert list(summarise(metrics, 1.0)["group_sizes"].items()) == [("1", 1), ("8", 1), ("16", 2)]
+    assert list(summary_of(metrics, 1.0)["group_sizes"].items()) == [("1", 1), ("8", 1), ("16", 2)]
 
 
 # Merging
@@ -206,17 +214,17 @@ def rounded(value):
 def test_the_merged_metrics_of_two_parts_are_those_of_the_whole(one, other):
     """Counts are equal and statistics equal up to rounding, whichever part is empty; the merged part is left alone."""
     merged, added = count_all(one), count_all(other)
-    before = summarise(added, 1.0)
+    before = summary_of(added, 1.0)
     merged.merge(added)
-    assert summarise(merged, 1.0) == rounded(summarise(count_all(one + other), 1.0))
-    assert summarise(added, 1.0) == before
+    assert summary_of(merged, 1.0) == rounded(summary_of(count_all(one + other), 1.0))
+    assert summary_of(added, 1.0) == before
 
 
 @given(PARTS)
 def test_a_part_that_was_merged_does_not_change_with_the_whole(parts):
     """What goes on being counted in the whole does not reach back into a part."""
     part, whole = count_all(parts), RunMetrics()
-    before = summarise(part, 1.0)
+    before = summary_of(part, 1.0)
     whole.merge(part)
     whole.merge(count_all(parts))
-    assert summarise(part, 1.0) == before
+    assert summary_of(part, 1.0) == before

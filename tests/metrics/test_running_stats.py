@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.running_stats import CoSpread, RunningStats
+from genrm_cli.scored.json_form import to_json
 
 # The spread of numbers
 
@@ -17,7 +18,7 @@ def test_the_spread_is_that_of_the_whole_list(values):
     spread = RunningStats()
     for value in values:
         spread.add(value)
-    assert spread.as_dict() == {
+    assert to_json(spread.statistics()) == {
         "count": len(values),
         "mean": pytest.approx(statistics.fmean(values), abs=1e-6),
         "std": pytest.approx(statistics.pstdev(values), abs=1e-3),
@@ -28,7 +29,7 @@ def test_the_spread_is_that_of_the_whole_list(values):
 
 def test_the_spread_of_nothing_is_null():
     """Without a number there is no mean; with one there is no deviation."""
-    assert RunningStats().as_dict() == {"count": 0, "mean": None, "std": None, "min": None, "max": None}
+    assert to_json(RunningStats().statistics()) == {"count": 0, "mean": None, "std": None, "min": None, "max": None}
     spread = RunningStats()
     spread.add(4.0)
     assert (spread.mean, spread.deviation()) == (4.0, 0.0)

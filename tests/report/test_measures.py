@@ -107,7 +107,7 @@ def test_a_component_leads_to_the_groups_that_it_tells_apart() -> None:
 
 def test_rewards_of_the_baseline_are_not_to_be_trained_on() -> None:
     """The answer is no, whatever the other figures look like."""
-    run = figures(group_of(["a", "bb", "c"], [1.0, 3.0, 2.0], stand_in=True, reliability=0.99))
+    run = figures(group_of(["a", "bb", "c"], [1.0, 3.0, 2.0], is_baseline=True, reliability=0.99))
     assert judge_trust(run, has_comparisons=False).weight == "no"
 
 

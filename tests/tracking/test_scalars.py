@@ -5,8 +5,8 @@ import math
 import pytest
 
 from genrm_cli.groups.compile import compile_plan
-from genrm_cli.jobs.provenance import run_record
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.scored.run_record import run_totals
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.table import digest_of
 from genrm_cli.tracking.log_run import TrackedRun, tracked_run
@@ -18,7 +18,7 @@ def tracked(*inputs: str) -> TrackedRun:
     """Return what trackers are told about a run that made two calls, one of which failed."""
     metrics = RunMetrics(calls=2, prompt_tokens=1_000_000, completion_tokens=100_000)
     metrics.failures["timeout"] = 1
-    return tracked_run(inputs, run_record(SETTINGS, metrics, compile_plan(SETTINGS), (), 4.0), SETTINGS)
+    return tracked_run(inputs, run_totals(SETTINGS, metrics, compile_plan(SETTINGS), (), 4.0), SETTINGS)
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def _print_comparison(comparison: dict[str, Any]) -> None:
 
 
 def _say_notes(result: dict[str, Any], output: str | None) -> None:
-    if result["judge"]["stand_in"]:
+    if result["judge"]["is_baseline"]:
         say_warning("judged by the built-in lexical baseline: the minimum that any real judge must beat.")
     for reject in result["rejects"][:_NAMED_REJECTS]:
         say_warning(f"skipped line {reject['line']}: {reject['reason']}.")

@@ -1,10 +1,13 @@
 """Warnings about the results of a run, the most serious first."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import counted
 from genrm_cli.verdicts import Reason
+
+if TYPE_CHECKING:
+    from genrm_cli.scored.run_record import RunTotals
 
 BASELINE_NOTICE = "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
@@ -12,58 +15,58 @@ _UNUSABLE_FROM = 0.2  # share of verdicts
 _AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share preferences reach more
 
 
-def iter_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield what the user should know before using the rewards, from the metrics of a run."""
-    if metrics["judge"]["stand_in"]:
+    if metrics.judge.is_baseline:
         yield BASELINE_NOTICE
-    if not metrics["rollouts"]:
+    if not metrics.rollouts:
         yield "the input contains no rollouts."
-    elif not metrics["comparisons_planned"] and not metrics["components"]:
+    elif not metrics.comparisons_planned and not metrics.components:
         yield "nothing to compare: no group has two rollouts with a response to the same prompt."
     yield from _verdict_warnings(metrics)
     yield from _panel_warnings(metrics)
     yield from _content_warnings(metrics)
-    for name, component in (metrics["components"] or {}).items():
-        if not component["count"]:
+    for name, component in (metrics.components or {}).items():
+        if not component.count:
             yield f"the component {name} has no value in any rollout; check its table."
-    if metrics["gated"] and metrics["gated"] == metrics["reward"]["count"]:
+    if metrics.gated and metrics.gated == metrics.reward.count:
         yield "a gate sets every reward to 0; check the range of its component."
-    for name, count in metrics["component_failures"].items():
+    for name, count in metrics.component_failures.items():
         yield f"the component {name} failed in {counted(count, 'group')}; see component_failures in the scored lines."
     yield from _consistency_warnings(metrics)
-    if "win_rate" in (metrics["components"] or {}) and metrics["strategy"] != "all_pairs":
-        yield f"win_rate is wins / comparisons judged; --strategy {metrics['strategy']} does not judge all pairs."
-    if metrics["min_reliability"] is not None and (unknown := metrics["groups_of_unknown_reliability"]):
+    if "win_rate" in (metrics.components or {}) and metrics.strategy != "all_pairs":
+        yield f"win_rate is wins / comparisons judged; --strategy {metrics.strategy} does not judge all pairs."
+    if metrics.min_reliability is not None and (unknown := metrics.groups_of_unknown_reliability):
         yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
-    if metrics["groups_not_converged"]:
-        yield f"the estimator did not converge in {counted(metrics['groups_not_converged'], 'group')}."
-    for name, count in metrics["redactions"].items():
+    if metrics.groups_not_converged:
+        yield f"the estimator did not converge in {counted(metrics.groups_not_converged, 'group')}."
+    for name, count in metrics.redactions.items():
         yield f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge."
-    if ids := metrics["contradicting_ids"]:
+    if ids := metrics.contradicting_ids:
         yield f"{counted(ids, 'task id')} of several prompts in these files: their rollouts are grouped by the prompt."
-    if metrics["duplicate_rollouts"]:
-        yield f"{counted(metrics['duplicate_rollouts'], 'duplicate rollout')} (same group and rollout index)."
-    if metrics["rewards_on_defaults"]:
-        yield f"{counted(metrics['rewards_on_defaults'], 'reward')} based on default scores (--compat nemo-gym)."
+    if metrics.duplicate_rollouts:
+        yield f"{counted(metrics.duplicate_rollouts, 'duplicate rollout')} (same group and rollout index)."
+    if metrics.rewards_on_defaults:
+        yield f"{counted(metrics.rewards_on_defaults, 'reward')} based on default scores (--compat nemo-gym)."
 
 
-def _verdict_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+def _verdict_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield a warning if many rankings contradict the scores, or only repeat them."""
-    if (metrics["contradiction_rate"] or 0) > _UNUSABLE_FROM:
+    if (metrics.contradiction_rate or 0) > _UNUSABLE_FROM:
         yield (
-            f"scores and ranking disagree in {metrics['contradiction_rate']:.0%} of the verdicts: this judge may not "
+            f"scores and ranking disagree in {metrics.contradiction_rate:.0%} of the verdicts: this judge may not "
             "understand the ranking. Measure it with `genrm eval`, or try a profile that asks for labels."
         )
-    if (metrics["echoed_ranking_rate"] or 0) > _UNUSABLE_FROM:
+    if (metrics.echoed_ranking_rate or 0) > _UNUSABLE_FROM:
         yield (
-            f"the ranking only repeats the scores (such as 5, 5, 5) in {metrics['echoed_ranking_rate']:.0%} of the "
+            f"the ranking only repeats the scores (such as 5, 5, 5) in {metrics.echoed_ranking_rate:.0%} of the "
             "verdicts: it says nothing about the pair."
         )
 
 
-def _panel_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+def _panel_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield a warning if the judges of a panel hardly agree more than by chance."""
-    alpha = None if metrics["panel"] is None else metrics["panel"]["krippendorff_alpha"]
+    alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
     if alpha is not None and alpha < _AGREES_FROM:
         yield (
             f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = only by chance): "
@@ -71,33 +74,33 @@ def _panel_warnings(metrics: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _consistency_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+def _consistency_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield a warning if groups are too small for a meaningful share of agreeing responses."""
-    sources = (metrics["reward_made_of"] or {}).get("components", {})
-    names = [name for name, source in sources.items() if source == "responses"]
-    small = sum(count for size, count in metrics["group_sizes"].items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
+    made_of = metrics.reward_made_of
+    names = [] if made_of is None else [name for name, source in made_of.components.items() if source == "responses"]
+    small = sum(count for size, count in metrics.group_sizes.items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
     if names and small:
         few = f"fewer than {_FEW_FOR_CONSISTENCY} rollouts"
         yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
 
 
-def _content_warnings(metrics: dict[str, Any]) -> Iterator[str]:
+def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield warnings about rollouts that are not compared, and about content that the judge does not see."""
-    if blank := metrics["blank_responses"]:
+    if blank := metrics.blank_responses:
         yield f"{counted(blank, 'response')} {_are(blank)} blank: nothing for the judge to see."
-    if truncated := metrics["truncated_responses"]:
+    if truncated := metrics.truncated_responses:
         yield f"{counted(truncated, 'response')} {_are(truncated)} truncated by a token, turn or time limit."
-    if left_out := metrics["groups_left_out"]:
+    if left_out := metrics.groups_left_out:
         yield (
-            f"a trial (--limit {metrics['limit']}): {counted(left_out, 'group')} not scored. "
+            f"a trial (--limit {metrics.limit}): {counted(left_out, 'group')} not scored. "
             "Run the same command without --limit for the rest: its journal has these verdicts."
         )
-    for reason, count in metrics["unscored_reasons"].items():
+    for reason, count in metrics.unscored_reasons.items():
         if reason not in (Reason.BLANK, Reason.NOT_IN_TRIAL):
-            detail = metrics["unscored_examples"].get(reason)
+            detail = metrics.unscored_examples.get(reason)
             example = f", for example {detail}" if detail else ""
             yield f"{counted(count, 'rollout')} unscored: {Reason(reason).text}{example}."
-    media, reasons = metrics["rollouts_with_media"], metrics["unscored_reasons"]
+    media, reasons = metrics.rollouts_with_media, metrics.unscored_reasons
     if media and Reason.MEDIA not in reasons:
         yield f"{counted(media, 'rollout')} with media that the judge does not see (--ignore-media)."
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import groupby, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from genrm_cli.cli.console import add_row, counted, cut, new_table, number_text, say, show, terminal_width
+
+if TYPE_CHECKING:
+    from genrm_cli.scored.run_record import RunTotals
 
 _NAME_WIDTH = 24
 _PROMPT_WIDTH = 54
@@ -50,12 +53,12 @@ def _rewards_table(rollouts: list[dict[str, Any]]) -> Any:
     return table
 
 
-def show_components(metrics: dict[str, Any]) -> None:
+def show_components(metrics: "RunTotals") -> None:
     """Show the spread of each component, and the share of groups in which it varies."""
     table = new_table("component", "mean", "std", "min", "max", "missing", "varies", "corr.")
-    for name, component in metrics["components"].items():
-        numbers = [number_text(component[key], ".2f") for key in ("mean", "std", "min", "max")]
-        varies = number_text(component["discriminating_share"], ".0%")
-        correlation = number_text(component["correlation_with_total"], ".2f")
-        add_row(table, cut(name, _NAME_WIDTH), *numbers, str(component["missing"]), varies, correlation)
+    for name, component in (metrics.components or {}).items():
+        numbers = [number_text(each, ".2f") for each in (component.mean, component.std, component.min, component.max)]
+        varies = number_text(component.discriminating_share, ".0%")
+        correlation = number_text(component.correlation_with_total, ".2f")
+        add_row(table, cut(name, _NAME_WIDTH), *numbers, str(component.missing), varies, correlation)
     show(table)

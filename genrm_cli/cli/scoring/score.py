@@ -30,6 +30,7 @@ from genrm_cli.settings.file_settings import OutputSettings
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.context import RunContext
+    from genrm_cli.scored.run_record import RunTotals
 
 _MAX_TABLES = 4
 # Unless these say otherwise, Ray sends statistics to its makers each hour, prints notices, and tries for 15 minutes to
@@ -192,13 +193,12 @@ def run_score(
 def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
     """Write a report beside each new output, and beside a single output that is up to date."""
     from genrm_cli.jobs.due.decisions import Status
-    from genrm_cli.jobs.scored_files import files_of_set
     from genrm_cli.report.write_report import write_report
 
     settings = changed(invocation.settings, force=True)
     for result in report.results:
         if result.status in (Status.SCORED, Status.CURRENT):
-            of_set = [f"{result.output}{name}" for name in files_of_set(result.metrics)]
+            of_set = [f"{result.output}{name}" for name in result.metrics.parts] if result.metrics is not None else []
             written = write_report(of_set or [result.output], None, settings)
             if not settings.output.quiet:
                 say(f"{'report':<13} {written.output}")
@@ -272,12 +272,12 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> No
         show_summary(_totals(report, run), report.samples, table=table)
 
 
-def _totals(report: "BatchReport", run: "RunContext") -> dict[str, Any]:
+def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
     """Return the metrics of all inputs together."""
-    from genrm_cli.jobs.provenance import run_record
+    from genrm_cli.scored.run_record import run_totals
 
     elapsed_s = time.monotonic() - run.started_s
-    return run_record(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)
+    return run_totals(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)
 
 
 def _refuse_streams(uri: str, invocation: Invocation, *, report_page: bool) -> None:

@@ -35,9 +35,9 @@ def show_scored(
         GenrmError: its subclasses say what went wrong.
     """
     from genrm_cli.jobs.context import s3_options
-    from genrm_cli.jobs.scored_files import find_scored
     from genrm_cli.report.page.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.report.scored_run import ScoredRun
+    from genrm_cli.scored.files import find_scored
 
     mask = mask_of(settings.judge.redact_pattern)
     scored = find_scored(given, settings, s3_options(settings))

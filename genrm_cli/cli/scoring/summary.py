@@ -9,19 +9,21 @@ from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.summary import NOISY_BELOW, RELIABLE_FROM, ReliabilityForecast
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
+    from genrm_cli.scored.run_record import JudgeRecord, PanelRecord, RunTotals
 
 _MAX_LINES = 12
 _MIN_WARNINGS = 2
 _LAST_LINES = 2  # an error, and `genrm: done:`
 _LABEL_WIDTH = 13
-_HIGH, _FAIR = 0.8, 0.5
 
 
-def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, table: int) -> None:
+def show_summary(metrics: "RunTotals", samples: Sequence[dict[str, Any]], *, table: int) -> None:
     """Show the results of a run; with `table`, also the rewards of the first groups and all details.
 
     Args:
@@ -31,8 +33,8 @@ def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, 
     """
     if table:
         if samples:
-            show_groups(samples, metrics["groups"], table)
-        if metrics["components"]:
+            show_groups(samples, metrics.groups, table)
+        if metrics.components:
             show_components(metrics)
     is_short = stderr_console.is_terminal and not table
     lines = [f"{label:<{_LABEL_WIDTH}} {text}" for label, text in _iter_lines(metrics)]
@@ -50,58 +52,57 @@ def show_summary(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], *, 
         say(f"{label:<{_LABEL_WIDTH}} {path}")
 
 
-def show_rewards(metrics: dict[str, Any], samples: Sequence[dict[str, Any]], table: int) -> None:
+def show_rewards(metrics: "RunTotals", samples: Sequence[dict[str, Any]], table: int) -> None:
     """Show the judge and the rewards of the first groups: what --table adds to --quiet."""
-    say(f"judge: {_judge_text(metrics['judge'])}")
-    show_groups(samples, metrics["groups"], table)
+    say(f"judge: {_judge_text(metrics.judge)}")
+    show_groups(samples, metrics.groups, table)
 
 
-def _iter_lines(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "judge", _judge_text(metrics["judge"])
+def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
+    yield "judge", _judge_text(metrics.judge)
     yield "rollouts", _rollouts_text(metrics)
-    if metrics["comparisons_planned"]:
+    if metrics.comparisons_planned:
         yield "comparisons", _comparisons_text(metrics)
     if failures := _failures_text(metrics):
         yield "failures", failures
-    reward = metrics["reward"]
-    if reward["count"]:
-        flat = metrics["groups_without_spread"]
+    reward = metrics.reward
+    if reward.count:
+        flat = metrics.groups_without_spread
         same = f"; all equal in {counted(flat, 'group')}" if flat else ""
-        spread = f"from {reward['min']:.3f} to {reward['max']:.3f}"
-        yield "rewards", f"mean {reward['mean']:.3f}, std {reward['std']:.3f}, {spread}{same}"
-    if metrics["reward_sources"]:
-        parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics["reward_sources"].items())
-        gated = f"; {counted(metrics['gated'], 'reward')} set to 0 by a gate" if metrics["gated"] else ""
+        spread = f"from {reward.min:.3f} to {reward.max:.3f}"
+        yield "rewards", f"mean {reward.mean:.3f}, std {reward.std:.3f}, {spread}{same}"
+    if metrics.reward_sources:
+        parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics.reward_sources.items())
+        gated = f"; {counted(metrics.gated, 'reward')} set to 0 by a gate" if metrics.gated else ""
         yield "made of", f"{parts}{gated}; judgements are advisory"
-    if metrics["judge"]["name"] is not None and metrics["verdicts"] + metrics["journal_hits"]:
+    if metrics.judge.name is not None and metrics.verdicts + metrics.journal_hits:
         yield "reliability", _reliability_text(metrics)
 
 
-def _judge_text(judge: dict[str, Any]) -> str:
-    if judge["name"] is None:
+def _judge_text(judge: "PanelRecord | JudgeRecord") -> str:
+    if judge.name is None:
         return "none: no reward uses comparisons"
-    if panel := judge.get("panel"):
-        return f"panel of {len(panel)}: " + "; ".join(map(judge_text, panel))
-    return judge_text(judge)
+    texts = [judge_text(to_json(each)) for each in judge.judges]
+    return texts[0] if len(texts) == 1 else f"panel of {len(texts)}: {'; '.join(texts)}"
 
 
-def _rollouts_text(metrics: dict[str, Any]) -> str:
-    parts = [f"{metrics['scored']:,} scored"]
-    if metrics["single"]:
-        parts.append(f"{metrics['single']:,} alone with --default-score")
-    parts.append(f"{metrics['unscored']:,} unscored")
-    if metrics["rejected_lines"]:
-        parts.append(counted(metrics["rejected_lines"], "rejected line"))
-    return f"{metrics['rollouts']:,} in {counted(metrics['groups'], 'group')}: {', '.join(parts)}"
+def _rollouts_text(metrics: "RunTotals") -> str:
+    parts = [f"{metrics.scored:,} scored"]
+    if metrics.single:
+        parts.append(f"{metrics.single:,} alone with --default-score")
+    parts.append(f"{metrics.unscored:,} unscored")
+    if metrics.rejected_lines:
+        parts.append(counted(metrics.rejected_lines, "rejected line"))
+    return f"{metrics.rollouts:,} in {counted(metrics.groups, 'group')}: {', '.join(parts)}"
 
 
-def _comparisons_text(metrics: dict[str, Any]) -> str:
-    not_asked = metrics["failures_by_kind"].get("not_asked", 0)
-    results = verdicts_text(metrics["verdicts"], metrics["journal_hits"], metrics["failures"], not_asked)
-    retries = f" ({counted(metrics['retries'], 'retry', 'retries')})" if metrics["retries"] else ""
-    tokens = metrics["prompt_tokens"] + metrics["completion_tokens"]
-    spent = f"{counted(metrics['calls'], 'call')}{retries}, {counted(tokens, 'token')}, {metrics['wall_time_s']:.1f} s"
-    return f"{metrics['comparisons_planned']:,}: {results}; {spent}"
+def _comparisons_text(metrics: "RunTotals") -> str:
+    not_asked = metrics.failures_by_kind.get("not_asked", 0)
+    results = verdicts_text(metrics.verdicts, metrics.journal_hits, metrics.failures, not_asked)
+    retries = f" ({counted(metrics.retries, 'retry', 'retries')})" if metrics.retries else ""
+    tokens = metrics.prompt_tokens + metrics.completion_tokens
+    spent = f"{counted(metrics.calls, 'call')}{retries}, {counted(tokens, 'token')}, {metrics.wall_time_s:.1f} s"
+    return f"{metrics.comparisons_planned:,}: {results}; {spent}"
 
 
 def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> str:
@@ -115,61 +116,60 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
     return ", ".join(parts)
 
 
-def _failures_text(metrics: dict[str, Any]) -> str:
-    examples = metrics["failure_examples"]
-    kinds = {kind: count for kind, count in metrics["failures_by_kind"].items() if kind != "not_asked"}
+def _failures_text(metrics: "RunTotals") -> str:
+    examples = metrics.failure_examples
+    kinds = {kind: count for kind, count in metrics.failures_by_kind.items() if kind != "not_asked"}
     return "; ".join(f"{count:,} {kind} (for example: {examples.get(kind, '')})" for kind, count in kinds.items())
 
 
-def _reliability_text(metrics: dict[str, Any]) -> str:
+def _reliability_text(metrics: "RunTotals") -> str:
     """Return how far to trust differences between rewards, in words."""
-    reliability, parts = metrics["reliability"], []
-    if not reliability["count"]:
+    mean, parts = metrics.reliability.mean, []
+    if mean is None:
         parts.append("unknown: too few comparisons to measure judge noise; raise --ring-k")
     else:
-        mean = reliability["mean"]
-        if mean >= _HIGH:
+        if mean >= RELIABLE_FROM:
             meaning = "high: reward differences are mostly real, not judge noise"
-        elif mean >= _FAIR:
+        elif mean >= NOISY_BELOW:
             meaning = "fair: reward differences are more real than judge noise"
         else:
             meaning = "low: reward differences are mostly judge noise"
         parts.append(f"{mean:.2f}, {meaning}")
-        if metrics["reliability_forecast"] and mean < _HIGH:
-            parts.append(_one_more_ring(metrics))
-    if metrics["groups_noisy"]:
-        parts.append(f"mostly noise in {metrics['groups_noisy']:,} of {counted(metrics['groups'], 'group')}")
-    if metrics["pairs_in_both_orders"]:
-        parts.append(f"{metrics['flip_rate']:.1%} of pairs flip when swapped")
-    if metrics["contradiction_rate"]:
-        parts.append(f"scores and ranking disagree in {metrics['contradiction_rate']:.1%}")
-    if metrics["repeat_agreement"] is not None:
-        parts.append(f"repeats agree in {metrics['repeat_agreement']:.1%}")
+        if metrics.reliability_forecast is not None and mean < RELIABLE_FROM:
+            parts.append(_one_more_ring(metrics.reliability_forecast, metrics.strategy))
+    if metrics.groups_noisy:
+        parts.append(f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}")
+    if metrics.pairs_in_both_orders:
+        parts.append(f"{metrics.flip_rate:.1%} of pairs flip when swapped")
+    if metrics.contradiction_rate:
+        parts.append(f"scores and ranking disagree in {metrics.contradiction_rate:.1%}")
+    if metrics.repeat_agreement is not None:
+        parts.append(f"repeats agree in {metrics.repeat_agreement:.1%}")
     return "; ".join(parts)
 
 
-def _one_more_ring(metrics: dict[str, Any]) -> str:
+def _one_more_ring(forecast: ReliabilityForecast, planned: str) -> str:
     """Return the predicted reliability with one more ring."""
-    forecast = metrics["reliability_forecast"]
-    strategy = "" if metrics["strategy"] == "ring" else "--strategy ring "
-    interval = f"({forecast['low']:.2f} to {forecast['high']:.2f})"
-    return f"with {strategy}--ring-k {forecast['ring_k']:g} about {forecast['value']:.2f} {interval}"
+    strategy = "" if planned == "ring" else "--strategy ring "
+    interval = f"({forecast.low:.2f} to {forecast.high:.2f})"
+    return f"with {strategy}--ring-k {forecast.ring_k:g} about {forecast.value:.2f} {interval}"
 
 
-def _iter_files(metrics: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _iter_files(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
     """Yield the files to look at next; none for a stream, or for many inputs, whose files were printed one by one."""
-    files = metrics.get("files")
-    if metrics.get("output_mark") is None and not files:
+    from genrm_cli.scored.run_record import RunRecord
+
+    if not isinstance(metrics, RunRecord) or (metrics.output_mark is None and not metrics.files):
         return
-    output = metrics["output"]
+    output, files = metrics.output, metrics.files
     yield "output", f"{len(files):,} files in {folder_of(output)}" if files else output
     others = [sibling(output, ".comparisons.jsonl")]
-    if metrics["rejected_lines"]:
+    if metrics.rejected_lines:
         others.append(sibling(output, ".rejects.jsonl"))
-    if metrics["journal"] == sibling(output, ".journal.sqlite"):
-        others.append(metrics["journal"])
-    elif metrics["journal"] is not None:
-        yield "journal", metrics["journal"]
+    if metrics.journal == sibling(output, ".journal.sqlite"):
+        others.append(metrics.journal)
+    elif metrics.journal is not None:
+        yield "journal", metrics.journal
     yield "details", ", ".join([sibling(output, ".metrics.json"), *(uri.rpartition("/")[2] for uri in others)])
 
 

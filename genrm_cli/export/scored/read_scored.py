@@ -14,11 +14,11 @@ from genrm_cli.export.scored.review import SUFFIX, withheld_rollouts
 from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.export.tools import tools_of
 from genrm_cli.jobs.index import format_of
-from genrm_cli.jobs.scored_files import ScoredInput, group_name
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError, has_act
+from genrm_cli.scored.files import ScoredInput, group_name
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import InputIdentity, S3Options
@@ -62,7 +62,7 @@ class Reading:
         settings: of each input, a file or a set of files: how it was scored, from the metrics beside it; empty without.
         rejects: lines that were not read, by reason.
         left_out: rollouts that are not exported, by reason.
-        stand_in: whether any reward is the built-in baseline's.
+        is_baseline: whether any reward is the built-in baseline's.
         truncated: rollouts that a limit cut off, exported or not.
         incomplete_groups: groups some of whose lines are missing in their input.
         repeated_prompts: prompts that groups of several inputs answer.
@@ -73,7 +73,7 @@ class Reading:
     settings: list[Mapping[str, Any]] = field(default_factory=list)
     rejects: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
-    stand_in: bool = False
+    is_baseline: bool = False
     truncated: int = 0
     incomplete_groups: int = 0
     repeated_prompts: int = 0
@@ -216,7 +216,7 @@ class _InputReader:
         self._seen[key] += 1
         if key not in self.prompts and rollout.has_prompt:
             self.prompts[key] = digest_of_prompt(rollout.prompt)
-        reading.stand_in |= detail.get("stand_in") is True
+        reading.is_baseline |= detail.get("is_baseline") is True
         if isinstance(judge, str):
             read.judges.add(judge)
         reason = self._why_left_out(rollout, score)

@@ -20,6 +20,7 @@ from genrm_cli.jobs.due.output_state import (
 )
 from genrm_cli.jobs.estimate import Estimate
 from genrm_cli.jobs.score_file import Report
+from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.location import InputIdentity
 from genrm_cli.storage.sink import exists
@@ -64,7 +65,7 @@ class FileResult:
     reason: str
     error: GenrmError | None = None
     report: Report | None = None
-    metrics: dict[str, Any] | None = None
+    metrics: RunRecord | None = None
     plan: Estimate | None = None
     wall_time_s: float = 0.0
     files: int = 1

@@ -1,18 +1,25 @@
 """Decide from its existing outputs whether an input has to be scored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import starmap
-from typing import Any
 
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
-from genrm_cli.jobs.provenance import judge_record, reward_record
-from genrm_cli.jobs.scored_files import files_of_set, is_marked, read_metrics, recorded_mark
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
+from genrm_cli.scored.files import is_marked
+from genrm_cli.scored.run_record import (
+    FileRecord,
+    GraderRecord,
+    InputVersion,
+    RewardRecord,
+    RunRecord,
+    judge_record,
+    read_run_record,
+    reward_record,
+)
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.local import remove_unfinished
@@ -22,7 +29,8 @@ from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind
 
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
-_GRADED_ALIKE = ("model", "profile", "profile_version")
+_Recorded = RunRecord | FileRecord | None
+"""What is known of the scored lines of one file: from the metrics of an input, or of a set."""
 
 
 class OutputStanding(Enum):
@@ -40,7 +48,7 @@ class OutputState:
 
     standing: OutputStanding
     reason: str
-    metrics: dict[str, Any] | None = None
+    metrics: RunRecord | None = None
 
 
 INTERRUPTED = OutputState(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
@@ -65,14 +73,14 @@ def look_at_outputs(
     marks = [mark_of(uri, s3) for uri in places.scored_files]
     if not any(marks):
         return _without_scored_lines(places, s3)
-    metrics = read_metrics(places.metrics, s3)
+    metrics = read_run_record(places.metrics, s3)
     if any(identity.etag is None and identity.mtime_ns is None for identity in identities):
         return OutputState(
             OutputStanding.FOREIGN, "the input is a stream, which cannot be compared with the earlier one"
         )
     recorded = _recorded_files(metrics, places)
     for mark, record in zip(marks, recorded, strict=True):
-        known = recorded_mark(record)
+        known = None if record is None else record.output_mark
         if mark is None or (metrics is not None and known is not None and is_marked(mark, known)):
             continue
         if _is_in_set(places, settings, s3):
@@ -93,19 +101,19 @@ def look_at_outputs(
     return OutputState(OutputStanding.STALE, reason, metrics)
 
 
-def _recorded_files(metrics: Mapping[str, Any] | None, places: OutputPlaces) -> list[Mapping[str, Any] | None]:
+def _recorded_files(metrics: RunRecord | None, places: OutputPlaces) -> Sequence[_Recorded]:
     """Return what metrics say of each file of an input: what it was made from, and the mark of its scored lines."""
     if not places.files:
         return [metrics]
-    by_name = files_of_set(metrics)
+    by_name = {} if metrics is None else metrics.parts
     return [by_name.get(name_below(folder_of(places.scored), uri)) for uri in places.files]
 
 
 def _is_in_set(places: OutputPlaces, settings: Settings, s3: S3Options) -> bool:
     """Whether the scored lines of a single file are those of a set in the same folder."""
     folder, slash, name = places.scored.rpartition("/")
-    beside = None if places.files else read_metrics(f"{folder}{slash}{settings.output.set_name}.metrics.json", s3)
-    return name in files_of_set(beside)
+    beside = None if places.files else read_run_record(f"{folder}{slash}{settings.output.set_name}.metrics.json", s3)
+    return beside is not None and name in beside.parts
 
 
 def _is_rewritten(mark: Mark, known: Mark | None, places: OutputPlaces, s3: S3Options) -> bool:
@@ -137,95 +145,83 @@ def _were_interrupted(places: OutputPlaces, s3: S3Options) -> bool:
 
 
 def _stale_reason(
-    metrics: dict[str, Any],
-    recorded: Sequence[Mapping[str, Any] | None],
-    identities: Sequence[InputIdentity],
-    settings: Settings,
+    metrics: RunRecord, recorded: Sequence[_Recorded], identities: Sequence[InputIdentity], settings: Settings
 ) -> str | None:
-    if not _are_made_from(recorded, identities) or len(metrics.get("files", recorded)) != len(recorded):
+    if not _are_made_from(recorded, identities) or len(metrics.files or recorded) != len(recorded):
         return "the input has changed"
-    if metrics.get("limit") is not None and metrics["limit"] != settings.limits.limit:
-        return f"it is a trial (--limit {metrics['limit']})"
-    if metrics.get("settings_digest") != digest_of(settings):
+    if metrics.limit is not None and metrics.limit != settings.limits.limit:
+        return f"it is a trial (--limit {metrics.limit})"
+    if metrics.settings_digest != digest_of(settings):
         return "the settings have changed"
-    if metrics.get("single") and settings.rewards.default_score is None:
+    if metrics.single and settings.rewards.default_score is None:
         return "rollouts that are alone in their groups get no reward now"
-    if metrics.get("reading_version") != READING_VERSION:
+    if metrics.reading_version != READING_VERSION:
         return "responses are read differently now"
     if not _is_judged_alike(metrics, settings):
         return "the judge's profile has changed"
-    if metrics.get("partial"):
+    if metrics.partial:
         return "its results are partial"
-    kinds = metrics.get("failures_by_kind")
-    may_pass = isinstance(kinds, dict) and not _TRANSIENT.isdisjoint(kinds)
-    if may_pass or (settings.journal.only_failed and metrics.get("failures")):
+    may_pass = not _TRANSIENT.isdisjoint(metrics.failures_by_kind)
+    if may_pass or (settings.journal.only_failed and metrics.failures):
         return "some of its comparisons failed"
     if _failed_functions(metrics):
         return "a Python component failed"
-    if metrics.get("failures") and _is_over(metrics.get("unscored_share"), settings.rewards.max_unscored):
+    if metrics.failures and metrics.unscored_share > settings.rewards.max_unscored:
         return "too many rollouts stayed unscored"
     return "--force" if settings.output.force else None
 
 
-def _failed_functions(metrics: dict[str, Any]) -> bool:
+def _failed_functions(metrics: RunRecord) -> bool:
     """Whether a component of the user's own code failed; a fix of that code cannot be seen from here."""
-    made_of, failed = metrics.get("reward_made_of"), metrics.get("component_failures")
-    components = made_of.get("components") if isinstance(made_of, dict) else None
-    if not isinstance(components, dict) or not isinstance(failed, dict):
-        return False
-    return any(components.get(name) == "functions" for name in failed)
+    made_of = metrics.reward_made_of
+    return made_of is not None and any(
+        made_of.components.get(name) == "functions" for name in metrics.component_failures
+    )
 
 
 def _reason_to_keep(
-    metrics: dict[str, Any],
-    recorded: Sequence[Mapping[str, Any] | None],
-    identities: Sequence[InputIdentity],
-    settings: Settings,
+    metrics: RunRecord, recorded: Sequence[_Recorded], identities: Sequence[InputIdentity], settings: Settings
 ) -> str | None:
     """Return why stale outputs must not be replaced; None if they may."""
-    judge = metrics.get("judge")
-    judged = isinstance(judge, dict) and judge.get("name") is not None and not judge.get("stand_in", True)
-    if isinstance(judge, dict) and judged and settings.judge.judge is not None:
-        return f"it was judged by {judge.get('name')}, which the built-in baseline must not replace"
-    if settings.limits.limit is not None and metrics.get("limit") is None:
+    judge = metrics.judge
+    if judge.name is not None and not judge.is_baseline and settings.judge.judge is not None:
+        return f"it holds {judge.name}'s verdicts; the built-in baseline would overwrite them"
+    if settings.limits.limit is not None and metrics.limit is None:
         return "it is the result of a full run, which a trial (--limit) must not replace"
     for record, identity in zip(recorded, identities, strict=True):
-        made_from = (record or {}).get("input")
-        if _is_made_from(record, identity) or not isinstance(made_from, dict):
+        made_from = None if record is None else record.input
+        if made_from is None or _is_made_from(made_from, identity):
             continue
-        if made_from.get("place") not in (None, place_of(identity.uri)):
-            return f"it was made from another input, {made_from.get('uri')}"
+        if made_from.place not in (None, place_of(identity.uri)):
+            return f"it was made from another input, {made_from.uri}"
     return None
 
 
-def _other_judge(metrics: dict[str, Any], settings: Settings) -> str | None:
+def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
     """Return how the judge of existing outputs differs from the one of this run in model, profile or endpoint.
 
     None if it does not, or if the outputs are the lexical baseline's, which any judge may replace.
     """
-    before, specs = metrics.get("judge"), [spec for spec in judge_specs(settings) if spec.compares]
-    has_verdicts = metrics.get("verdicts") or metrics.get("journal_hits")
-    if not isinstance(before, dict) or before.get("stand_in", True) or not has_verdicts or not specs:
+    before, specs = metrics.judge, [spec for spec in judge_specs(settings) if spec.compares]
+    if before.is_baseline or not (metrics.verdicts or metrics.journal_hits) or not specs:
         return None
     if specs[0].profile is None:  # the baseline, for which there is a reason of its own
         return None
     name = judge_name(settings)
-    if before.get("name") != name:
-        return f"it was judged by the model {before.get('name')}, not {name}"
-    judges = before.get("panel")
-    recorded = judges if isinstance(judges, list) and len(judges) == len(specs) else [before]
-    for was, spec in zip(recorded, specs, strict=False):
-        profile, urls = _base_name(was.get("profile")), was.get("base_urls")
+    if before.name != name:
+        return f"it was judged by the model {before.name}, not {name}"
+    for was, spec in zip(before.judges, specs, strict=False):
+        profile = _base_name(was.profile)
         possible = [each.name for each in (spec.profile, spec.roles) if each is not None]
         if profile not in map(_base_name, possible):
             return f"it was judged with the profile {profile}, not {possible[0]}"
         now = [_address(url) for url in spec.config.judge.base_url]
-        if urls and now and {_address(url) for url in urls}.isdisjoint(now):
-            return f"it was judged at the endpoint {', '.join(urls)}, not {', '.join(now)}"
+        if was.base_urls and now and {_address(url) for url in was.base_urls}.isdisjoint(now):
+            return f"it was judged at the endpoint {', '.join(was.base_urls)}, not {', '.join(now)}"
     return None
 
 
-def _base_name(profile: object) -> str:
+def _base_name(profile: str | None) -> str:
     """Return the name of a profile without the suffix of --compat, which is a setting of its own."""
     return str(profile).partition("+")[0]
 
@@ -234,59 +230,52 @@ def _address(url: str) -> str:
     return url.rstrip("/")
 
 
-def _are_made_from(recorded: Sequence[Mapping[str, Any] | None], identities: Sequence[InputIdentity]) -> bool:
-    return all(starmap(_is_made_from, zip(recorded, identities, strict=True)))
-
-
-def _is_made_from(record: Mapping[str, Any] | None, identity: InputIdentity) -> bool:
-    made_from = (record or {}).get("input")
-    if not isinstance(made_from, dict):
-        return False
-    now = {"size_bytes": identity.size_bytes, "etag": identity.etag, "mtime_ns": identity.mtime_ns}
-    # The ctime of a copy or a moved file says nothing about its content.
-    if made_from.get("inode") == identity.inode and made_from.get("place") == place_of(identity.uri):
-        now["ctime_ns"] = identity.ctime_ns
-    return {name: made_from.get(name) for name in now} == now
-
-
-def _is_judged_alike(metrics: dict[str, Any], settings: Settings) -> bool:
-    """Whether judges and graders still have the versions that the outputs were made with."""
-    before, specs = metrics.get("judge"), [spec for spec in judge_specs(settings) if spec.compares]
-    if not isinstance(before, dict) or before.get("name") != judge_record(settings, specs)["name"]:
-        return False
-    profiles = list(zip(_listed(before.get("profile")), _listed(before.get("profile_version")), strict=False))
-    is_judged = len(profiles) == max(1, len(specs)) and all(
-        profile in _possible_profiles(spec) for profile, spec in zip(profiles, specs, strict=False)
+def _are_made_from(recorded: Sequence[_Recorded], identities: Sequence[InputIdentity]) -> bool:
+    return all(
+        record is not None and record.input is not None and _is_made_from(record.input, identity)
+        for record, identity in zip(recorded, identities, strict=True)
     )
-    return is_judged and _versions_in(metrics.get("reward_made_of")) == _versions_in(reward_record(settings))
 
 
-def _listed(value: object) -> list[object]:
-    """Return the values of a panel's judges; a single judge has one."""
-    return value if isinstance(value, list) else [value]
+def _is_made_from(made_from: InputVersion, identity: InputIdentity) -> bool:
+    # The ctime of a copy or a moved file says nothing about its content.
+    is_same_file = made_from.inode == identity.inode and made_from.place == place_of(identity.uri)
+    return (
+        made_from.size_bytes == identity.size_bytes
+        and made_from.etag == identity.etag
+        and made_from.mtime_ns == identity.mtime_ns
+        and (not is_same_file or made_from.ctime_ns == identity.ctime_ns)
+    )
 
 
-def _possible_profiles(spec: JudgeSpec) -> set[tuple[object, object]]:
+def _is_judged_alike(metrics: RunRecord, settings: Settings) -> bool:
+    """Whether judges and graders still have the versions that the outputs were made with."""
+    before, specs = metrics.judge, [spec for spec in judge_specs(settings) if spec.compares]
+    if before.name != judge_record(settings, specs).name or len(before.judges) != max(1, len(specs)):
+        return False
+    is_judged = all(
+        (was.profile, was.profile_version) in _possible_profiles(spec)
+        for was, spec in zip(before.judges, specs, strict=False)
+    )
+    return is_judged and _versions_in(metrics.reward_made_of) == _versions_in(reward_record(settings))
+
+
+def _possible_profiles(spec: JudgeSpec) -> set[tuple[str | None, int | None]]:
     """Return the names and versions of the profiles that a judge may have: the probe chooses for an unknown model."""
     if spec.profile is None:
         return {(None, None)}
     return {(each.name, each.version) for each in (spec.profile, spec.roles) if each is not None}
 
 
-def _versions_in(made_of: object) -> tuple[object, ...]:
+def _versions_in(made_of: RewardRecord | None) -> tuple[object, ...]:
     """Return the versions of phrase lists, the user's functions and the graders' profiles, by name."""
-    if not isinstance(made_of, dict):
+    if made_of is None:
         return {}, {}, {}
-    graders = made_of.get("graders")
-    alike = {
-        name: [grader.get(key) for key in _GRADED_ALIKE] if isinstance(grader, dict) else None
-        for name, grader in (graders if isinstance(graders, dict) else {}).items()
-    }
-    return made_of.get("rules"), made_of.get("functions"), alike
+    return made_of.rules, made_of.functions, {name: _version_of(each) for name, each in made_of.graders.items()}
 
 
-def _is_over(share: object, limit: float) -> bool:
-    return isinstance(share, int | float) and share > limit
+def _version_of(grader: GraderRecord) -> tuple[object, ...]:
+    return grader.model, grader.profile, grader.profile_version
 
 
 def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
@@ -295,7 +284,7 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
         return OutputState(OutputStanding.NEW, "not scored yet")
     if _were_interrupted(places, s3):
         return INTERRUPTED
-    has_metrics = places.metrics in left and read_metrics(str(places.metrics), s3) is not None
+    has_metrics = places.metrics in left and read_run_record(str(places.metrics), s3) is not None
     if has_metrics or all(_is_ours(mark_of(uri, s3)) for uri in left):
         return OutputState(OutputStanding.STALE, "its scored lines are missing")
     return OutputState(OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm")

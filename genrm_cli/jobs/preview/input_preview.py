@@ -326,7 +326,7 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
         can_be_scored=metrics.planned > 0 or (metrics.rollouts > 0 and bool(rewards.components)),
         lines=metrics.lines,
         rejected_lines=metrics.rejects,
-        formats=dict(metrics.dialects.most_common()),
+        formats=dict(metrics.formats.most_common()),
         format_keys=keys,
         rollouts=metrics.rollouts,
         rollouts_without_response=unanswered,
@@ -359,7 +359,7 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
 def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunContext) -> None:
     """Add the keys by which each format was recognised, from its first line."""
     for line in source.iter_lines():
-        if len(found) == len(run.metrics.dialects):
+        if len(found) == len(run.metrics.formats):
             break
         if line.oversize is not None:
             continue
@@ -368,7 +368,7 @@ def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunCont
             format_ = format_of(record, run.settings.input)
         except (BadLineError, UnreadableRecordError):
             continue
-        if format_.name in run.metrics.dialects and format_.name not in found:
+        if format_.name in run.metrics.formats and format_.name not in found:
             found[format_.name] = [name for name in format_.fields.names() if name.partition(".")[0] in record]
 
 

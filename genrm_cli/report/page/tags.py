@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from genrm_cli.report.figures import NOISY_BELOW, Histogram, RunFigures
+from genrm_cli.metrics.summary import NOISY_BELOW
+from genrm_cli.report.figures import Histogram, RunFigures
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.report.page.charts import number_text
 
@@ -58,10 +59,10 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     effect = group.length_effect
     marks = (
         ("all", "all groups", True),
-        ("stand-in", "judged by the built-in baseline", group.stand_in),
+        ("baseline", "judged by the built-in baseline", group.is_baseline),
         ("unscored", "rollouts without a reward", bool(group.unscored)),
         ("no-spread", "equal rewards", group.spread is not None and group.spread < 1e-9),
-        ("noisy", "mostly noise (reliability below 0.5)", (group.reliability or 0.0) < NOISY_BELOW),
+        ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", (group.reliability or 0.0) < NOISY_BELOW),
         ("failed", "comparisons without a verdict", bool(group.failures)),
         ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
         ("flips", "pairs that flip when swapped", bool(group.flips)),

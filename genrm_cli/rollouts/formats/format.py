@@ -143,8 +143,15 @@ def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards
 def set_detail(record: Record, detail: Record) -> None:
     """Set `genrm`, and keep its earlier value (from an earlier run) as `genrm.previous_genrm`."""
     if "genrm" in record:
-        detail["previous_genrm"] = record["genrm"]
+        detail["previous_genrm"] = without_history(record["genrm"])
     record["genrm"] = detail
+
+
+def without_history(detail: object) -> object:
+    """Return an earlier `genrm` object without the one before it, so that lines do not grow with each run."""
+    if not isinstance(detail, dict):
+        return detail
+    return {name: value for name, value in detail.items() if name != "previous_genrm"}
 
 
 def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callable[[Record, int], Record]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Fields, Format, Score, number_or_none
+from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Fields, Format, Score, number_or_none, without_history
 from genrm_cli.rollouts.formats.shapes import read_completion, split_messages
 from genrm_cli.rollouts.reading.fields import (
     excluded_of,
@@ -71,7 +71,11 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     for sample, score in zip(_samples(record), scores, strict=True):
         given = sample.get("scores")
         others = dict(given) if isinstance(given, Mapping) else {}
-        detail = score.detail | {"previous_genrm": others["genrm"]} if "genrm" in others else dict(score.detail)
+        detail = (
+            score.detail | {"previous_genrm": without_history(others["genrm"])}
+            if "genrm" in others
+            else dict(score.detail)
+        )
         if "scores" in sample and not isinstance(given, Mapping):
             detail["previous_scores"] = given
         sample["scores"] = others | {"genrm": {"value": score.reward, "metadata": detail}}

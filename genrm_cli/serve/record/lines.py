@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.records import comparison_record, score_record
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rollouts.formats import Score, recognise
+from genrm_cli.scored.lines import comparison_json, scored_line
 from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.storage.encoding.records import render_record
 
@@ -17,7 +17,7 @@ _OF_COMPARE = "response_objs"
 
 def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPlan) -> bytes:
     """Return the lines of a group in its order, each with its reward; a compare request is one line."""
-    scores = [Score(score.reward, score_record(score, rewards, plan)) for score in rewards.scores]
+    scores = [scored_line(score, rewards, plan).as_score() for score in rewards.scores]
     if members and isinstance(members[0].line.get(_OF_COMPARE), dict):  # one response of a compare request
         whole = {**members[0].line, _OF_COMPARE: [member.line[_OF_COMPARE] for member in members]}
         return _annotated(whole, scores)
@@ -32,6 +32,6 @@ def _annotated(line: dict[str, Any], scores: Sequence[Score]) -> bytes:
 def comparison_lines(rewards: GroupRewards, plan: GroupPlan) -> bytes:
     """Return the lines of a group in the comparisons file."""
     return b"".join(
-        orjson.dumps(comparison_record(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
+        orjson.dumps(comparison_json(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
         for each in rewards.comparisons
     )

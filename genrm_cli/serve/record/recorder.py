@@ -4,10 +4,9 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.groups.count_group import count_group
@@ -15,16 +14,15 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.tasks import in_thread
-from genrm_cli.jobs.provenance import METRICS_FORMAT, run_record, versions_record
 from genrm_cli.judging.open_judges import JudgeSpec, OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.rollouts.views import READING_VERSION
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import RunRecord, RunTotals, run_record, run_totals
 from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.serve.record.lines import comparison_lines, scored_lines
 from genrm_cli.serve.record.spool import GroupSpool
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.location import Mark, S3Options, is_s3, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
@@ -122,14 +120,14 @@ class Recorder:
         if spool is None:
             return
         wall_time_s = (datetime.now(UTC) - self._begun).total_seconds()
-        record = run_record(self._settings, self._metrics, self._plan, self._judges, wall_time_s)
-        task = asyncio.ensure_future(self._write_in_thread(spool, record))
+        totals = run_totals(self._settings, self._metrics, self._plan, self._judges, wall_time_s)
+        task = asyncio.ensure_future(self._write_in_thread(spool, totals))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _write_in_thread(self, spool: GroupSpool, record: dict[str, Any]) -> None:
+    async def _write_in_thread(self, spool: GroupSpool, totals: RunTotals) -> None:
         try:
-            await in_thread(lambda: self._write(spool, record))
+            await in_thread(lambda: self._write(spool, totals))
         except StorageError as error:  # the spool stays, and the next server writes it
             spool.close()
             self._on_event("record_failed", {"spool": str(spool.path), "detail": str(error)})
@@ -140,39 +138,28 @@ class Recorder:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _write(self, spool: GroupSpool, record: dict[str, Any] | None) -> None:
+    def _write(self, spool: GroupSpool, totals: RunTotals | None) -> None:
         """Write the files of a spool, all of them or none; without metrics those that a killed server left."""
         storage = self._settings.storage
         s3 = S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
         place = f"{self._folder}/{spool.stem}"
         with Outputs(s3, overwrite=True, manifest_uri=f"{place}.commit") as outputs:
             comparisons = outputs.open(f"{place}.comparisons.jsonl")
-            metrics = None if record is None else outputs.open(f"{place}.metrics.json")
+            metrics = None if totals is None else outputs.open(f"{place}.metrics.json")
             scored = outputs.open(f"{place}.scored.jsonl")
             for scored_block, comparisons_block in spool.iter_blocks():
                 scored.write(scored_block)
                 comparisons.write(comparisons_block)
             scored.finish()
-            if metrics is not None and record is not None:
-                metrics.write(render_document(self._metrics_of(scored.uri, scored.mark, record)))
+            if metrics is not None and totals is not None:
+                metrics.write(render_document(to_json(self._record_of(scored.uri, scored.mark, totals))))
             outputs.commit()
         spool.remove()
         self._on_event("recorded", {"output": f"{place}.scored.jsonl"})
 
-    def _metrics_of(self, uri: str, mark: Mark | None, record: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "format": METRICS_FORMAT,
-            "input": None,
-            "output": uri,
-            "output_mark": None if mark is None else asdict(mark),
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "reading_version": READING_VERSION,
-            "partial": False,
-            **record,
-            "journal": self._settings.journal.journal if self._settings.journal.use_journal else None,
-            "settings_digest": digest_of(self._settings),
-            "versions": versions_record(),
-        }
+    def _record_of(self, uri: str, mark: Mark | None, totals: RunTotals) -> RunRecord:
+        journal = self._settings.journal.journal if self._settings.journal.use_journal else None
+        return run_record(totals, self._settings, input_=None, output=uri, output_mark=mark, journal=journal)
 
 
 def _spool_folder(folder: str) -> Path:

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from genrm_cli.errors import InputError, UsageError
+from genrm_cli.scored.run_record import FileRecord, read_run_record
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.listing import iter_found, names_many
 from genrm_cli.storage.location import (
     Mark,
@@ -20,7 +20,6 @@ from genrm_cli.storage.location import (
     stem_of,
     stem_of_set,
 )
-from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.sink import exists, mark_of, place_of
 from genrm_cli.storage.source import Source, open_source
 
@@ -91,30 +90,6 @@ def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list
     return [ScoredInput(uri, (uri,)) for uri in uris]
 
 
-def read_metrics(uri: str, s3: S3Options) -> dict[str, Any] | None:
-    """Return the metrics of an earlier run; None if the file is missing or something else."""
-    content = read_object(uri, s3)
-    try:
-        metrics = None if content is None else parse_record(content)
-    except BadLineError:
-        return None
-    return metrics if metrics is not None and "settings_digest" in metrics else None
-
-
-def files_of_set(metrics: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
-    """Return what metrics say of the files of a set, by the names of their scored lines; empty for a single file."""
-    listed = (metrics or {}).get("files")
-    return {file.get("output"): file for file in listed} if isinstance(listed, list) else {}
-
-
-def recorded_mark(record: Mapping[str, Any] | None) -> Mark | None:
-    """Return the mark that metrics record of scored lines."""
-    recorded = (record or {}).get("output_mark")
-    if not isinstance(recorded, dict):
-        return None
-    return Mark(recorded.get("size_bytes", -1), recorded.get("upload"), recorded.get("mtime_ns"))
-
-
 def is_marked(found: Mark, recorded: Mark) -> bool:
     """Whether the output is the one recorded; a copy has another time and no upload id."""
     is_copy = found.upload is None and recorded.upload is not None
@@ -129,7 +104,7 @@ def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
         UsageError: some were not scored together, or were changed since, or others are missing.
     """
     stem = stem_of_set(uris, name)
-    known = files_of_set(read_metrics(f"{stem}.metrics.json", s3))
+    known = _parts_of(stem, s3)
     for uri in uris:
         record = known.get(name_below(folder_of(stem), uri))
         if not exists(uri, s3):
@@ -147,7 +122,7 @@ def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
 
 
 def _refuse_parts_of_sets(uris: Sequence[str], name: str, s3: S3Options) -> None:
-    known = cache(lambda folder: files_of_set(read_metrics(f"{stem_of_set([f'{folder}/-'], name)}.metrics.json", s3)))
+    known = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"], name), s3))
     for uri in uris:
         record = None if is_stream(uri) else known(folder_of(uri)).get(uri.rpartition("/")[2])
         if record is not None and _is_recorded(uri, record, s3):
@@ -156,7 +131,13 @@ def _refuse_parts_of_sets(uris: Sequence[str], name: str, s3: S3Options) -> None
             )
 
 
-def _is_recorded(uri: str, record: Mapping[str, Any], s3: S3Options) -> bool:
+def _parts_of(stem: str, s3: S3Options) -> dict[str, FileRecord]:
+    """Return the files of a set by the names of their scored lines; empty without its metrics."""
+    record = read_run_record(f"{stem}.metrics.json", s3)
+    return {} if record is None else record.parts
+
+
+def _is_recorded(uri: str, record: FileRecord, s3: S3Options) -> bool:
     """Whether a file of a set is as metrics record it, as far as they do."""
-    found, known = mark_of(uri, s3), recorded_mark(record)
+    found, known = mark_of(uri, s3), record.output_mark
     return found is not None and (known is None or is_marked(found, known))

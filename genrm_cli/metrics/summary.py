@@ -1,0 +1,218 @@
+"""The counts and statistics of a finished run."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from genrm_cli.metrics.component_metrics import ComponentSummary
+from genrm_cli.metrics.intervals import wilson_interval
+from genrm_cli.metrics.latency import LatencySummary
+from genrm_cli.metrics.panel_metrics import PanelSummary
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.running_stats import Statistics
+from genrm_cli.verdicts import StoppedBy
+
+NOISY_BELOW = 0.5
+"""Reliability below which the spread of a group's rewards is more noise than signal."""
+RELIABLE_FROM = 0.8
+"""Reliability from which differences between rewards are mostly real."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReliabilityForecast:
+    """The mean reliability with one more ring, predicted with its 95 % interval."""
+
+    ring_k: float
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """The counts and statistics of a run. Rates are None if nothing was counted.
+
+    Attributes:
+        unscored_share: rollouts without a reward among those in groups of two or more.
+        unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`: details of one.
+        comparisons_planned: `verdicts` + `journal_hits` + `failures`.
+        redactions: masked texts of the judged groups, each counted once, by pattern.
+        first_place_win_rate: share of decided verdicts that prefer the response shown first, with its 95 % interval:
+            0.5 for a judge without position bias over balanced pairs; None if no judge compares pairs.
+        flip_rate: share of pairs judged in both orders whose verdicts disagree.
+        contradiction_rate: share of verdicts whose scores prefer one response and whose ranking prefers the other.
+        echoed_ranking_rate: share of rankings that only repeat the score of both responses.
+        repeat_agreement: share of pairs of repeats that agree.
+        panel: agreement of a panel; None for a single judge.
+        reliability: share of a group's spread that is signal, over the groups where it is known.
+        groups_noisy: groups whose reliability is below `NOISY_BELOW`.
+        contradicting_ids: task ids of a set of files that name several prompts.
+        reward_sources: shares of the weighted parts of all rewards by component.
+    """
+
+    lines: int
+    rejected_lines: int
+    dropped_lines: int
+    formats: Mapping[str, int]
+    rollouts: int
+    duplicate_rollouts: int
+    blank_responses: int
+    truncated_responses: int
+    excluded_rollouts: int
+    rollouts_with_media: int
+    stripped_tokens: int
+    groups_mostly_blank: int
+    views: Mapping[str, int]
+    groups: int
+    group_sizes: Mapping[str, int]
+    groups_single: int
+    groups_left_out: int
+    groups_with_mixed_prompts: int
+    groups_without_spread: int
+    contradicting_ids: int
+    scored: int
+    single: int
+    unscored: int
+    unscored_share: float
+    unscored_reasons: Mapping[str, int]
+    unscored_examples: Mapping[str, str]
+    rewards_on_defaults: int
+    comparisons_planned: int
+    stopped_by: StoppedBy | None
+    redactions: Mapping[str, int]
+    verdicts: int
+    journal_hits: int
+    failures: int
+    failures_by_kind: Mapping[str, int]
+    failure_examples: Mapping[str, str]
+    calls: int
+    retries: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_prompt_tokens: int
+    mean_individual_score: float | None
+    std_individual_score: float | None
+    tiebreak_usage_rate: float | None
+    first_place_win_rate: float | None
+    first_place_win_rate_interval: tuple[float, ...] | None
+    pairs_in_both_orders: int
+    flip_rate: float | None
+    contradiction_rate: float | None
+    echoed_ranking_rate: float | None
+    repeat_agreement: float | None
+    panel: PanelSummary | None
+    reliability: Statistics
+    reliability_forecast: ReliabilityForecast | None
+    groups_noisy: int
+    groups_of_unknown_reliability: int
+    groups_not_converged: int
+    components: Mapping[str, ComponentSummary] | None
+    component_failures: Mapping[str, int]
+    gated: int
+    reward_sources: Mapping[str, float]
+    reward: Statistics
+    latency: LatencySummary
+    wall_time_s: float
+    calls_per_s: float | None
+    comparisons_per_s: float | None
+
+
+def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
+    """Return the three metrics of NeMo Gym's compare reply; empty without a verdict.
+
+    Source: NVIDIA NeMo Gym, `genrm_compare`: mean and population standard deviation of all raw scores before
+    the tiebreak, and the share of comparisons whose scores tied.
+    """
+    scores = metrics.individual_scores
+    deviation = scores.deviation()
+    if scores.mean is None or deviation is None:
+        return {}
+    return {
+        "mean_individual_score": scores.mean,
+        "std_individual_score": deviation,
+        "tiebreak_usage_rate": metrics.score_ties / (scores.count // 2),
+    }
+
+
+def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
+    """Return the counts and statistics of a run that took this long."""
+    decided = metrics.first_wins + metrics.second_wins
+    first_rate = metrics.first_wins / decided if decided else None
+    agreement, reference = metrics.both_orders.rate(), reference_metrics(metrics)
+    forecast = {name: stats.mean for name, stats in metrics.forecast.items() if stats.mean is not None}
+    return RunSummary(
+        lines=metrics.lines,
+        rejected_lines=metrics.rejects,
+        dropped_lines=metrics.lines_dropped,
+        formats=_sorted(metrics.formats),
+        rollouts=metrics.rollouts,
+        duplicate_rollouts=metrics.duplicates,
+        blank_responses=metrics.blank,
+        truncated_responses=metrics.truncated,
+        excluded_rollouts=metrics.excluded,
+        rollouts_with_media=metrics.with_media,
+        stripped_tokens=metrics.stripped_tokens,
+        groups_mostly_blank=metrics.groups_mostly_blank,
+        views=_sorted(metrics.views),
+        groups=metrics.groups,
+        group_sizes={str(size): count for size, count in sorted(metrics.group_sizes.items())},
+        groups_single=metrics.groups_single,
+        groups_left_out=metrics.groups_left_out,
+        groups_with_mixed_prompts=metrics.groups_with_mixed_prompts,
+        groups_without_spread=metrics.groups_without_spread,
+        contradicting_ids=metrics.contradicting_ids,
+        scored=metrics.statuses["scored"],
+        single=metrics.statuses["single"],
+        unscored=metrics.statuses["unscored"],
+        unscored_share=metrics.unscored_share(),
+        unscored_reasons={reason.value: count for reason, count in sorted(metrics.reasons.items())},
+        unscored_examples=dict(sorted(metrics.reason_examples.items())),
+        rewards_on_defaults=metrics.rewards_on_defaults,
+        comparisons_planned=metrics.planned,
+        stopped_by=metrics.stopped_by,
+        redactions=_sorted(metrics.redactions),
+        verdicts=metrics.verdicts,
+        journal_hits=metrics.journal_hits,
+        failures=metrics.failed,
+        failures_by_kind=_sorted(metrics.failures),
+        failure_examples=dict(sorted(metrics.failure_examples.items())),
+        calls=metrics.calls,
+        retries=metrics.retries,
+        prompt_tokens=metrics.prompt_tokens,
+        completion_tokens=metrics.completion_tokens,
+        cached_prompt_tokens=metrics.cached_tokens,
+        mean_individual_score=reference.get("mean_individual_score"),
+        std_individual_score=reference.get("std_individual_score"),
+        tiebreak_usage_rate=reference.get("tiebreak_usage_rate"),
+        first_place_win_rate=first_rate,
+        first_place_win_rate_interval=None if first_rate is None else wilson_interval(first_rate, decided),
+        pairs_in_both_orders=metrics.both_orders.pairs,
+        flip_rate=None if agreement is None else 1.0 - agreement,
+        contradiction_rate=metrics.contradictions / metrics.in_order if metrics.in_order else None,
+        echoed_ranking_rate=metrics.echoes / metrics.in_order if metrics.in_order else None,
+        repeat_agreement=metrics.repeats.rate(),
+        panel=None if metrics.panel is None else metrics.panel.summary(),
+        reliability=metrics.reliabilities.statistics(),
+        reliability_forecast=ReliabilityForecast(**forecast) if forecast else None,
+        groups_noisy=metrics.groups_noisy,
+        groups_of_unknown_reliability=metrics.groups_unknown,
+        groups_not_converged=metrics.groups_not_converged,
+        components=metrics.components.summary() or None,
+        component_failures=_sorted(metrics.component_failures),
+        gated=metrics.gated,
+        reward_sources=_shares(metrics.shares),
+        reward=metrics.rewards.statistics(),
+        latency=metrics.latencies.summary(),
+        wall_time_s=round(wall_time_s, 3),
+        calls_per_s=round(metrics.calls / wall_time_s, 2) if wall_time_s > 0 else None,
+        comparisons_per_s=round(metrics.finished / wall_time_s, 2) if wall_time_s > 0 else None,
+    )
+
+
+def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items()))
+
+
+def _shares(parts: Mapping[str, float]) -> dict[str, float]:
+    whole = math.fsum(parts.values())
+    return {source: part / whole for source, part in sorted(parts.items())} if whole else {}

@@ -1,0 +1,1 @@
+"""The only reader and writer of scored lines, comparison records and run records."""

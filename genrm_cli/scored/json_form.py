@@ -1,0 +1,208 @@
+"""Dataclasses as JSON, and back: one definition of each format for its writer, its reader and its JSON Schema.
+
+A field whose default is None is optional: it is written only if it is not None. All others are always written, and
+required when read. Keys that a class does not declare are ignored.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass
+from enum import StrEnum
+from inspect import get_annotations
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Json = dict[str, Any]
+"""A JSON object, as the last step before bytes and the first step after them."""
+
+_T = TypeVar("_T")
+_Convert = Callable[[Any], Any]
+_SCALARS: Mapping[object, tuple[str, tuple[type, ...], str]] = {
+    str: ("a string", (str,), "string"),
+    int: ("an integer", (int,), "integer"),
+    float: ("a number", (int, float), "number"),
+    bool: ("true or false", (bool,), "boolean"),
+    NoneType: ("null", (NoneType,), "null"),
+}
+
+
+class FormError(ValueError):
+    """A JSON value does not have the form of a class; the message names the key, and what was found and expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A field of a class as a member of an object.
+
+    Attributes:
+        write: value of the field → JSON value; None if they are the same.
+        is_optional: whether the member may be missing, and is not written if the value is None.
+    """
+
+    name: str
+    write: _Convert | None
+    read: _Convert
+    schema: Json
+    is_optional: bool
+
+
+_MEMBERS: dict[type, tuple[_Member, ...]] = {}
+
+
+def to_json(record: object) -> Json:
+    """Return a dataclass as a JSON object."""
+    written: Json = {}
+    for member in _members(type(record)):
+        value = getattr(record, member.name)
+        if value is None:
+            if member.is_optional:
+                continue
+        elif member.write is not None:
+            value = member.write(value)
+        written[member.name] = value
+    return written
+
+
+def from_json(form: type[_T], value: object) -> _T:
+    """Return the dataclass that a JSON object holds.
+
+    Raises:
+        FormError: a member is missing or has another type.
+    """
+    if not isinstance(value, Mapping):
+        raise FormError(f"{_found(value)}; expected an object")
+    found: Json = {}
+    for member in _members(form):
+        if member.name in value:
+            try:
+                found[member.name] = member.read(value[member.name])
+            except FormError as error:
+                raise FormError(f"{member.name}: {error}") from None
+        elif not member.is_optional:
+            raise FormError(f"{member.name} is missing")
+    return form(**found)
+
+
+def json_schema(form: type) -> Json:
+    """Return the JSON Schema of a dataclass."""
+    members = _members(form)
+    return {
+        "type": "object",
+        "description": (form.__doc__ or "").partition("\n")[0],
+        "properties": {member.name: member.schema for member in members},
+        "required": [member.name for member in members if not member.is_optional],
+    }
+
+
+def extended(form: type[_T], base: object, **own: object) -> _T:
+    """Return an instance of a class, with the fields of an instance of its base and others."""
+    return form(**{member.name: getattr(base, member.name) for member in _members(type(base))}, **own)
+
+
+def _members(form: type) -> tuple[_Member, ...]:
+    """Return the members of a class, its own before those of its bases."""
+    found = _MEMBERS.get(form)
+    if found is None:
+        if not is_dataclass(form):
+            raise TypeError(f"{form} is not a dataclass")
+        hints = get_type_hints(form)
+        names = dict.fromkeys(name for each in form.__mro__ for name in get_annotations(each))
+        by_name = {field.name: field for field in fields(form)}
+        found = tuple(_member(by_name[name], hints[name]) for name in names if name in by_name)
+        _MEMBERS[form] = found
+    return found
+
+
+def _member(field: "Field[Any]", hint: object) -> _Member:
+    write, read, schema = _conversion(hint)
+    return _Member(field.name, write, read, schema, is_optional=field.default is None)
+
+
+def _conversion(hint: Any) -> tuple[_Convert | None, _Convert, Json]:
+    """Return how values of a type are written and read, and their schema."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return None, lambda value: value, {}
+    if hint in _SCALARS:
+        return _scalar(hint)
+    if origin in (Union, UnionType):
+        return _union(arguments)
+    if origin is Literal:
+        return None, _reader_of(arguments, f"one of {', '.join(map(repr, arguments))}"), {"enum": list(arguments)}
+    if origin is tuple:
+        return _list(arguments[0])
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _object(arguments[1])
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        values = [each.value for each in hint]
+        check = _reader_of(values, f"one of {', '.join(values)}")
+        return lambda value: value.value, lambda value: hint(check(value)), {"enum": values}
+    return to_json, lambda value: from_json(hint, value), json_schema(hint)
+
+
+def _scalar(kind: type) -> tuple[_Convert | None, _Convert, Json]:
+    words, types, name = _SCALARS[kind]
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, types) or (kind is not bool and isinstance(value, bool)):
+            raise FormError(f"{_found(value)}; expected {words}")
+        return value if kind is not float else float(value)  # type: ignore[arg-type]
+
+    return None, read, {"type": name}
+
+
+def _reader_of(values: Any, words: str) -> _Convert:
+    def read(value: Any) -> Any:
+        if value not in values or isinstance(value, bool):
+            raise FormError(f"{_found(value)}; expected {words}")
+        return value
+
+    return read
+
+
+def _union(choices: tuple[Any, ...]) -> tuple[_Convert | None, _Convert, Json]:
+    converted = [_conversion(choice) for choice in choices]
+    writes = {choice: write for choice, (write, _, _) in zip(choices, converted, strict=True) if write is not None}
+
+    def write(value: Any) -> Any:
+        found = writes.get(type(value)) or next(iter(writes.values()))
+        return found(value)
+
+    def read(value: Any) -> Any:
+        for _, reader, _ in converted:
+            try:
+                return reader(value)
+            except FormError as error:
+                problem = error
+        raise problem
+
+    return write if writes else None, read, {"anyOf": [schema for _, _, schema in converted]}
+
+
+def _list(member: Any) -> tuple[_Convert | None, _Convert, Json]:
+    write, read, schema = _conversion(member)
+
+    def read_all(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise FormError(f"{_found(value)}; expected a list")
+        return tuple(map(read, value))
+
+    write_all = list if write is None else lambda value: list(map(write, value))
+    return write_all, read_all, {"type": "array", "items": schema}
+
+
+def _object(member: Any) -> tuple[_Convert | None, _Convert, Json]:
+    write, read, schema = _conversion(member)
+
+    def write_all(value: Any) -> Any:
+        return {name: each if write is None or each is None else write(each) for name, each in value.items()}
+
+    def read_all(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise FormError(f"{_found(value)}; expected an object")
+        return {str(name): read(each) for name, each in value.items()}
+
+    return dict if write is None else write_all, read_all, {"type": "object", "additionalProperties": schema}
+
+
+def _found(value: object) -> str:
+    return f"found {value!r:.60}"
