@@ -11,7 +11,7 @@ from genrm_cli.cli.console import print_text
 from genrm_cli.settings.table import all_settings
 
 _ALL = "genrm.help_all"  # key in the context, set by --help-all
-_UNCOMMON = frozenset(setting.name for setting in all_settings() if not setting.declared.is_common)
+_UNCOMMON = frozenset(setting.name for setting in all_settings() if not setting.is_common)
 _ON = frozenset(setting.name for setting in all_settings() if setting.default is True)
 _TYPE = re.compile(r" <[^>]*>$")
 

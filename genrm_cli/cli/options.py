@@ -17,6 +17,7 @@ from genrm_cli.errors import INTERRUPTED, GenrmError, StorageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Panel, Setting
 from genrm_cli.settings.file_settings import OutputSettings
+from genrm_cli.settings.kinds import TEXT
 from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
@@ -77,7 +78,7 @@ def with_settings(
         omit: names of settings to leave out.
         on_error: called after an error is printed, with the flags alone if the settings cannot be resolved.
     """
-    taken = {s.name for s in all_settings() if s.declared.panel in panels}.union(names).difference(omit)
+    taken = {s.name for s in all_settings() if s.panel in panels}.union(names).difference(omit)
     settings = [s for s in all_settings() if s.name in taken]
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
@@ -207,9 +208,9 @@ def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
 def _parameter(setting: Setting) -> inspect.Parameter:
     flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
     added = typer.Option(
-        *filter(None, (flag, setting.declared.extra_flag)),
+        *filter(None, (flag, setting.short_flag)),
         help=_help_of(setting),
-        rich_help_panel=setting.declared.panel,
+        rich_help_panel=setting.panel,
         metavar=_metavar_of(setting),
         show_default=False,
         autocompletion=_completion_of(setting),
@@ -238,7 +239,7 @@ def _completion_of(setting: Setting) -> Callable[[str], list[str]] | None:
     """Return the shell completion of a setting that has choices, otherwise None."""
     if setting.name == "profile":
         return _complete_profile
-    choices = setting.declared.choices
+    choices = setting.choices
     return (lambda incomplete: [name for name in choices if name.startswith(incomplete)]) if choices else None
 
 
@@ -249,20 +250,13 @@ def _complete_profile(incomplete: str) -> list[str]:
 
 
 def _metavar_of(setting: Setting) -> str | None:
-    if setting.declared.choices:
-        return "NAME"
-    if setting.declared.is_size:
-        return "SIZE"
-    return "DURATION" if setting.declared.is_duration else _METAVARS[setting.type]
-
-
-_METAVARS = {str: "TEXT", int: "N", float: "NUMBER", bool: None}
+    return "NAME" if setting.choices else (setting.kind or TEXT).metavar
 
 
 def _help_of(setting: Setting) -> str:
-    default, declared = setting.default, setting.declared
-    text = help_text(declared.negative_help or declared.help)  # the help names the flag that changes the default
-    is_shown = default not in (None, ()) and not isinstance(default, bool) and "Default" not in declared.help
+    default = setting.default
+    text = help_text(setting.negative_help or setting.help)  # the help names the flag that changes the default
+    is_shown = default not in (None, ()) and not isinstance(default, bool) and "Default" not in setting.help
     return f"{text} Default: {default}." if is_shown else text
 
 

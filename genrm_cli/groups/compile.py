@@ -13,7 +13,7 @@ from genrm_cli.pairing import RING_STRATEGIES, ring_k_for_budget
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rewards.total import Gate, TotalTerms, Weight
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.rollouts.views import View, ViewOptions
+from genrm_cli.rollouts.views import ViewOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import TotalTable, needs_verdicts, order_of
 from genrm_cli.settings.file_settings import InputSettings
@@ -82,8 +82,7 @@ def _uses_own_principle(settings: Settings) -> bool:
 
 
 def _view(given: InputSettings) -> ViewOptions:
-    view: View = given.view  # type: ignore[assignment]  # one of its choices
-    return ViewOptions(view, given.view_max_chars, answer_field=given.answer_field, answer_tool=given.answer_tool)
+    return ViewOptions(given.view, given.view_max_chars, answer_field=given.answer_field, answer_tool=given.answer_tool)
 
 
 def asks_for_verdicts(settings: Settings) -> bool:

@@ -16,7 +16,6 @@ from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, render_messages
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
 from genrm_cli.settings.panel import judges_of
-from genrm_cli.settings.resolve import concurrency_of
 
 CALLS_PER_S = 2_500
 """Calls that one process can make a second; see the guide's benchmarks."""
@@ -124,7 +123,7 @@ def _time_s(requests: int, calls: int, specs: Iterable[JudgeSpec], latency_s: fl
     """Return the time of the rounds in which all slots ask once, or of the calls where these are the bottleneck."""
     slots = 0
     for spec in specs:
-        concurrency = concurrency_of(spec.config.limits)
+        concurrency = spec.config.limits.max_in_flight
         if concurrency is None:
             return None
         slots += concurrency * max(1, len(spec.config.judge.base_url))

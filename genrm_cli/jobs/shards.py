@@ -7,7 +7,6 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import graders_of, judges_of
-from genrm_cli.settings.resolve import concurrency_of
 
 _SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
@@ -58,7 +57,7 @@ def check_shards(settings: Settings) -> None:
     if settings.rewards.only_components:
         raise UsageError("--only-components takes verdicts from one journal; --conclude does the same for shards.")
     for config in (*judges_of(settings), *graders_of(settings)):
-        concurrency = concurrency_of(config.limits)
+        concurrency = config.limits.max_in_flight
         if shard is not None and concurrency is not None and concurrency < shard.count:
             raise UsageError(
                 f"--concurrency {concurrency} is shared by {shard.count} shards, and each needs at least one call in "
@@ -73,7 +72,7 @@ def limits_of_shard(limits: LimitSettings, shard: Shard | None) -> LimitSettings
     """
     if shard is None:
         return limits
-    concurrency = concurrency_of(limits)
+    concurrency = limits.max_in_flight
     return replace(
         limits,
         concurrency="auto" if concurrency is None else str(shard.share(concurrency)),

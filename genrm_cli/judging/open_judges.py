@@ -24,7 +24,6 @@ from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
-from genrm_cli.settings.resolve import concurrency_of
 from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
 AUTO_CEILING = 4_096
@@ -353,7 +352,7 @@ class _Opener:
                 limit = (
                     _limit(limits)
                     if shared is None
-                    else shared.limit_of(len(self._pools), base_url, concurrency_of(limits))
+                    else shared.limit_of(len(self._pools), base_url, limits.max_in_flight)
                 )
                 endpoints.append(Endpoint(base_url, client, limit))
             self._pools[identity] = EndpointPool(
@@ -388,13 +387,13 @@ def _address(base_url: str, judge: JudgeSettings, limits: LimitSettings, api_key
         base_url=base_url,
         api_key=api_key,
         connect_timeout_s=limits.connect_timeout,
-        max_connections=concurrency_of(limits) or AUTO_CEILING,
+        max_connections=limits.max_in_flight or AUTO_CEILING,
         ca_bundle=judge.ca_bundle,
     )
 
 
 def _limit(limits: LimitSettings) -> AdaptiveLimit | FixedLimit:
-    concurrency = concurrency_of(limits)
+    concurrency = limits.max_in_flight
     if concurrency is None:
         return AdaptiveLimit(min(AUTO_CEILING, max_connections()))
     return FixedLimit(min(concurrency, max_connections()))

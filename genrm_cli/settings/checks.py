@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, UsageError
 from genrm_cli.settings.components import JUDGE_KEYS, Option
-from genrm_cli.settings.convert import compiled_pattern, convert_named
-from genrm_cli.settings.declare import Value
+from genrm_cli.settings.kinds import Value, compile_pattern
+from genrm_cli.settings.table import setting_named
 
 Check = Callable[[object, Part], Option]
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -46,7 +46,11 @@ def boolean(raw: object, where: Part) -> bool:
 def pattern(raw: object, where: Part) -> str:
     """Check for a regular expression with one group."""
     expression = text(raw, where)
-    if (groups := compiled_pattern(expression, where).groups) != 1:
+    try:
+        groups = compile_pattern(expression).groups
+    except ValueError as error:
+        raise UsageError(where, f": {error}") from error
+    if groups != 1:
         raise UsageError(where, f": {raw!r} has {groups} groups; expected one, which matches the answer.")
     return expression
 
@@ -134,6 +138,5 @@ def judge_settings(
     known: Container[str] = JUDGE_KEYS,
 ) -> tuple[tuple[str, Value], ...]:
     """Convert the settings of a judge in a table, sorted by flat name. Messages put `prefix` before a key."""
-    return tuple(
-        sorted((name, convert_named(name, raw, f"{prefix}{name}")) for name, raw in given.items() if name in known)
-    )
+    own = sorted(name for name in given if name in known)
+    return tuple((name, setting_named(name).convert(given[name], f"{prefix}{name}")) for name in own)

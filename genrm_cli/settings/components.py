@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from genrm_cli.settings.declare import Value
+from genrm_cli.settings.kinds import Value
 
 Option = str | float | bool | tuple[str, ...]
 Options = tuple[tuple[str, Option], ...]

@@ -1,4 +1,4 @@
-"""Declaration of one setting: default, bounds and help, beside its field."""
+"""Declaration of settings, each beside its field: default, kind of value, bounds and help."""
 
 import types
 import typing
@@ -6,91 +6,59 @@ from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, replace
 from typing import Any, Literal
 
-from genrm_cli.extensions import Seam
+from genrm_cli.catalog import listed
+from genrm_cli.errors import Part, UsageError
+from genrm_cli.extensions import Seam, extension_names
+from genrm_cli.settings.kinds import DURATION, GUARDS, KIND_OF_TYPE, TEXT, Kind, Value, did_you_mean, parse_texts
 
-Value = str | int | float | bool | tuple[str, ...] | None
 Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", "Tracking", "Server"]
 
 MAX_DURATION_S = 366 * 86_400.0  # longer durations overflow the clocks of some libraries
 ENVIRONMENT_PREFIX = "GENRM_"
-_DECLARED = "declared"
+_METADATA = "setting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
-    """The declaration of a setting beyond its name, type and default.
+class Setting:
+    """One setting.
 
     Attributes:
-        panel: section of the help; by default that of the subject.
-        changes_rewards: whether the digest covers it.
-        seam: entry points by which installed packages register more choices.
-        key: its name in files, flags and the environment, if it differs from the name of the field.
+        name: flat name, unique among all settings.
+        subject: attribute of `Settings` that holds it.
+        type: type of a single value, even if the setting takes several.
+        kind: how values are written; by default that of the type.
         help: one or more sentences; `$name` names another setting.
-        negative: name of the switch that disables it, if not `no-` and its name.
-        negative_help: help of that flag, for a setting that is on by default.
-        is_duration: whether it accepts values such as 90s, 15m and 2h.
-        is_size: whether it accepts values such as 64MB and 1GiB.
+        panel: section of the help; by default that of the subject.
+        choices: the values to choose from; by default those of the field's `Literal`.
+        seam: entry points by which installed packages register more choices.
+        changes_rewards: whether the digest covers it.
+        key: its name in files, flags and the environment.
+        switch_off: the switch that disables it, if not `no-` and its name.
+        negative_help: help of that switch, for a setting that is on by default.
         is_common: whether `--help` shows it; `--help-all` shows every setting.
-        needs_trust: whether it names a path, a host or a key, runs code or overwrites, so that an untrusted settings
-            file in the working folder may not set it; a function decides by the value. By default, text without
-            choices and booleans need trust; numbers, durations and choices do not.
+        trust: whether it names a path, a host or a key, runs code or overwrites, so that an untrusted settings file in
+            the working folder may not set it; a function decides by the value. By default, text without choices and
+            booleans need trust; numbers, durations and choices do not.
     """
 
     help: str
+    default: Value = None
+    name: str = ""
+    subject: str = ""
+    type: type = str
+    kind: Kind | None = None
     panel: Panel | None = None
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
     seam: Seam | None = None
     changes_rewards: bool = False
-    key: str | None = None
-    extra_flag: str | None = None
-    negative: str | None = None
+    key: str = ""
+    short_flag: str | None = None
+    switch_off: str | None = None
     negative_help: str | None = None
-    is_duration: bool = False
-    is_size: bool = False
     is_common: bool = False
-    needs_trust: bool | Callable[[object], bool] | None = None
-
-
-def names_file(value: object) -> bool:
-    """Return whether a value, which is a name or a TOML file, is a file."""
-    return ".toml" in str(value)
-
-
-def setting(default: Value, help_text: str, *, choices: Iterable[str] = (), **more: Any) -> Any:
-    """Declare a setting; a default of () makes its flag repeatable."""
-    declaration = Declaration(help=help_text, choices=tuple(choices), **more)
-    return field(default=default, metadata={_DECLARED: declaration})
-
-
-def reward_setting(default: Value, help_text: str, **more: Any) -> Any:
-    """Declare a setting that can change a reward."""
-    return setting(default, help_text, changes_rewards=True, **more)
-
-
-def duration(default: float | None, help_text: str, *, low: float = 0.001, is_common: bool = False) -> Any:
-    """Declare a setting in seconds."""
-    return setting(default, help_text, low=low, high=MAX_DURATION_S, is_duration=True, is_common=is_common)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting: its flat name, unique among all, and the attribute of `Settings` that holds it.
-
-    `type` is the type of a single value, even if the setting takes several.
-    """
-
-    name: str
-    subject: str
-    type: type
-    default: Value
-    declared: Declaration
-
-    @property
-    def key(self) -> str:
-        """Name in settings files."""
-        return self.declared.key or self.name
+    trust: bool | Callable[[object], bool] | None = None
 
     @property
     def variable(self) -> str:
@@ -105,29 +73,107 @@ class Setting:
     @property
     def negative(self) -> str:
         """Flag that disables it."""
-        return f"--{self.declared.negative or 'no-' + self.key.replace('_', '-')}"
+        return f"--{self.switch_off or 'no-' + self.key.replace('_', '-')}"
 
     @property
     def is_many(self) -> bool:
         """Whether it takes several texts."""
         return self.default == ()
 
+    @property
+    def is_guard(self) -> bool:
+        """Whether it guards data, so that an empty value is an error instead of no value."""
+        return self.kind in GUARDS
+
     def needs_trust(self, value: object) -> bool:
         """Return whether a settings file must be named or trusted to set this value."""
-        declared = self.declared.needs_trust
-        if callable(declared):
-            return declared(value)
-        if declared is None:
-            declared = self.type is bool or (self.type is str and not self.declared.choices)
-        return declared and value != self.default
+        if callable(self.trust):
+            return self.trust(value)
+        is_needed = self.trust
+        if is_needed is None:
+            is_needed = self.type is bool or (self.type is str and not self.choices)
+        return is_needed and value != self.default
+
+    def convert(self, raw: object, where: Part) -> Value:
+        """Convert text, or a value from a TOML file, to the setting's type.
+
+        Raises:
+            UsageError: the value has the wrong type or is out of bounds. The message begins with `where`.
+        """
+        if not self.is_many:
+            return self._convert_one(raw, where)
+        if self.is_guard and raw in ("", [""], ("",)):
+            raise UsageError(where, " must not be empty: it would guard nothing. Set a value or omit it.")
+        if (texts := parse_texts(raw)) is None:
+            raise UsageError(where, f": {raw!r} is neither text nor a list of texts.")
+        return tuple(str(self._convert_one(text, where)) for text in texts)
+
+    def _convert_one(self, raw: object, where: Part) -> str | int | float | bool:
+        kind = self.kind or TEXT
+        if isinstance(raw, dict | list):
+            raise UsageError(where, f": expected {kind.expected}, got {'a table' if isinstance(raw, dict) else raw!r}.")
+        try:
+            value = kind.parse(raw)
+        except ValueError as error:
+            raise UsageError(where, f": {error}") from error
+        if value is None:
+            raise UsageError(where, f": {raw!r} is not {kind.expected}.")
+        if self.choices and value not in self.choices:
+            self._check_extension(str(value), where)
+        self._check_bounds(value, where)
+        return value
+
+    def _check_extension(self, name: str, where: Part) -> None:
+        """Refuse a name that is neither one of ours nor of an installed package."""
+        choices = self.choices + (extension_names(self.seam) if self.seam else ())
+        if name not in choices:
+            raise UsageError(where, f": {name!r} is not one of {listed(choices)}.{did_you_mean(name, choices)}")
+
+    def _check_bounds(self, value: str | float, where: Part) -> None:
+        low, high = self.low, self.high
+        if isinstance(value, str) or ((low is None or value >= low) and (high is None or value <= high)):
+            return
+        bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
+        raise UsageError(where, f": {value} is out of bounds; it must be {bounds}.")
+
+
+def names_file(value: object) -> bool:
+    """Return whether a value, which is a name or a TOML file, is a file."""
+    return ".toml" in str(value)
+
+
+def setting(default: Value, help_text: str, *, choices: Iterable[str] = (), **more: Any) -> Any:
+    """Declare a setting; a default of () makes its flag repeatable."""
+    declared = Setting(default=default, help=help_text, choices=tuple(choices), **more)
+    return field(default=default, metadata={_METADATA: declared})
+
+
+def reward_setting(default: Value, help_text: str, **more: Any) -> Any:
+    """Declare a setting that can change a reward."""
+    return setting(default, help_text, changes_rewards=True, **more)
+
+
+def duration(default: float | None, help_text: str, *, low: float = 0.001, is_common: bool = False) -> Any:
+    """Declare a setting in seconds."""
+    return setting(default, help_text, low=low, high=MAX_DURATION_S, kind=DURATION, is_common=is_common)
 
 
 def setting_of(field: "Field[Any]", subject: str, panel: Panel) -> Setting | None:
     """Return the setting that a field declares; None if the field has no flag."""
-    declared: Declaration | None = field.metadata.get(_DECLARED)
+    declared: Setting | None = field.metadata.get(_METADATA)
     if declared is None:
         return None
-    options = typing.get_args(field.type) or (field.type,)
-    type_ = next(option for option in options if isinstance(option, type) and option is not types.NoneType)
-    default: Any = field.default
-    return Setting(field.name, subject, type_, default, replace(declared, panel=declared.panel or panel))
+    literal = field.type if typing.get_origin(field.type) is Literal else None
+    options = (field.type,) if literal else typing.get_args(field.type) or (field.type,)
+    literal = literal or next((option for option in options if typing.get_origin(option) is Literal), None)
+    type_ = next((each for each in options if isinstance(each, type) and each is not types.NoneType), str)
+    return replace(
+        declared,
+        name=field.name,
+        subject=subject,
+        type=type_,
+        kind=declared.kind or KIND_OF_TYPE[type_ if type_ in KIND_OF_TYPE else str],
+        panel=declared.panel or panel,
+        choices=declared.choices or typing.get_args(literal),
+        key=declared.key or field.name,
+    )

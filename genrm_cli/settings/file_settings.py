@@ -1,10 +1,12 @@
 """Settings for input, journal, output and storage."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from genrm_cli.catalog import INPUT_FORMATS, listed
 from genrm_cli.extensions import Seam
 from genrm_cli.settings.declare import duration, reward_setting, setting
+from genrm_cli.settings.kinds import REQUIREMENT, SIZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,67 +26,65 @@ class InputSettings:
         "Dotted path of the field that identifies the group, for example metadata.task. "
         "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
         is_common=True,
-        needs_trust=False,
+        trust=False,
     )
-    view: str = reward_setting(
+    view: Literal["auto", "answer", "transcript"] = reward_setting(
         "auto",
         "Part of a response that the judge sees. answer: the text after the last tool call or turn. transcript: "
         "everything except reasoning, with tool calls and results. auto: answer if all responses in the group are "
         "plain text, otherwise transcript.",
-        choices=("auto", "answer", "transcript"),
     )
     view_max_chars: int | None = reward_setting(
         None, "Cut the middle out of longer responses before the judge sees them.", low=100
     )
     answer_field: str | None = reward_setting(
-        None, "Dotted path of the text to judge if answers are JSON, for example result.text.", needs_trust=False
+        None, "Dotted path of the text to judge if answers are JSON, for example result.text.", trust=False
     )
     answer_tool: str | None = reward_setting(
-        None, "Judge the arguments of the last call to this tool, for example submit_final_result.", needs_trust=False
+        None, "Judge the arguments of the last call to this tool, for example submit_final_result.", trust=False
     )
     ignore_media: bool = reward_setting(
-        False, "Compare responses that contain images or files, although the judge cannot see these.", needs_trust=False
+        False, "Compare responses that contain images or files, although the judge cannot see these.", trust=False
     )
-    empty: str = reward_setting(
+    empty: Literal["unscored", "lose"] = reward_setting(
         "unscored",
         "Reward of a response without any text for the judge. unscored: none. lose: the lowest score in its group.",
-        choices=("unscored", "lose"),
     )
     prompt_field: str | None = reward_setting(
         None,
         "Dotted path of the prompt, if the format is not recognised. Requires $response_field.",
         is_common=True,
-        needs_trust=False,
+        trust=False,
     )
     response_field: str | None = reward_setting(
         None,
         "Dotted path of the response, if the format is not recognised. A list of responses is a group.",
         is_common=True,
-        needs_trust=False,
+        trust=False,
     )
     id_field: str | None = reward_setting(
         None,
         "Dotted path of the task id, if the format is not recognised. Requires $response_field.",
-        needs_trust=False,
+        trust=False,
     )
-    max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, is_size=True)
+    max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, kind=SIZE)
     max_unpacked: int = setting(
         100_000_000_000,
         "Reject compressed inputs and streams that unpack to more than this, for example 20GB. They are unpacked in "
         "TMPDIR, and use at most nine tenths of its free space.",
         low=1,
-        is_size=True,
+        kind=SIZE,
     )
     together: bool = setting(
         False,
         "Score all files as one input, so that groups may span files. Each file gets its own scored lines; the other "
         "outputs and the journal are those of the set.",
-        needs_trust=False,
+        trust=False,
     )
     strict: bool = setting(
         False,
         "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.",
-        needs_trust=False,
+        trust=False,
     )
     min_age: float | None = duration(
         None,
@@ -96,7 +96,8 @@ class InputSettings:
         (),
         "Reject rollouts that do not declare FIELD=VALUE, for example synthetic=true. FIELD is a dotted path in the "
         "record or in its metadata. Repeatable.",
-        needs_trust=False,
+        kind=REQUIREMENT,
+        trust=False,
     )
 
 
@@ -115,21 +116,21 @@ class JournalSettings:
     use_journal: bool = setting(
         True,
         "Record verdicts in a journal and reuse recorded ones.",
-        negative="no-journal",
+        switch_off="no-journal",
         negative_help="Do not record verdicts in a journal, and do not reuse recorded ones.",
-        needs_trust=False,
+        trust=False,
     )
-    only_failed: bool = setting(False, "Retry failed comparisons only.", needs_trust=False)
+    only_failed: bool = setting(False, "Retry failed comparisons only.", trust=False)
     shard: str | None = setting(
         None,
         "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and record the results in "
         "the shard's own journal. Nothing else is written; run $conclude after all shards.",
-        needs_trust=False,
+        trust=False,
     )
     conclude: bool = setting(
         False,
         "Ask nothing, and write the outputs from the results that the shards recorded, including failures.",
-        needs_trust=False,
+        trust=False,
     )
 
 
@@ -141,7 +142,7 @@ class OutputSettings:
         None,
         "Where to write the scored lines: a path, s3://..., or - for stdout. "
         "Default: <stem>.scored.jsonl beside the input.",
-        extra_flag="-o",
+        short_flag="-o",
         is_common=True,
     )
     output_template: str = setting(
@@ -160,16 +161,14 @@ class OutputSettings:
         is_common=True,
     )
     dry_run: bool = setting(
-        False, "Show what the run would do with each input, without doing it.", is_common=True, needs_trust=False
+        False, "Show what the run would do with each input, without doing it.", is_common=True, trust=False
     )
-    keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.", needs_trust=False)
-    json_output: bool = setting(
-        False, "Print one JSON object to stdout.", key="json", is_common=True, needs_trust=False
-    )
+    keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.", trust=False)
+    json_output: bool = setting(False, "Print one JSON object to stdout.", key="json", is_common=True, trust=False)
     log_json: str | None = setting(
         None, "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
-    quiet: bool = setting(False, "Print errors only.", extra_flag="-q", is_common=True, needs_trust=False)
+    quiet: bool = setting(False, "Print errors only.", short_flag="-q", is_common=True, trust=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,10 +193,8 @@ class StorageSettings:
         True,
         "Lease each output while working on it, so that two runs never do the same work.",
         negative_help="Do not lease outputs: two runs may do the same work.",
-        needs_trust=False,
+        trust=False,
     )
     lease_expiry: float = duration(300.0, "Take over leases that were not renewed for this long.", low=1)
-    lock: bool = setting(
-        False, "Exit with code 5 if the same command is already running on this machine.", needs_trust=False
-    )
+    lock: bool = setting(False, "Exit with code 5 if the same command is already running on this machine.", trust=False)
     any_prefix: bool = setting(False, "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.")

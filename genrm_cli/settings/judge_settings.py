@@ -1,20 +1,21 @@
 """Settings of the judges: endpoints, prompts and limits."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from genrm_cli.catalog import REDACTIONS, listed
-from genrm_cli.settings.declare import Value, duration, names_file, reward_setting, setting
+from genrm_cli.settings.declare import duration, names_file, reward_setting, setting
+from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, TEXT_OR_FILE, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
     """The judge: its endpoint and its prompt."""
 
-    judge: str | None = reward_setting(
+    judge: Literal["lexical"] | None = reward_setting(
         None,
         "lexical: the built-in lexical baseline (no model, no network), for trying out the pipeline and for CI; "
         "$offline is a shorthand. For a real judge, omit this option and set $base_url.",
-        choices=("lexical",),
     )
     base_url: tuple[str, ...] = setting(
         (),
@@ -22,27 +23,26 @@ class JudgeSettings:
         "that serve the same model (environment: comma-separated; file: a list). Default: OPENAI_BASE_URL.",
         is_common=True,
     )
-    model: str | None = reward_setting(
-        None, "Model name of the judge on its server.", is_common=True, needs_trust=False
-    )
+    model: str | None = reward_setting(None, "Model name of the judge on its server.", is_common=True, trust=False)
     profile: str | None = reward_setting(
         None,
         "How to prompt this family of judges and parse its replies: a name listed by `genrm profiles`, or your own "
         "TOML file. Default: chosen by model name; for unknown models nemotron-plain, or nemotron if the probe finds "
         "that the judge supports its roles.",
         is_common=True,
-        needs_trust=names_file,
+        trust=names_file,
     )
     principle: str | None = reward_setting(
         None,
         "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence.",
-        needs_trust=lambda value: str(value).startswith("@"),
+        kind=TEXT_OR_FILE,
+        trust=lambda value: str(value).startswith("@"),
     )
     use_principle: bool | None = reward_setting(
         None,
         "Send each rollout's own principle to the judge. Default: yes, except when reproducing NeMo Gym. NeMo Gym's "
         "default principle is not included: pass its text with $principle.",
-        needs_trust=False,
+        trust=False,
     )
     temperature: float | None = reward_setting(None, "Sampling temperature. Default: the profile's.", low=0, high=2)
     top_p: float | None = reward_setting(None, "Nucleus sampling threshold. Default: the profile's.", low=0, high=1)
@@ -58,25 +58,25 @@ class JudgeSettings:
         True,
         "Test the judge before the run: compare a good and a bad answer in both orders.",
         negative_help="Do not test the judge before the run.",
-        needs_trust=False,
+        trust=False,
     )
     redact_pattern: tuple[str, ...] = reward_setting(
         (),
         f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression (RE2). Repeatable. "
         "The summary counts the matches.",
-        needs_trust=False,
+        kind=REDACTION,
+        trust=False,
     )
-    compat: str | None = reward_setting(
+    compat: Literal["nemo-gym"] | None = reward_setting(
         None,
         "nemo-gym: reproduce NeMo Gym's genrm_compare, with its pairs, estimator and parsing, and its defaults "
         "(3, 3, 3.5) in place of failures. The summary counts the rewards that depend on defaults.",
-        choices=("nemo-gym",),
     )
     judge_id: str | None = setting(
         None,
         "Identity of the judge in the journal: verdicts are never shared between identities. Default: the model name.",
         panel="Journal",
-        needs_trust=False,
+        trust=False,
     )
 
 
@@ -105,11 +105,10 @@ class PanelSettings:
         "Default: one from every judge.",
         low=1,
     )
-    disagreement: str = reward_setting(
+    disagreement: Literal["average", "missing"] = reward_setting(
         "average",
         "Panel: average the judges' scores by weight, or treat a comparison as missing when two judges prefer "
         "different responses.",
-        choices=("average", "missing"),
     )
 
 
@@ -127,8 +126,9 @@ class LimitSettings:
     concurrency: str = setting(
         "auto",
         "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096).",
+        kind=CONCURRENCY,
         is_common=True,
-        needs_trust=False,
+        trust=False,
     )
     connect_timeout: float = duration(10.0, "Connection timeout.")
     call_timeout: float = duration(600.0, "Timeout of one request.")
@@ -156,3 +156,8 @@ class LimitSettings:
     parallel_files: int = setting(
         8, "Number of inputs to process at the same time. They share the judge.", low=1, high=256
     )
+
+    @property
+    def max_in_flight(self) -> int | None:
+        """Maximum number of calls in flight; None for `auto`."""
+        return None if self.concurrency == "auto" else int(self.concurrency)

@@ -9,9 +9,9 @@ from typing import Any
 
 from genrm_cli.errors import Part, SettingRef, UsageError, naming
 from genrm_cli.settings.components import TABLES
-from genrm_cli.settings.convert import GUARDS, convert, convert_named, did_you_mean
-from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Value
-from genrm_cli.settings.judge_settings import LimitSettings, PanelJudge
+from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
+from genrm_cli.settings.judge_settings import PanelJudge
+from genrm_cli.settings.kinds import Value, did_you_mean
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.reward_settings import PRESETS, REFERENCE_SCORE
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
@@ -73,7 +73,7 @@ def resolve_settings(
     if not file.is_named:
         _refuse_untrusted(file, folder or Path.cwd(), chosen)
     chosen = {
-        name: replace(each, value=convert(setting_named(name), each.value, each.where)) for name, each in chosen.items()
+        name: replace(each, value=setting_named(name).convert(each.value, each.where)) for name, each in chosen.items()
     }
     _apply_preset(chosen)
     _apply_compat(chosen)
@@ -102,7 +102,7 @@ def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: Settin
         name, key, variable = setting.name, setting.key, setting.variable
         if flags.get(name) not in (None, [], ()):
             chosen[name] = _Choice(flags[name], _Rank.FLAG, "flag", SettingRef(name))
-        elif environ.get(variable) or (variable in environ and name in GUARDS):
+        elif environ.get(variable) or (variable in environ and setting.is_guard):
             chosen[name] = _Choice(environ[variable], _Rank.ENVIRONMENT, f"environment {variable}", variable)
         elif key in file.values:
             chosen[name] = _Choice(file.values[key], _Rank.FILE, f"file {file.path}", f"{file.path}: {key}")
@@ -141,8 +141,7 @@ def _default_to_openai_base_url(chosen: dict[str, _Choice], environ: Mapping[str
     """Take the endpoint from OpenAI's variable if nothing else names a judge."""
     raw = environ.get(_OPENAI_BASE_URL)
     if raw and chosen.keys().isdisjoint(("judge", "base_url")):
-        value = convert_named("base_url", raw, _OPENAI_BASE_URL)
-        chosen["base_url"] = _Choice(value, _Rank.PRESET, f"environment {_OPENAI_BASE_URL}", _OPENAI_BASE_URL)
+        chosen["base_url"] = _Choice(raw, _Rank.PRESET, f"environment {_OPENAI_BASE_URL}", _OPENAI_BASE_URL)
 
 
 def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
@@ -272,8 +271,3 @@ def state_folder() -> Path:
             naming("Set XDG_STATE_HOME, or set $journal."),
         ) from error
     return folder
-
-
-def concurrency_of(limits: LimitSettings) -> int | None:
-    """Return the maximum number of calls in flight; None for `auto`."""
-    return None if limits.concurrency == "auto" else int(limits.concurrency)

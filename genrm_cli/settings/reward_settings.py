@@ -7,6 +7,7 @@ from genrm_cli import catalog
 from genrm_cli.catalog import ESTIMATORS, RULES, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
 from genrm_cli.settings.declare import names_file, reward_setting, setting
+from genrm_cli.settings.kinds import UNSCORED
 
 _LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
@@ -51,13 +52,13 @@ class PairingSettings:
         False,
         "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often the "
         "two contradict each other. Doubles the calls.",
-        needs_trust=False,
+        trust=False,
     )
     order_balanced: bool = reward_setting(
         True,
         "all_pairs: show each rollout first about as often as second. Off under $compat, as in NeMo Gym.",
         negative_help="all_pairs: always show the rollout with the lower index first, as in NeMo Gym.",
-        needs_trust=False,
+        trust=False,
     )
     seed: int = reward_setting(0, "Random seed for pairing.", low=0)
 
@@ -110,7 +111,10 @@ class RewardSettings:
         3.5, "$compat: ranking assigned to failed comparisons, with the default score.", low=1, high=6
     )
     unscored: str = reward_setting(
-        "null", "Reward of a rollout without a verdict: null, drop (omit its line) or a number.", needs_trust=False
+        "null",
+        "Reward of a rollout without a verdict: null, drop (omit its line) or a number.",
+        kind=UNSCORED,
+        trust=False,
     )
     max_unscored: float = setting(
         0.05, "Exit with code 6 if a larger share of the rollouts in groups stays unscored.", low=0, high=1
@@ -120,11 +124,9 @@ class RewardSettings:
         (),
         f"Compute another component of the reward: win_rate, rank, a rule ({listed(RULES)}), "
         "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file have more options.",
-        needs_trust=names_file,
+        trust=names_file,
     )
-    only_components: bool = setting(
-        False, "Recompute rewards from the journal without asking the judge.", needs_trust=False
-    )
+    only_components: bool = setting(False, "Recompute rewards from the journal without asking the judge.", trust=False)
     components: tuple[Component, ...] = ()
     diversity: Diversity | None = None
     total: TotalTable | None = None

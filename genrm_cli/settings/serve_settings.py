@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from genrm_cli.settings.declare import duration, setting
+from genrm_cli.settings.kinds import SIZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,7 @@ class ServeSettings:
     allow_public: bool = setting(False, "Listen on an address other than loopback without a token.")
     tls_cert: str | None = setting(None, "Certificate chain (PEM) for HTTPS. Requires $tls_key.")
     tls_key: str | None = setting(None, "Private key (PEM) of $tls_cert.")
-    max_body: int = setting(64_000_000, "Refuse larger request bodies, for example 16MB.", low=1_000, is_size=True)
+    max_body: int = setting(64_000_000, "Refuse larger request bodies, for example 16MB.", low=1_000, kind=SIZE)
     cohort_size: int | None = setting(
         None, "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.", low=1
     )

@@ -104,7 +104,7 @@ def value_of(settings: Settings, name: str) -> Any:
 def digest_of(settings: Settings) -> str:
     """Return the sha256 (hex) over every setting that can change a reward, and no other."""
     rewards = settings.rewards
-    names = {setting.name for setting in all_settings() if setting.declared.changes_rewards}
+    names = {setting.name for setting in all_settings() if setting.changes_rewards}
     deciding: dict[str, object] = {name: value_of(settings, name) for name in names}
     deciding["panel"] = [
         [judge.weight, _deciding(judge.values, names), *(each for each in (judge.share, judge.accuracy) if each)]

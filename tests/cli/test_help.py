@@ -27,7 +27,7 @@ def test_help_of_a_command_shows_every_option(call: Call) -> None:
     for setting in all_settings():
         flag = setting.negative if setting.default is True else setting.flag
         assert re.search(rf" {flag}[ ,]", text), setting.name
-        assert help_text(setting.declared.negative_help or setting.declared.help)[:40] in text
+        assert help_text(setting.negative_help or setting.help)[:40] in text
     assert " --config " in text
     assert "$" not in text
 
@@ -53,7 +53,7 @@ def test_the_usage_names_the_arguments(call: Call, command: str, arguments: str)
 
 def test_the_help_of_score_shows_about_15_settings() -> None:
     """A first-time reader sees only what matters."""
-    shown = [each for each in all_settings() if each.declared.is_common and each.declared.panel != "Server"]
+    shown = [each for each in all_settings() if each.is_common and each.panel != "Server"]
     assert len(shown) in range(13, 18)
 
 

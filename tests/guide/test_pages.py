@@ -154,8 +154,8 @@ def _anchor(heading: str) -> str:
 @pytest.mark.parametrize("name", TEXTS)
 def test_no_page_names_a_flag_that_does_not_exist(name: str) -> None:
     """Whatever a page calls a flag is one."""
-    known = {s.flag for s in all_settings()} | {s.declared.negative for s in all_settings()} | OTHER_FLAGS
-    known |= {s.declared.extra_flag for s in all_settings()}
+    known = {s.flag for s in all_settings()} | {s.negative for s in all_settings() if s.type is bool} | OTHER_FLAGS
+    known |= {s.short_flag for s in all_settings()}
     known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
     assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXTS[name])) <= known
 

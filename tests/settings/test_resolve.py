@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.convert import parse_duration_s
+from genrm_cli.settings.kinds import parse_duration_s
 from genrm_cli.settings.resolve import (
-    concurrency_of,
     resolve_settings,
     state_folder,
     unknown_variables,
@@ -125,8 +124,8 @@ def test_json_has_its_public_name_everywhere():
 @pytest.mark.parametrize(
     ("name", "raw", "message"),
     [
-        ("concurrency", "16385", "neither auto nor an integer from 1 to 16384"),
-        ("concurrency", "1.5", "'1.5' is neither auto nor an integer"),
+        ("concurrency", "16385", "not auto or an integer from 1 to 16384"),
+        ("concurrency", "1.5", "'1.5' is not auto or an integer"),
         ("retries", "101", "between 0 and 100"),
         ("retries", "inf", "not an integer"),
         ("price_in", "1e999", "not a finite number"),
@@ -186,7 +185,7 @@ def test_any_value_is_accepted_or_refused(setting, raw):
         assert all(isinstance(text, str) and text for text in value)
         return
     assert type(value) is setting.type
-    low, high = setting.declared.low, setting.declared.high
+    low, high = setting.low, setting.high
     assert low is None or value >= low
     assert high is None or value <= high
 
@@ -208,12 +207,12 @@ def test_other_unscored_values_are_refused(value):
 def test_a_concurrency_has_one_form(value):
     """Text, integers and decimals give the same setting and the same number."""
     settings, _ = resolve(file={"concurrency": value})
-    assert (settings.limits.concurrency, concurrency_of(settings.limits)) == ("8", 8)
+    assert (settings.limits.concurrency, settings.limits.max_in_flight) == ("8", 8)
 
 
 def test_auto_concurrency_has_no_number():
     """`auto`, the default, leaves the limit open."""
-    assert concurrency_of(Settings().limits) is concurrency_of(resolve({"concurrency": "auto"})[0].limits) is None
+    assert Settings().limits.max_in_flight is resolve({"concurrency": "auto"})[0].limits.max_in_flight is None
 
 
 @pytest.mark.parametrize(

@@ -20,21 +20,21 @@ from genrm_cli.settings.table import all_settings, setting_named, value_of
 def test_every_setting_is_explained():
     """A setting has a sentence, a panel, a type, and a default within its bounds and choices."""
     for setting in all_settings():
-        declared, default = setting.declared, setting.default
-        assert declared.help.endswith("."), setting.name
-        assert declared.panel in typing.get_args(Panel), setting.name
+        default = setting.default
+        assert setting.help.endswith("."), setting.name
+        assert setting.panel in typing.get_args(Panel), setting.name
         assert default is None or (default == () if setting.is_many else type(default) is setting.type), setting.name
-        assert default is None or not declared.choices or default in declared.choices, setting.name
+        assert default is None or not setting.choices or default in setting.choices, setting.name
         if isinstance(default, int | float) and not isinstance(default, bool):
-            assert declared.low is None or default >= declared.low, setting.name
-            assert declared.high is None or default <= declared.high, setting.name
+            assert setting.low is None or default >= setting.low, setting.name
+            assert setting.high is None or default <= setting.high, setting.name
 
 
 def test_names_are_unique():
     """No two settings share a name, a key or a flag."""
     settings = all_settings()
     names = [setting.name for setting in settings]
-    flags = [flag for s in settings for flag in (s.flag, s.type is bool and s.negative, s.declared.extra_flag) if flag]
+    flags = [flag for s in settings for flag in (s.flag, s.type is bool and s.negative, s.short_flag) if flag]
     for given in (names, [setting.key for setting in settings], flags):
         assert len(set(given)) == len(given)
 
@@ -58,8 +58,8 @@ def test_the_catalog_names_what_is_implemented(named, implemented):
 def test_help_lists_the_names_that_can_be_typed():
     """The help of a setting names every choice; profiles have a command of their own."""
     for setting in all_settings():
-        assert all(choice in setting.declared.help for choice in setting.declared.choices), setting.name
-    assert "`genrm profiles`" in setting_named("profile").declared.help
+        assert all(choice in setting.help for choice in setting.choices), setting.name
+    assert "`genrm profiles`" in setting_named("profile").help
 
 
 def test_documented_defaults():

@@ -43,9 +43,9 @@ def resolve(folder: Path, text: str, flags=None, environ=None) -> Settings:  # t
 
 def test_what_names_hosts_keys_and_files_needs_trust() -> None:
     """The settings that could leak, overwrite or run code are these and no others; a new one is asked about."""
-    found = {s.name for s in all_settings() if s.declared.needs_trust is None and s.needs_trust(object())}
+    found = {s.name for s in all_settings() if s.trust is None and s.needs_trust(object())}
     assert found == NEEDS_TRUST
-    assert {s.name for s in all_settings() if callable(s.declared.needs_trust)} == set(BY_VALUE)
+    assert {s.name for s in all_settings() if callable(s.trust)} == set(BY_VALUE)
 
 
 def test_the_security_page_names_what_needs_trust() -> None:
@@ -57,7 +57,7 @@ def test_the_security_page_names_what_needs_trust() -> None:
 def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
     """A new setting needs trust unless it is declared harmless."""
     for setting in all_settings():
-        if setting.declared.needs_trust is None and not setting.declared.choices:
+        if setting.trust is None and not setting.choices:
             assert setting.needs_trust("another value") == (setting.type in (str, bool)), setting.name
 
 

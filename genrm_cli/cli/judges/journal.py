@@ -74,7 +74,7 @@ def prune(
 
 def _parse_age_s(text: str) -> float:
     """Return an age in seconds. A number without a unit is refused: it could mean days or seconds."""
-    from genrm_cli.settings.convert import parse_duration_s
+    from genrm_cli.settings.kinds import parse_duration_s
 
     age_s = parse_duration_s(text)
     if age_s is None or not text.strip()[-1].isalpha():

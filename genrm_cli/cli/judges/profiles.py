@@ -9,7 +9,7 @@ import typer
 from genrm_cli.cli.console import add_row, new_table, print_table, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.cli.scoring.show import messages_text
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
@@ -69,11 +69,10 @@ def read_reply(
     from genrm_cli.judging.lookup.find_profile import find_profile
     from genrm_cli.judging.profiles.profile import parse_reply
     from genrm_cli.judging.requests import Reply
-    from genrm_cli.settings.convert import read_text_argument
     from genrm_cli.verdicts import Failure, Grades, Verdict
 
-    text, profile = read_text_argument(reply, "--reply"), find_profile(name, None)
-    responses = tuple(read_text_argument(each, "--response") for each in response or ())
+    text, profile = _read_text(reply, "reply"), find_profile(name, None)
+    responses = tuple(_read_text(each, "response") for each in response or ())
     prompt = _prompt_for(profile, responses) if responses else _sample_for(profile)
     read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), prompt)
     if isinstance(read, Failure):
@@ -82,6 +81,15 @@ def read_reply(
         print_text(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
     elif isinstance(read, Grades):
         print_text(f"grades {', '.join(f'{value:g}' for value in read.values)}")
+
+
+def _read_text(value: str, option: str) -> str:
+    from genrm_cli.settings.kinds import parse_text_argument
+
+    try:
+        return parse_text_argument(value)
+    except ValueError as error:
+        raise UsageError(SettingRef(option), f": {error}") from error
 
 
 @profiles.command()

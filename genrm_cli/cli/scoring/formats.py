@@ -11,7 +11,7 @@ from genrm_cli.catalog import INPUT_FORMATS as EXPLANATIONS
 from genrm_cli.cli.console import cut, print_json, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.errors import UsageError
-from genrm_cli.settings.convert import did_you_mean
+from genrm_cli.settings.kinds import did_you_mean
 
 _NOTES = (
     "Files contain one JSON object per line (.gz and .zst too), a JSON array, Parquet rows, or an inspect_ai log "

@@ -7,7 +7,7 @@ import typer
 
 from genrm_cli.cli.console import add_row, new_table, print_table, print_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, with_settings
-from genrm_cli.settings.declare import Value
+from genrm_cli.settings.kinds import Value
 
 
 @with_settings(*ALL_PANELS)

@@ -11,8 +11,8 @@ import typer
 from genrm_cli.cli.console import ask, is_interactive, print_text, say, say_warning
 from genrm_cli.cli.options import exits, option, run_to_end
 from genrm_cli.errors import JudgeError, UsageError
-from genrm_cli.settings.declare import Value
 from genrm_cli.settings.judge_settings import JudgeSettings
+from genrm_cli.settings.kinds import Value
 
 if TYPE_CHECKING:
     from genrm_cli.judging.client import CallError

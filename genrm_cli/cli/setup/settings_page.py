@@ -19,20 +19,19 @@ the effective settings and their sources. Durations are in seconds, or written a
 
 def render_settings_page() -> str:
     """Return the page as Markdown: a table for each section of the help."""
-    panels = dict.fromkeys(setting.declared.panel for setting in all_settings())
+    panels = dict.fromkeys(setting.panel for setting in all_settings())
     tables = [
         f"## {panel}\n\n| flag | default | meaning |\n|---|---|---|\n"
-        + "".join(f"{_row(setting)}\n" for setting in all_settings() if setting.declared.panel == panel)
+        + "".join(f"{_row(setting)}\n" for setting in all_settings() if setting.panel == panel)
         for panel in panels
     ]
     return "\n".join([_INTRODUCTION, *tables])
 
 
 def _row(setting: Setting) -> str:
-    declared = setting.declared
-    negative = setting.negative if declared.negative else None
-    flags = ", ".join(f"`{name}`" for name in (setting.flag, declared.extra_flag, negative) if name)
-    return f"| {flags} | {_shown(setting)} | {help_text(declared.help)} |"
+    off = setting.negative if setting.switch_off else None
+    flags = ", ".join(f"`{name}`" for name in (setting.flag, setting.short_flag, off) if name)
+    return f"| {flags} | {_shown(setting)} | {help_text(setting.help)} |"
 
 
 def _shown(setting: Setting) -> str:

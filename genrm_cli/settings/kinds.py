@@ -1,0 +1,164 @@
+"""Kinds of values: how text of a flag or a variable, or a value of a TOML file, becomes a value of a setting."""
+
+import difflib
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from genrm_cli.catalog import REDACTIONS, listed
+
+Value = str | int | float | bool | tuple[str, ...] | None
+
+MAX_CONCURRENCY = 16_384
+_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_TRUTHS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of value.
+
+    Attributes:
+        parse: returns the value; None if the input is not one. May raise a ValueError that says why, as a sentence.
+        expected: what it expects, in messages.
+        metavar: placeholder of a value in the help; None for a switch.
+    """
+
+    parse: Callable[[object], str | int | float | bool | None]
+    expected: str
+    metavar: str | None = "TEXT"
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return a hint with the most similar known word, after a space; empty if none is similar."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def parse_duration_s(raw: object) -> float | None:
+    """Parse a duration: seconds, or a number followed by s, m, h or d; None if it is neither."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([smhd]?)\s*", str(raw))
+    return None if match is None or isinstance(raw, bool) else float(match[1]) * _UNITS_S[match[2]]
+
+
+def parse_size_bytes(raw: object) -> int | None:
+    """Parse a size: bytes, or a number followed by kB, MB, GB, KiB, MiB or GiB; None if it is neither."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmg])(i?))?b?\s*", str(raw), re.IGNORECASE)
+    if match is None or isinstance(raw, bool):
+        return None
+    number, unit, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmg".index((unit or " ").lower()))
+
+
+def parse_texts(raw: object) -> tuple[str, ...] | None:
+    """Parse a list of texts, or text with commas between them; None if it is neither."""
+    # A comma within braces counts repeats in a regular expression.
+    texts = re.split(r",(?![^{}]*\})", raw) if isinstance(raw, str) else raw
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return None
+    return tuple(text.strip() for text in texts if text.strip())
+
+
+def parse_text_argument(value: object) -> str:
+    """Return the text itself, or the content of the file for `@FILE`.
+
+    Raises:
+        ValueError: the file cannot be read.
+    """
+    text = str(value)
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the name
+        raise ValueError(f"cannot read {text[1:]}: {error}.") from error
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Compile a regular expression.
+
+    Raises:
+        ValueError: it is invalid, or Python warns that its meaning will change.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return re.compile(text)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise ValueError(f"{text!r} is not a regular expression: {error}.") from error
+
+
+def _parse_truth(raw: object) -> bool | None:
+    return raw if isinstance(raw, bool) else _TRUTHS.get(str(raw).lower())
+
+
+def _parse_text(raw: object) -> str | None:
+    # A number in a file is text, too: `unscored = 3.0`.
+    return str(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else None
+
+
+def _parse_number(raw: object, *, whole: bool = False) -> int | float | None:
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+        return None
+    try:
+        number = float(raw)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number) or (whole and not number.is_integer()):
+        return None
+    return int(number) if whole else number
+
+
+def _parse_concurrency(raw: object) -> str | None:
+    number = _parse_number(raw, whole=True)
+    if number is None:
+        return "auto" if raw == "auto" else None
+    return str(number) if 1 <= number <= MAX_CONCURRENCY else None
+
+
+def _parse_unscored(raw: object) -> str | None:
+    return _parse_text(raw) if raw in ("null", "drop") or _parse_number(raw) is not None else None
+
+
+def _parse_requirement(raw: object) -> str | None:
+    field_name, equals, _ = str(raw).partition("=")
+    return str(raw) if equals and all(part.strip() for part in field_name.split(".")) else None
+
+
+def _parse_redaction(raw: object) -> str:
+    text = str(raw)
+    if text in REDACTIONS:
+        return text
+    if {part.strip() for part in text.split(",")} & set(REDACTIONS):
+        raise ValueError(f"{text!r} joins several patterns; pass each separately.")
+    hint = did_you_mean(text.lower(), REDACTIONS, cutoff=0.75)
+    if hint and re.fullmatch(r"[A-Za-z_ -]+", text):
+        # Taken as an expression, a misspelt name would let through the text that it should mask.
+        raise ValueError(f"{text!r} is not one of {listed(REDACTIONS)}.{hint}")
+    if compile_pattern(text).search("") is not None:
+        raise ValueError(f"{text!r} matches the empty string, and so would mask everything.")
+    return text
+
+
+TEXT = Kind(_parse_text, "text")
+BOOLEAN = Kind(_parse_truth, "true or false", None)
+INTEGER = Kind(partial(_parse_number, whole=True), "an integer", "N")
+NUMBER = Kind(_parse_number, "a finite number", "NUMBER")
+KIND_OF_TYPE = {str: TEXT, bool: BOOLEAN, int: INTEGER, float: NUMBER}
+
+DURATION = Kind(parse_duration_s, "a duration, such as 90s, 15m or 2h", "DURATION")
+SIZE = Kind(parse_size_bytes, "a size, such as 64MB or 1GiB", "SIZE")
+TEXT_OR_FILE = Kind(parse_text_argument, "text")
+CONCURRENCY = Kind(_parse_concurrency, f"auto or an integer from 1 to {MAX_CONCURRENCY}")
+UNSCORED = Kind(_parse_unscored, "null, drop or a finite number")
+REQUIREMENT = Kind(_parse_requirement, "FIELD=VALUE, for example synthetic=true")
+REDACTION = Kind(_parse_redaction, "the name of a pattern or a regular expression")
+GUARDS = (REQUIREMENT, REDACTION)
+"""Kinds of which an empty value would guard nothing."""
