@@ -21,7 +21,7 @@ from genrm_cli.jobs.journals import asks_anybody, check_journal_place, gather_sh
 from genrm_cli.judging.open_judges import OnEvent, open_judges
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings import Settings, changed
-from genrm_cli.storage.leases import HeldLease, Leases
+from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_s3, is_stream
 
 _RAY = SettingRef("ray")
@@ -56,7 +56,7 @@ async def score_on_cluster(
     await in_thread(lambda: check_address(options.address))
     run = replace(run, on_event=_told_once(run.on_event))
     async with _held(inputs, run) as held:
-        outputs = frozenset(output for output, lease in held.items() if not isinstance(lease, HeldLease))
+        outputs = frozenset(output for output, lease in held.items() if not isinstance(lease, OtherLease))
         fleet = await _ask(inputs, run, options, outputs) if outputs else None
         concluding = replace(
             run,

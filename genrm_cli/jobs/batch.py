@@ -32,13 +32,13 @@ from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
+from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
 from genrm_cli.storage.location import folder_of
 from genrm_cli.storage.sink import check_writable, make_folder
 
 SHOWN_ROLLOUTS = 32
 
-Held = Mapping[str, Lease | HeldLease | None]
+Held = Mapping[str, Lease | OtherLease | None]
 """Leases by output; None for outputs that are not leased."""
 
 
@@ -247,9 +247,9 @@ class _Batch:
         held = self._held or {}
         async with nullcontext(held) if output in held else leased([output], self._leases, self._run) as found:
             lease = found[output]
-            if isinstance(lease, HeldLease) and decision.is_current:
+            if isinstance(lease, OtherLease) and decision.is_current:
                 return replace(decision, status=Status.CURRENT).result()
-            if isinstance(lease, HeldLease):
+            if isinstance(lease, OtherLease):
                 return decision.put_off(StorageError(f"{output}: {lease}; run again when it is done")).result()
             return await self._score_if_still_due(decision, judges, lease)
 

@@ -42,7 +42,7 @@ class Place:
 def group_key(rollout: Rollout, line: int | str, override: str | None = None) -> str:
     """Return the key of the group that a rollout belongs to.
 
-    It is the override (from `--group-by`), or else the task of the line, or else the prompt, always together with the
+    It is the override (from `group_by`), or else the task of the line, or else the prompt, always together with the
     principle. A line that is a whole group, and a rollout with neither task nor prompt, get their own key, which names
     the line.
     """

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import re2
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.rollouts.private_forms import EMAIL, IDENTITIES, MARKS, PHONES, Form
 
 OWN_MARK = "[REDACTED]"
@@ -72,12 +72,13 @@ def _compile(text: str) -> "re2._Regexp":
     except re2.error as error:
         detail = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
         raise UsageError(
-            f"--redact-pattern: {text!r} is not a regular expression of RE2: {detail}. RE2 has no lookaround "
+            naming("$redact_pattern"),
+            f": {text!r} is not a regular expression of RE2: {detail}. RE2 has no lookaround "
             "(?=, ?!, ?<=, ?<!), no backreferences and no possessive repeats; match the surrounding text too, or use "
-            "several patterns."
+            "several patterns.",
         ) from error
     if pattern.search("") is not None:
-        raise UsageError(f"--redact-pattern: {text!r} matches the empty text and would mask everything.")
+        raise UsageError(naming("$redact_pattern"), f": {text!r} matches the empty text and would mask everything.")
     return pattern
 
 

@@ -32,7 +32,7 @@ from genrm_cli.sessions.episode import EpisodeSlot, Played
 from genrm_cli.sessions.play import Act, asked_policy, play_episode
 from genrm_cli.sessions.record import RunRecord, digest_of_json, episode_record
 from genrm_cli.storage.encoding.records import render_document
-from genrm_cli.storage.leases import HeldLease, Lease, Leases
+from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit
 from genrm_cli.storage.sink import check_writable, exists, make_folder
 
@@ -91,7 +91,7 @@ async def _lease(output: str, run: RunContext) -> AsyncIterator[Lease | None]:
         return
     async with leased([output], Leases(run.s3, run.settings.storage.lease_expiry), run) as found:
         lease = found[output]
-        if isinstance(lease, HeldLease):
+        if isinstance(lease, OtherLease):
             raise StorageError(f"{output}: {lease}; run again when it is done.")
         yield lease
 

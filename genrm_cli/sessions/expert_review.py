@@ -18,7 +18,7 @@ from genrm_cli.rules.result import Effect, RuleResult
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
-from genrm_cli.storage.leases import HeldLease, Leases
+from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import S3Options, is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object, replace_object
 from genrm_cli.storage.source import open_source
@@ -299,7 +299,7 @@ def _line(id_: RolloutId, status: str, name: str, comment: str) -> bytes:
 def _append(uri: str, s3: S3Options, settings: Settings, lines: Sequence[bytes]) -> None:
     """Append lines to the review file, under its lease: two experts may decide at once."""
     lease = Leases(s3, settings.storage.lease_expiry).take(uri)
-    if isinstance(lease, HeldLease):
+    if isinstance(lease, OtherLease):
         raise StorageError(f"{uri}: {lease}; try again in a moment.")
     try:
         before = read_object(uri, s3) or b""

@@ -1,6 +1,6 @@
 """Leases on outputs, so that only one of several runs, on any machine, works on an output.
 
-The lease on `x.scored.jsonl` is an object `x.claim-N`, created only if it does not exist; the highest N counts. Its
+The lease on `x.scored.jsonl` is an object `x.lease-N`, created only if it does not exist; the highest N counts. Its
 owner renews it while working and removes it at the end. A run takes over a lease that was not renewed within its
 expiry, or whose owner was a process of this machine that no longer exists, by creating N + 1: if several runs try, one
 succeeds. This relies only on conditional creation, which S3 and most compatible stores support, and on ages by the
@@ -23,12 +23,12 @@ from math import isfinite
 from operator import itemgetter
 from pathlib import Path
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import StorageError, naming
 from genrm_cli.storage.listing import Found, iter_named
 from genrm_cli.storage.location import S3Options, folder_of, is_s3, stem_of
 from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
 
-_MARK = ".claim-"
+_MARK = ".lease-"
 _TRIES = 5
 _SETTLE_S = 2.0
 _creates_atomically = cache(creates_atomically)
@@ -39,7 +39,7 @@ class LeaseLostError(StorageError):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldLease:
+class OtherLease:
     """A lease of another run, which expires after `expiry_s` without renewal; `since` is by the clock of its owner."""
 
     owner: str
@@ -105,7 +105,7 @@ class Leases:
         """
         return _creates_atomically(folder_of(output_uri), self._s3)
 
-    def take(self, output_uri: str) -> Lease | HeldLease:
+    def take(self, output_uri: str) -> Lease | OtherLease:
         """Take the lease on an output, or return the lease that another run holds."""
         stem = stem_of(output_uri)
         for _ in range(_TRIES):
@@ -116,9 +116,9 @@ class Leases:
             lease = Lease(f"{stem}{_MARK}{number}", self._content(), self._s3)
             if create_object(lease.uri, self._s3, lease.content) and self._settle(lease, numbered):
                 return lease
-        return HeldLease("another run", "a moment ago", self.expiry_s)
+        return OtherLease("another run", "a moment ago", self.expiry_s)
 
-    def look(self, output_uri: str) -> HeldLease | None:
+    def peek(self, output_uri: str) -> OtherLease | None:
         """Return the lease that another run holds on an output; None if it is free."""
         numbered = _numbered(stem_of(output_uri), self._s3)
         return self._held(numbered[-1][1]) if numbered else None
@@ -135,12 +135,12 @@ class Leases:
             return False
         return True
 
-    def _held(self, found: Found) -> HeldLease | None:
+    def _held(self, found: Found) -> OtherLease | None:
         """Return a stored lease; None if it has expired or its owner is gone."""
         content = read_object(found.identity.uri, self._s3)
         if content is None:
             return None
-        unknown = HeldLease("an unknown process", "an unknown time", self.expiry_s)
+        unknown = OtherLease("an unknown process", "an unknown time", self.expiry_s)
         held, is_gone = _parse_lease(content) or (unknown, False)
         return None if is_gone or found.age_s > held.expiry_s else held
 
@@ -187,7 +187,7 @@ def is_lease(name: str) -> bool:
     return name.rpartition(_MARK)[2].isdecimal()
 
 
-def _parse_lease(content: bytes) -> tuple[HeldLease, bool] | None:
+def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:
     """Return a stored lease and whether its owner is gone; None if the content is not a lease."""
     try:
         lease = json.loads(content)
@@ -198,7 +198,7 @@ def _parse_lease(content: bytes) -> tuple[HeldLease, bool] | None:
     if not isfinite(expiry_s):  # it would never expire
         return None
     is_gone = host == _host() and _started(pid) != started
-    return HeldLease(f"process {pid} on {host.partition(' ')[0]}", since, expiry_s), is_gone
+    return OtherLease(f"process {pid} on {host.partition(' ')[0]}", since, expiry_s), is_gone
 
 
 def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:
@@ -242,15 +242,16 @@ def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StorageError(f"--lock: {path} cannot be created: {error.strerror}.") from error
+        raise StorageError(naming("$lock"), f": {path} cannot be created: {error.strerror}.") from error
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise StorageError(
-                f"the same command is still running (process {owner}), and --lock was given; nothing was done. "
-                f"The lock is {path}."
+                f"the same command is still running (process {owner}), and ",
+                naming("$lock is set; nothing was done. "),
+                f"The lock is {path}.",
             ) from error
         with suppress(OSError):  # on a full disk the lock works, but its message lacks the process
             os.ftruncate(fd, 0)

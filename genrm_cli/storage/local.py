@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.errors import StorageError, UsageError, naming
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, make_encoder
 from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
 from genrm_cli.storage.location import Mark, is_stream, parse_local_path
@@ -92,7 +92,7 @@ class LocalSink:
             else:
                 publish_new(self._temp, self._target)
         except FileExistsError as error:
-            raise StorageError(f"{self.uri}: was created by another process; pass --force to replace it") from error
+            raise appeared(self.uri) from error
         except OSError as error:
             raise unwritable(self.uri, error) from error
         sync_folder(self._target.parent)
@@ -234,6 +234,11 @@ def reserve_and_replace(temp: Path, target: Path) -> None:
     """Do the same without hard links; a crash in between leaves an empty target."""
     os.close(os.open(target, _NEW_FILE, 0o666))
     temp.replace(target)
+
+
+def appeared(uri: str) -> StorageError:
+    """Return the error for an output that another process created meanwhile."""
+    return StorageError(f"{uri}: was created by another process; ", naming("use $force to replace it"))
 
 
 def unwritable(uri: str, error: OSError) -> StorageError:

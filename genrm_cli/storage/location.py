@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from genrm_cli.errors import ChangedInputError, InputError, UsageError
+from genrm_cli.errors import ChangedInputError, InputError, UsageError, naming
 
 STANDARD_STREAM = "-"
 RL_PREFIX = "rl/"
@@ -158,8 +158,8 @@ def common_folder(uris: Sequence[str]) -> str:
     common = os.path.commonprefix([f"{folder}/" for folder in folders]).rpartition("/")[0]  # noqa: RUF071  (of keys)
     if common in ("", "s3:", "s3:/"):
         raise UsageError(
-            "the outputs of a set of files appear together, so they must be in one bucket or on one machine; "
-            "choose them with --output-template."
+            "the outputs of a set of files appear together, so they must be in one bucket or on one machine; ",
+            naming("choose them with $output_template."),
         )
     return common
 
@@ -175,7 +175,9 @@ def stem_of_set(uris: Sequence[str], name: str) -> str:
         UsageError: the name is no file name, or the files have no common folder.
     """
     if "/" in name or name.strip(".") == "":
-        raise UsageError(f"--set-name {name!r} is not the beginning of a file name; choose one such as 'epoch-3'.")
+        raise UsageError(
+            naming("$set_name"), f" {name!r} is not the beginning of a file name; choose one such as 'epoch-3'."
+        )
     return os.path.join(common_folder(uris), name).removeprefix("./")  # noqa: PTH118  (may be on S3)
 
 
@@ -197,7 +199,7 @@ def render_place(template: str, uri: str, below: str) -> str:
 
     def word(match: re.Match[str]) -> str:
         if match[1] not in words:
-            raise UsageError(f"--output-template: unknown {match[0]}; use {{dir}}, {{path}} and {{stem}}.")
+            raise UsageError(naming("$output_template"), f": unknown {match[0]}; use {{dir}}, {{path}} and {{stem}}.")
         return words[match[1]]
 
     if not words["path"]:  # with its slash, or `{path}/x` would be in the root
@@ -205,7 +207,9 @@ def render_place(template: str, uri: str, below: str) -> str:
     if ".." in words["path"].split("/") and "{path}" in template and is_s3(uri) and not is_s3(template):
         raise UsageError(f"{uri}: its key contains '..', so {{path}} could lead anywhere on this machine; rename it.")
     if set("{}") & set(_PLACEHOLDER.sub("", template)):
-        raise UsageError(f"--output-template {template}: unmatched brace; write {{dir}}, {{path}} or {{stem}}.")
+        raise UsageError(
+            naming("$output_template"), f" {template}: unmatched brace; write {{dir}}, {{path}} or {{stem}}."
+        )
     place = _PLACEHOLDER.sub(word, template)
     # In S3 keys every slash counts.
     return place if is_s3(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")
@@ -226,7 +230,8 @@ def require_rl_prefix(uri: str, any_prefix: bool) -> None:
     if not key.startswith(RL_PREFIX):
         raise UsageError(
             f"{uri} is not under s3://{bucket}/{RL_PREFIX}: RL data is kept separate from supervised data, so "
-            f"results go under {RL_PREFIX}. Choose an output there, or pass --any-prefix to write to this one anyway."
+            f"results go under {RL_PREFIX}. Choose an output there, or ",
+            naming("use $any_prefix to write to this one anyway."),
         )
 
 

@@ -95,7 +95,7 @@ def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
 @contextmanager
 def _written_beside(target: Path, uri: str, data: bytes) -> Iterator[Path]:
     """Write a hidden file in the target's folder, to be renamed or linked in the context; remove it if it remains."""
-    temp = unfinished_path(target.with_suffix(""))  # of `x`, for its leases `x.claim-N` and its manifest `x.commit`
+    temp = unfinished_path(target.with_suffix(""))  # of `x`, for its leases `x.lease-N` and its manifest `x.commit`
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.local import LocalSink, StreamSink, is_special, mark_of_file, unwritable
 from genrm_cli.storage.location import Mark, S3Options, is_s3, is_stream, parse_local_path
@@ -58,7 +58,7 @@ def open_sink(
     if goes_out_at_once(uri):
         return StreamSink(uri)
     if not overwrite and exists(uri, s3):
-        raise UsageError(f"{uri} exists; pass --force to replace it, or choose another output")
+        raise UsageError(f"{uri} exists; ", naming("use $force to replace it, or choose another output"))
     if is_s3(uri):
         # Imported here and below, as boto3 takes a fifth of a second to import.
         from genrm_cli.storage.s3.upload import S3Sink

@@ -5,7 +5,7 @@ import tempfile
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
-from genrm_cli.errors import InputError, StorageError
+from genrm_cli.errors import InputError, StorageError, naming
 
 _BUFFER_BYTES = 1 << 18  # a run has several spools
 
@@ -104,8 +104,8 @@ class UnpackedLimit:
         self._bytes += count
         if self._max_bytes is not None and self._bytes > self._max_bytes:
             raise InputError(
-                f"{self._uri}: unpacks to more than --max-unpacked {self._max_bytes:,} bytes; "
-                "if the file is correct, allow more"
+                f"{self._uri}: unpacks to more than {self._max_bytes:,} bytes; ",
+                naming("if the file is correct, raise $max_unpacked"),
             )
         if self._room_bytes is not None and self._bytes > self._room_bytes:
             raise StorageError(

@@ -180,8 +180,8 @@ def test_rollouts_that_do_not_declare_it_are_never_sent(genrm: Genrm, call: Call
     assert "Question 1?" not in sent(judge_server)
     rejects = read_lines(genrm.folder / "in.rejects.jsonl")
     assert [(reject["line"], reject["reason"]) for reject in rejects] == [
-        (3, "declares synthetic=false, not true (--require-metadata)"),
-        (4, "does not declare synthetic=true (--require-metadata)"),
+        (3, "declares synthetic=false, not true (require_metadata)"),
+        (4, "does not declare synthetic=true (require_metadata)"),
     ]
     assert metrics_of(genrm)["rejected_lines"] == 2
 

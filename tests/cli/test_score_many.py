@@ -91,7 +91,7 @@ def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
         "a_aggregate_metrics.json",
         "a_aggregate_metrics.jsonl",
         "old.journal.sqlite",
-        "old.claim-1",
+        "old.lease-1",
         ".hidden.jsonl",
         "notes.txt",
         "config.json",
@@ -463,7 +463,7 @@ def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_serve
     assert finished.code == 4
     assert (genrm.folder / "a.scored.jsonl").exists()
     assert "d.scored.jsonl" not in genrm.names()
-    assert not [name for name in genrm.names() if ".claim-" in name]
+    assert not [name for name in genrm.names() if ".lease-" in name]
     assert last_line(finished).endswith("; exit 4")
     assert judge_server.stats()["requests"] < 2 + 2 * 20
     judge_server.behave()
@@ -542,7 +542,7 @@ def test_an_interrupted_run_of_many_files_goes_on(
     assert first.returncode == 130, err
     assert "genrm: error: interrupted" in err.decode()
     names = names_below(genrm.folder)
-    assert not [name for name in names if ".claim-" in name or ".genrm-" in name]
+    assert not [name for name in names if ".lease-" in name or ".genrm-" in name]
     done = {name.partition(".")[0] for name in names if ".scored." in name}
     assert {name.partition(".")[0] for name in names if ".metrics." in name} == done
     judge_server.reset()

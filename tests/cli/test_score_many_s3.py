@@ -291,7 +291,7 @@ def test_an_output_that_cannot_be_put_fails_alone(
     assert finished.code == 5, finished.err
     keys = keys_in(s3_bucket)
     assert "rl/a.scored.jsonl" not in keys
-    assert not [key for key in keys if ".claim-" in key or "unfinished" in key]
+    assert not [key for key in keys if ".lease-" in key or "unfinished" in key]
     assert {"rl/b.metrics.json", "rl/b.scored.jsonl"} <= keys
     assert call(*arguments, **aws).code == 0
     keys = keys_in(s3_bucket)

@@ -186,7 +186,7 @@ def test_a_role_that_may_not_delete_scores_again_and_again(
     """Claims that cannot be given up are told once, and neither this run nor the next one fails for it."""
     for number in range(3):
         s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/env/{number}.jsonl", Body=body())
-    disturbed_s3.rule(method="DELETE", key_contains=".claim-", answer={"code": "AccessDenied"})
+    disturbed_s3.rule(method="DELETE", key_contains=".lease-", answer={"code": "AccessDenied"})
     arguments = ("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3))
     for finished in (genrm.run(*arguments, **aws), call(*arguments, "--force", **aws)):  # the first owner is gone
         assert (finished.code, "3 scored" in finished.err) == (0, True), finished.err
@@ -198,7 +198,7 @@ def test_a_conflict_is_no_refusal(call: Call, s3_bucket: Any, aws: dict[str, str
     """A 409 to a conditional put, as while another one is under way, is tried again."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     conflict = {"status": 409, "code": "ConditionalRequestConflict"}
-    disturbed_s3.rule(method="PUT", key_contains=".claim-", times=1, answer=conflict)
+    disturbed_s3.rule(method="PUT", key_contains=".lease-", times=1, answer=conflict)
     finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
     assert (finished.code, "1 scored" in finished.err) == (0, True), finished.err
 
@@ -311,7 +311,7 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm: Genrm,
     lease = Leases(S3Options(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
     assert isinstance(lease, Lease)
     dead = {**json.loads(lease.content), "started": "0"}
-    (genrm.folder / "in.claim-1").write_text(json.dumps(dead))
+    (genrm.folder / "in.lease-1").write_text(json.dumps(dead))
     outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "metrics.json")]
     write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), S3Options())
     unfinished_path(genrm.folder / "in.metrics.json").touch()
@@ -353,7 +353,7 @@ def test_an_expired_claim_on_s3_is_removed(call: Call, s3_bucket: Any, aws: dict
     uri = f"s3://{s3_bucket.name}/rl/"
     assert call("score", uri, *LEXICAL, *NOW, **aws).code == 0
     claim = {"host": "far-away", "pid": 7, "started": "1", "since": "2026-01-01", "expiry_s": -1.0}
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/in.claim-3", Body=json.dumps(claim).encode())
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/in.lease-3", Body=json.dumps(claim).encode())
     again = call("score", uri, *LEXICAL, *NOW, **aws)
     assert (again.code, "1 up to date" in again.err) == (0, True), again.err
     keys = {one["Key"] for one in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]}

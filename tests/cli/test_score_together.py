@@ -161,7 +161,7 @@ def test_a_set_is_leased_as_a_whole(call: Call, genrm: Genrm) -> None:
     """While another run works on a set, this one leaves all of it alone."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     lease = {"host": "another", "pid": 1, "started": "1", "since": "now", "expiry_s": 300.0}
-    (genrm.folder / "together.claim-1").write_text(json.dumps(lease))
+    (genrm.folder / "together.lease-1").write_text(json.dumps(lease))
     finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE)
     assert finished.code == 5
     assert "process 1 on another has been working on it" in finished.err

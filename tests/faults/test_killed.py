@@ -64,7 +64,7 @@ def test_sigterm_ends_a_computation(tmp_path: Path) -> None:
     process.communicate(timeout=60)
     assert process.returncode == 130
     left = {name for name in genrm.names() if not name.startswith(".")}
-    assert left <= {"in.jsonl", "in.claim-1"}  # the lease stays if the computation had to be killed
+    assert left <= {"in.jsonl", "in.lease-1"}  # the lease stays if the computation had to be killed
 
 
 def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -> None:

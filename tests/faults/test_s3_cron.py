@@ -126,7 +126,7 @@ def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: r
 def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
     """While a lease is held, a found file waits and a named one fails with 5; after its expiry, it is taken over."""
     uri = cron.put("run.jsonl", some_rollouts(0))
-    cron.put("run.claim-4", lease_of_another_machine(4.0))
+    cron.put("run.lease-4", lease_of_another_machine(4.0))
     found, named = cron.run(), cron.run(uri=uri)
     assert (found.code, named.code, cron.asked) == (0, 5, 0), (found, named)
     for one in (found, named):
@@ -251,7 +251,7 @@ def test_replies_that_get_lost(cron: Cron, journal: tuple[object, ...]) -> None:
     """A put that S3 made and whose reply was lost is neither made twice nor taken for another's."""
     lines: list[Json] = [line | {"kept": "x" * 2_500_000} for line in some_rollouts(0)]
     cron.put("run.jsonl", lines)
-    for part in (".claim-1", "comparisons", "metrics", JOURNAL_PREFIX):
+    for part in (".lease-1", "comparisons", "metrics", JOURNAL_PREFIX):
         cron.s3.rule(method="PUT", key_contains=part, times=1, drop="after")
     for method in ("DELETE", "POST"):  # the upload that proves that outputs can be written is aborted
         cron.s3.rule(method=method, key_contains="run.scored", query={"uploadId": None}, times=1, drop="after")
@@ -330,10 +330,10 @@ def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
     """A lease that cannot be renewed stays valid until another run takes it over."""
     cron.put("run.jsonl", some_rollouts(0, groups=2))
     cron.judge.behave(latency_s=0.7)
-    cron.s3.rule(method="PUT", key_contains=".claim-", after=1, answer=DENIED)
+    cron.s3.rule(method="PUT", key_contains=".lease-", after=1, answer=DENIED)
     finished = cron.run("--lease-expiry", "1s")
     assert finished.code == 0, finished.err
-    assert len(cron.s3.requests("PUT", ".claim-")) > 3
+    assert len(cron.s3.requests("PUT", ".lease-")) > 3
     assert cron.names() == outputs_of("run")
 
 
@@ -344,12 +344,12 @@ def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) ->
     cron.judge.behave(latency_s=0.2)
     process = cron.start("--lease-expiry", "1s", uri=uri if is_named else None)
     cron.wait_for_requests(4)
-    cron.put("run.claim-2", lease_of_another_machine(60.0))
+    cron.put("run.lease-2", lease_of_another_machine(60.0))
     finished = finish(process)
     assert finished.code == (5 if is_named else 0), finished.err
     assert "another run took over this lease" in finished.err
     assert cron.asked < 50
-    assert cron.names() == {"run.claim-2"}
+    assert cron.names() == {"run.lease-2"}
 
 
 @pytest.mark.slow
@@ -357,7 +357,7 @@ def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
     """A renewal that is under way when the work ends is waited for, so that no lease stays behind."""
     cron.put("run.jsonl", some_rollouts(0))
     cron.judge.behave(latency_s=1.0)
-    cron.s3.rule(method="PUT", key_contains=".claim-", after=1, delay_s=1.5)
+    cron.s3.rule(method="PUT", key_contains=".lease-", after=1, delay_s=1.5)
     finished = cron.run("--lease-expiry", "1s")
     assert finished.code == 0, finished.err
     time.sleep(1.6)
@@ -367,7 +367,7 @@ def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
 def test_a_lease_that_cannot_be_given_up_does_not_spoil_a_result(cron: Cron) -> None:
     """A file that was scored counts as scored, though its lease stays behind until it expires."""
     cron.put("run.jsonl", some_rollouts(0))
-    cron.s3.rule(method="DELETE", key_contains=".claim-", answer=DENIED)
+    cron.s3.rule(method="DELETE", key_contains=".lease-", answer=DENIED)
     finished = cron.run()
     assert finished.code == 0, finished.err
     assert "scored: s3://" in finished.err
@@ -395,7 +395,7 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
 def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
     """A lease that is taken while the run is being stopped is released again."""
     cron.put("run.jsonl", some_rollouts(0))
-    cron.s3.rule(method="PUT", key_contains=".claim-", delay_s=1.0)
+    cron.s3.rule(method="PUT", key_contains=".lease-", delay_s=1.0)
     process = cron.start()
     time.sleep(0.1)
     give_up_at = time.monotonic() + 20
@@ -405,5 +405,5 @@ def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
     time.sleep(0.4)
     process.send_signal(signal.SIGTERM)
     assert finish(process, limit_s=60).code == 130
-    assert len(cron.s3.requests("PUT", ".claim-")) == 1
+    assert len(cron.s3.requests("PUT", ".lease-")) == 1
     assert cron.names() == set()

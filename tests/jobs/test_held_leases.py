@@ -11,7 +11,7 @@ from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.due.decisions import Status
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.settings import settings_from
-from genrm_cli.storage.leases import HeldLease, Leases
+from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import S3Options
 
 
@@ -41,15 +41,15 @@ def test_only_held_outputs_are_written_and_their_leases_stay(folder: Path) -> No
 
     async def score() -> None:
         async with leased([ours], leases, run) as held:
-            of_another = HeldLease("process 1 on elsewhere", "a moment ago", 300.0)
+            of_another = OtherLease("process 1 on elsewhere", "a moment ago", 300.0)
             await score_inputs([str(folder)], run, report, held={**held, theirs: of_another})
-            assert isinstance(leases.look(ours), HeldLease)
+            assert isinstance(leases.peek(ours), OtherLease)
 
     run_to_end(score())
     assert statuses(report) == {"a.jsonl": Status.SCORED, "b.jsonl": Status.WAITS, "c.jsonl": Status.WAITS}
     assert sorted(path.name for path in folder.glob("*.scored.jsonl")) == ["a.scored.jsonl"]
-    assert leases.look(ours) is None
-    assert not list(folder.glob("*.claim-*"))
+    assert leases.peek(ours) is None
+    assert not list(folder.glob("*.lease-*"))
 
 
 def test_many_leases_are_taken_and_released_together(folder: Path) -> None:
@@ -59,8 +59,8 @@ def test_many_leases_are_taken_and_released_together(folder: Path) -> None:
 
     async def hold() -> None:
         async with leased(outputs[:1], leases, run), leased(outputs, leases, run) as found:
-            assert [isinstance(found[output], HeldLease) for output in outputs] == [True, False, False]
-            assert all(leases.look(output) for output in outputs)
+            assert [isinstance(found[output], OtherLease) for output in outputs] == [True, False, False]
+            assert all(leases.peek(output) for output in outputs)
 
     run_to_end(hold())
-    assert not any(leases.look(output) for output in outputs)
+    assert not any(leases.peek(output) for output in outputs)

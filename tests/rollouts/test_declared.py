@@ -65,7 +65,7 @@ def test_a_record_that_declares_it_is_admitted(record, required):
 )
 def test_a_record_that_does_not_is_refused_with_the_reason(record, required, reason):
     """The reason names the field, what was found and what was expected, and the flag."""
-    assert refusal(record, required) == f"{reason} (--require-metadata)"
+    assert refusal(record, required) == f"{reason} (require_metadata)"
 
 
 def test_every_requirement_must_be_met():

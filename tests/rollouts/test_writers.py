@@ -259,9 +259,9 @@ def test_an_ambiguous_shape_lists_the_choices():
         ({"custom_id": "a", "method": "POST", "url": "/v1", "body": {}}, "input of an OpenAI batch"),
         ({"chosen": "a", "rejected": "b"}, "genrm eval"),
         ({"error": {"message": "no"}}, "an error reply of a server"),
-        ({"id": "a", "user_question": "Why?", "info": {"reply": "So."}}, "user_question --response-field info.reply"),
-        ({"turn": "Why?", "samples": ["So.", "Because."]}, "--prompt-field turn --response-field samples"),
-        ({"foo": 1, "bar": 2}, "keys bar, foo; name its fields, as in --prompt-field"),
+        ({"id": "a", "user_question": "Why?", "info": {"reply": "So."}}, "user_question, response_field=info.reply"),
+        ({"turn": "Why?", "samples": ["So.", "Because."]}, "prompt_field=turn, response_field=samples"),
+        ({"foo": 1, "bar": 2}, "keys bar, foo; name its fields, as in prompt_field"),
         ({str(n): n for n in range(20)}, "and 12 more"),
     ],
 )

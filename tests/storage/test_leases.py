@@ -14,7 +14,7 @@ import pytest
 from genrm_process import PACKAGE_ROOT
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
+from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object, remove_object, replace_object
@@ -95,17 +95,17 @@ def test_of_many_threads_one_has_the_lease(output: str) -> None:
     """Of eight concurrent threads one gets the lease; the others learn who holds it."""
     together = threading.Barrier(8)
 
-    def try_it(_: int) -> Lease | HeldLease:
+    def try_it(_: int) -> Lease | OtherLease:
         together.wait(timeout=30)
         return Leases(_S3, 60.0).take(output)
 
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(try_it, range(8)))
     (won,) = [result for result in results if isinstance(result, Lease)]
-    held = [result for result in results if isinstance(result, HeldLease)]
+    held = [result for result in results if isinstance(result, OtherLease)]
     assert len(held) == 7
     assert {one.owner for one in held} <= {f"process {os.getpid()} on {os.uname().nodename}", "another run"}
-    assert names_beside(output) == ["x.claim-1"]
+    assert names_beside(output) == ["x.lease-1"]
     won.verify()
 
 
@@ -128,12 +128,12 @@ def test_of_several_processes_one_has_each_lease(output: str) -> None:
 def test_release_leaves_nothing_behind(output: str) -> None:
     """A lease that was given up is gone, giving it up twice is harmless, and the next one starts anew."""
     lease = take(output)
-    assert str(Leases(_S3, 60.0).look(output)).startswith(f"process {os.getpid()} on ")
+    assert str(Leases(_S3, 60.0).peek(output)).startswith(f"process {os.getpid()} on ")
     lease.release()
     lease.release()
     assert names_beside(output) == []
-    assert Leases(_S3, 60.0).look(output) is None
-    assert take(output).uri.endswith("/x.claim-1")
+    assert Leases(_S3, 60.0).peek(output) is None
+    assert take(output).uri.endswith("/x.lease-1")
 
 
 @pytest.mark.slow
@@ -144,12 +144,12 @@ def test_a_lease_is_held_while_it_is_renewed(output: str) -> None:
     until = time.monotonic() + 1.5 * expiry_s
     while time.monotonic() < until:
         lease.renew()
-        assert isinstance(Leases(_S3, expiry_s).take(output), HeldLease)
+        assert isinstance(Leases(_S3, expiry_s).take(output), OtherLease)
         time.sleep(expiry_s / 10)
-    assert Leases(_S3, expiry_s).look(output) is not None
+    assert Leases(_S3, expiry_s).peek(output) is not None
     time.sleep(expiry_s + 1.1)
     taken = take(output, expiry_s)
-    assert names_beside(output) == ["x.claim-2"]
+    assert names_beside(output) == ["x.lease-2"]
     taken.verify()
 
 
@@ -163,7 +163,7 @@ def test_an_owner_that_lost_its_lease_is_told_and_touches_nothing(output: str) -
             act()
     old.release()
     new.verify()
-    assert names_beside(output) == ["x.claim-2"]
+    assert names_beside(output) == ["x.lease-2"]
     new.release()
     with pytest.raises(LeaseLostError):
         old.renew()
@@ -187,7 +187,7 @@ def test_of_many_that_take_over_one_succeeds(output: str) -> None:
         for number, each in enumerate(outputs):
             results = list(threads.map(lambda _, each=each: Leases(_S3, 60.0).take(each), range(8)))
             assert sum(isinstance(result, Lease) for result in results) == 1
-            assert f"{number}.claim-2" in names_beside(output)
+            assert f"{number}.lease-2" in names_beside(output)
     assert len(names_beside(output)) == 3
 
 
@@ -199,13 +199,13 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(ou
         say(process)
         assert hear(process) == b"True"
         held = Leases(_S3, 0.0).take(output)
-        assert isinstance(held, HeldLease)
+        assert isinstance(held, OtherLease)
         assert held.owner.startswith(f"process {process.pid} on ")
     finally:
         process.kill()
         process.communicate()
     take(output)
-    assert names_beside(output) == ["x.claim-2"]
+    assert names_beside(output) == ["x.lease-2"]
 
 
 def test_a_number_that_another_process_has_by_now_is_no_owner(output: str) -> None:
@@ -235,31 +235,31 @@ RUBBISH = {
 def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path: Path, content: bytes) -> None:
     """An unreadable lease counts as held until it expires."""
     output = f"{tmp_path}/x.scored.jsonl"
-    create_object(f"{tmp_path}/x.claim-7", _S3, content)
+    create_object(f"{tmp_path}/x.lease-7", _S3, content)
     held = Leases(_S3, 60.0).take(output)
-    assert isinstance(held, HeldLease)
+    assert isinstance(held, OtherLease)
     assert "working on it since" in str(held)
-    os.utime(tmp_path / "x.claim-7", (time.time() - 61, time.time() - 61))
-    assert take(output).uri == f"{tmp_path}/x.claim-8"
-    assert names_beside(output) == ["x.claim-8"]
+    os.utime(tmp_path / "x.lease-7", (time.time() - 61, time.time() - 61))
+    assert take(output).uri == f"{tmp_path}/x.lease-8"
+    assert names_beside(output) == ["x.lease-8"]
 
 
 def test_odd_fields_are_no_fault_of_the_reader(tmp_path: Path) -> None:
     """A lease whose host and time are not strings is still read and shown."""
     content = b'{"host": 5, "pid": 1, "started": null, "since": 7, "expiry_s": 60}'
-    create_object(f"{tmp_path}/x.claim-1", _S3, content)
-    held = str(Leases(_S3, 60.0).look(f"{tmp_path}/x.scored.jsonl"))
+    create_object(f"{tmp_path}/x.lease-1", _S3, content)
+    held = str(Leases(_S3, 60.0).peek(f"{tmp_path}/x.scored.jsonl"))
     assert held.startswith("process 1 on 5 has been working on it since 7; its lease expires 60 s")
 
 
 def test_names_that_only_look_like_leases_are_left_alone(output: str) -> None:
     """Leases of other outputs, and other files with such names, do not count and stay."""
     stem = output.removesuffix("x.scored.jsonl.gz")
-    others = ["x.claim-", "x.claim-1.bak", "x.claim-two", "xx.claim-3", "x.y.claim-4"]
+    others = ["x.lease-", "x.lease-1.bak", "x.lease-two", "xx.lease-3", "x.y.lease-4"]
     for name in others:
         create_object(stem + name, _S3, b"other")
     lease = take(output)
-    assert lease.uri == f"{stem}x.claim-1"
+    assert lease.uri == f"{stem}x.lease-1"
     lease.release()
     assert sorted(names_beside(output)) == sorted(others)
 
@@ -268,19 +268,19 @@ def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket: Any, dist
     """A role without the right to delete takes over all the same: the highest number counts."""
     s3 = S3Options(endpoint_url=disturbed_s3.url, max_attempts=1)
     output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"
-    create_object(f"s3://{s3_bucket.name}/rl/x.claim-1", _S3, b"rubbish")
+    create_object(f"s3://{s3_bucket.name}/rl/x.lease-1", _S3, b"rubbish")
     time.sleep(1.1)
-    disturbed_s3.rule(method="DELETE", key_contains="x.claim-", answer={"code": "AccessDenied"})
+    disturbed_s3.rule(method="DELETE", key_contains="x.lease-", answer={"code": "AccessDenied"})
     lease = take(output, 0.5, s3)
     assert lease.uri.endswith("-2")
     lease.verify()
-    assert names_beside(output) == ["x.claim-1", "x.claim-2"]
+    assert names_beside(output) == ["x.lease-1", "x.lease-2"]
 
 
 def test_a_lost_reply_does_not_make_an_own_lease_anothers(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
     """When only the reply to the winning put got lost, the repeated put is refused, and the lease is ours still."""
     s3 = S3Options(endpoint_url=disturbed_s3.url)
-    disturbed_s3.rule(method="PUT", key_contains="x.claim-1", times=1, drop="after")
+    disturbed_s3.rule(method="PUT", key_contains="x.lease-1", times=1, drop="after")
     lease = take(f"s3://{s3_bucket.name}/rl/x.scored.jsonl", 60.0, s3)
     lease.verify()
     lease.release()
@@ -295,7 +295,7 @@ def test_without_conditional_puts_the_last_writer_has_it(s3_bucket: Any, disturb
     assert not Leases(s3, 60.0).are_certain(output)
     together = threading.Barrier(3)
 
-    def try_it(_: int) -> Lease | HeldLease:
+    def try_it(_: int) -> Lease | OtherLease:
         together.wait(timeout=30)
         return Leases(s3, 60.0).take(output)
 

@@ -352,16 +352,18 @@ def test_missing_bucket_is_an_error(s3: str) -> None:
 
 def test_files_are_found_by_the_beginning_of_their_name(here: Path, s3_bucket: Any) -> None:
     """Every file with the prefix is found, hidden or not, except unfinished outputs and folders."""
-    names = ("x.claim-1", "x.claim-2", ".x.claim", "x.jsonl", ".genrm-1.part")
+    names = ("x.lease-1", "x.lease-2", ".x.lease", "x.jsonl", ".genrm-1.part")
     _make_files(here, tuple(f"data/{name}" for name in names))
-    os.mkdir("data/x.claim-folder")
+    os.mkdir("data/x.lease-folder")
     _put(s3_bucket, [f"rl/{name}" for name in names[:4]])
     for start in ("data/", f"s3://{s3_bucket.name}/rl/"):
-        found = {name: [each.identity.uri for each in iter_named(start + name, _S3)] for name in ("x.c", "", ".x", "z")}
+        found = {
+            name: [each.identity.uri for each in iter_named(start + name, _S3)] for name in ("x.le", "", ".x", "z")
+        }
         assert found == {
-            "x.c": [f"{start}x.claim-1", f"{start}x.claim-2"],
+            "x.le": [f"{start}x.lease-1", f"{start}x.lease-2"],
             "": [start + name for name in sorted(names[:4])],
-            ".x": [f"{start}.x.claim"],
+            ".x": [f"{start}.x.lease"],
             "z": [],
         }
     os.chdir("data")

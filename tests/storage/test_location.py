@@ -84,7 +84,7 @@ def test_nothing_stands_beside_a_stream() -> None:
 @pytest.mark.parametrize("uri", ["s3://b/sft/x.jsonl", "s3://b/x/rl/y.jsonl", "s3://rl/x.jsonl", "s3://b/rlhf/x"])
 def test_results_outside_the_rl_prefix_are_refused(uri: str) -> None:
     """The message says why, and how to do it anyway."""
-    with pytest.raises(UsageError, match=r"kept separate from supervised data.*--any-prefix"):
+    with pytest.raises(UsageError, match=r"kept separate from supervised data.*any_prefix"):
         require_rl_prefix(uri, any_prefix=False)
     require_rl_prefix(uri, any_prefix=True)
 
@@ -112,7 +112,7 @@ def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, s
         "run.metrics.json",
         "run_aggregate_metrics.json",
         "run.journal.sqlite",
-        "run.claim-1",
+        "run.lease-1",
         "run.jsonl.part",
         "run.jsonl.bz2",
         "run.JSONL",

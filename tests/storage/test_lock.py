@@ -65,5 +65,5 @@ def test_the_lock_of_a_dead_process_is_free(tmp_path: Path, sent: signal.Signals
 def test_a_folder_that_allows_no_lock_is_named(tmp_path: Path) -> None:
     """No lock, no run: an error that names the place, not a crash."""
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=r"--lock: .*cannot be created"), locked(tmp_path / "file", WORDS):
+    with pytest.raises(StorageError, match=r"lock: .*cannot be created"), locked(tmp_path / "file", WORDS):
         pytest.fail("held nothing")

@@ -18,7 +18,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.replica import JournalReplica
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import settings_from
-from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases
+from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object
@@ -153,7 +153,7 @@ def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: 
     threads_count = 8 if real_store.honours_conditions else 1
     together = threading.Barrier(threads_count)
 
-    def try_it(_: int) -> Lease | HeldLease:
+    def try_it(_: int) -> Lease | OtherLease:
         together.wait(timeout=30)
         return Leases(options, 60.0).take(output)
 
@@ -161,7 +161,7 @@ def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: 
         leases = [one for one in threads.map(try_it, range(threads_count)) if isinstance(one, Lease)]
     assert len(leases) == 1
     leases[0].renew()
-    assert isinstance(Leases(options, 60.0).take(output), HeldLease)
+    assert isinstance(Leases(options, 60.0).take(output), OtherLease)
     leases[0].release()
     assert names_in(bucket, options) == set()
 
@@ -170,7 +170,7 @@ def test_a_lease_that_expired_is_taken_over(bucket: str, options: S3Options) -> 
     """Ages by the store's own clock: the old owner is told that it lost."""
     output = f"s3://{bucket}/rl/x.scored.jsonl"
     content = b'{"host": "elsewhere", "pid": 1, "started": "1", "since": "then", "expiry_s": 2}'
-    create_object(f"s3://{bucket}/rl/x.claim-1", options, content)
+    create_object(f"s3://{bucket}/rl/x.lease-1", options, content)
     held = Leases(options, 60.0).take(output)
     assert (
         str(held)
@@ -180,7 +180,7 @@ def test_a_lease_that_expired_is_taken_over(bucket: str, options: S3Options) -> 
     lease = Leases(options, 60.0).take(output)
     assert isinstance(lease, Lease)
     with pytest.raises(LeaseLostError):
-        Lease(f"s3://{bucket}/rl/x.claim-1", content, options).renew()
+        Lease(f"s3://{bucket}/rl/x.lease-1", content, options).renew()
     lease.release()
     assert names_in(bucket, options) == set()
 

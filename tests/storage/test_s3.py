@@ -108,7 +108,7 @@ def test_existing_object_is_refused_at_once(s3_bucket: Any) -> None:
     """Without overwrite an existing object is refused before anything is written; with it, replaced."""
     uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"old")
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="force"):
         open_sink(uri, _S3, overwrite=False)
     sink = open_sink(uri, _S3, overwrite=True)
     sink.write(b"new")

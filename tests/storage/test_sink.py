@@ -69,7 +69,7 @@ def test_existing_output_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "nowhere")
     for name in ("out.jsonl", "link.jsonl"):
         assert exists(str(tmp_path / name), _S3)
-        with pytest.raises(UsageError, match="--force"):
+        with pytest.raises(UsageError, match="force"):
             _open(tmp_path / name)
 
 

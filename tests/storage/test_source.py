@@ -218,7 +218,7 @@ def test_an_input_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path,
         with open_source(str(path), S3Options(), _LIMIT, max_unpacked=max_unpacked) as source:
             return sum(1 for _ in source.iter_lines())
 
-    with pytest.raises(InputError, match=rf"{path.name}: unpacks to more than --max-unpacked 1,000,000 bytes"):
+    with pytest.raises(InputError, match=rf"{path.name}: unpacks to more than 1,000,000 bytes"):
         count(1_000_000)
     assert count(24 << 20) == (20 if name == "x.eval" else 1)
 

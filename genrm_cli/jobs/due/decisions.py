@@ -158,7 +158,7 @@ def iter_decisions(
         decision = decide(task, run)
         if leftovers is not None and decision.status is Status.CURRENT and leftovers.are_beside(task.places.scored):
             return replace(decision, status=Status.SCORE)
-        held = leases.look(task.places.scored) if leases is not None and decision.can_be_leased else None
+        held = leases.peek(task.places.scored) if leases is not None and decision.can_be_leased else None
         return decision if held is None else decision.waiting(str(held))
 
     tasks = iter_tasks(

@@ -10,7 +10,7 @@ from typing import TypeVar
 from genrm_cli.errors import StorageError
 from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.storage.leases import HeldLease, Lease, LeaseLostError, Leases, is_lease
+from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease, is_lease
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 @contextlib.asynccontextmanager
 async def leased(
     output_uris: Sequence[str], leases: Leases, run: RunContext
-) -> AsyncIterator[dict[str, Lease | HeldLease]]:
+) -> AsyncIterator[dict[str, Lease | OtherLease]]:
     """Hold the leases on outputs while something is done; yield them, or those of other runs, by output.
 
     Raises:
@@ -33,9 +33,9 @@ async def leased(
     """
     taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
-    def take(output_uri: str) -> Lease | HeldLease:
+    def take(output_uri: str) -> Lease | OtherLease:
         if not leases.are_certain(output_uri):
-            run.on_event("claims_uncertain", {"output": output_uri})
+            run.on_event("leases_uncertain", {"output": output_uri})
         lease = leases.take(output_uri)
         if isinstance(lease, Lease):
             taken.append(lease)
@@ -45,7 +45,7 @@ async def leased(
         try:
             lease.release()
         except StorageError as error:  # the outcome of the work matters more than the release
-            run.on_event("claim_left", {"lease": lease.uri, "detail": str(error)})
+            run.on_event("lease_left", {"lease": lease.uri, "detail": str(error)})
 
     try:
         found = await in_thread(lambda: _each(take, output_uris))

@@ -199,7 +199,7 @@ class Format:
     """One way to write rollouts as lines.
 
     Attributes:
-        name: value of `--format`.
+        name: value of the setting `format`.
         recognise: whether a record looks like this format; a cheap check of its keys.
         read: the rollouts of a record, in order; raises `UnreadableRecordError`.
         annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.

@@ -50,8 +50,8 @@ def _advice(record: Record) -> str:
     if len(paths) == 2 and (prompt is None) is not (response is None):  # the other text must be the other one
         prompt, response = prompt or _other(paths, response), response or _other(paths, prompt)
     if response is None or prompt is None:
-        return "name its fields, as in --prompt-field question --response-field reply.text; or see `genrm formats`"
-    return f"name its fields, perhaps --prompt-field {prompt} --response-field {response}; or see `genrm formats`"
+        return "name its fields, as in prompt_field=question, response_field=reply.text; or see `genrm formats`"
+    return f"name its fields, perhaps prompt_field={prompt}, response_field={response}; or see `genrm formats`"
 
 
 def _iter_texts(value: object, path: str = "", depth: int = 0) -> Iterator[str]:

@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.encoding.codec import make_encoder
+from genrm_cli.storage.local import appeared
 from genrm_cli.storage.location import Mark, S3Options, parse_s3_uri
 from genrm_cli.storage.s3.client import (
     NO_CONDITIONS,
@@ -104,7 +105,7 @@ class S3Sink:
                 # If only the reply was lost, the retry is refused because the first request succeeded.
                 if not self._is_published():
                     if isinstance(error, ClientError) and error_code(error) in REFUSED_CONDITION:
-                        raise _appeared(self.uri) from error
+                        raise appeared(self.uri) from error
                     raise
         self._committed = True
         self._buffer.clear()
@@ -160,7 +161,7 @@ class S3Sink:
 
     def _refuse_existing(self) -> None:
         if identify(self._client, self.uri, sure_of_bucket=True) is not None:
-            raise _appeared(self.uri)
+            raise appeared(self.uri)
 
     def _is_published(self) -> bool:
         try:
@@ -259,7 +260,3 @@ def _metadata(upload: str, provenance: Mapping[str, str]) -> dict[str, str]:
 
 def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else _TORN_ESCAPE.sub("", text[: max(0, length)])
-
-
-def _appeared(uri: str) -> StorageError:
-    return StorageError(f"{uri}: was created by another process; pass --force to replace it")
