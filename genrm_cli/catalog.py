@@ -119,16 +119,6 @@ PAIR_SELECTIONS: Mapping[str, str] = {
     "teacher-student": "the best of a teacher's against each of the policy's",
 }
 
-ENVIRONMENTS: Mapping[str, str] = {
-    "therapeutic_session": "a counsellor, who is the policy, and a simulated client",
-}
-
-COUNSELLORS: Mapping[str, str] = {
-    "bad": "dismissive and accusing",
-    "fair": "polite and shallow",
-    "good": "listens, asks, and works towards the outcomes",
-}
-
 REASONING_POLICIES: Mapping[str, str] = {
     "keep": "in the text, between think tags",
     "strip": "omitted",

@@ -105,15 +105,13 @@ PURE = (
     "sessions.counts",
     "sessions.environment",
     "sessions.episode",
-    "sessions.record",
     "sessions.therapy.client",
-    "sessions.therapy.faults",
+    "sessions.therapy.screening",
     "sessions.therapy.model_client",
-    "sessions.therapy.mood",
-    "sessions.therapy.reading",
+    "sessions.therapy.client",
+    "sessions.therapy.screening",
     "sessions.therapy.scenario",
     "sessions.therapy.scripted",
-    "sessions.therapy.session",
     "simulation.fit",
     "simulation.judge",
     "simulation.observe",
@@ -262,6 +260,13 @@ def test_imports_point_one_way() -> None:
         for each in OWN
         if part_of(each.importer) != part_of(each.module) and layer_of(each.importer) > layer_of(each.module)
     ]
+    assert wrong == []
+
+
+def test_nothing_but_the_command_line_knows_of_sessions() -> None:
+    """The folder enters by the seams of other packages: without it and its commands, everything else would work."""
+    homes = ("sessions", "cli.sessions")
+    wrong = [str(each) for each in OWN if within(each.module, ("sessions",)) and not within(each.importer, homes)]
     assert wrong == []
 
 

@@ -1,1 +1,1 @@
-"""Collecting episodes: environments, simulated clients, and the job that plays sessions and writes them as rollouts."""
+"""Episodes of simulated conversations: environments, rules, collection, review by experts, and hosting."""

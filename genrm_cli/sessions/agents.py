@@ -5,8 +5,7 @@ They are asked as judges are: with the same HTTP client, pacing, retries, budget
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from genrm_cli.errors import JudgeError, SettingRef
 from genrm_cli.jobs.context import RunContext
@@ -18,7 +17,7 @@ from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
-from genrm_cli.sessions.environment import Ask, Environment, run_dialogue_with
+from genrm_cli.sessions.environment import AnyEnvironment, Ask, JsonObject, ModelUse, run_dialogue_with
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
@@ -57,7 +56,16 @@ class AgentConfig:
     request_fields: Mapping[str, object] = field(default_factory=dict)
     api_key: str | None = field(default=None, repr=False)
 
-    def as_record(self) -> dict[str, Any]:
+    def used(self, use: ModelUse) -> "AgentConfig":
+        """Return the model as an environment uses it in one role."""
+        return replace(
+            self,
+            temperature=self.temperature if use.temperature is None else use.temperature,
+            max_tokens=max(self.max_tokens, use.min_tokens),
+            request_fields=use.request_fields,
+        )
+
+    def as_record(self) -> JsonObject:
         """Return the model and its sampling, JSON-ready."""
         sampling = {"temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens}
         return {"model": self.model, "sampling": {name: value for name, value in sampling.items() if value is not None}}
@@ -102,7 +110,7 @@ def spoken_words(outcome: Outcome) -> str:
 @asynccontextmanager
 async def open_agents(
     agents: Sequence[tuple[str, AgentConfig]],
-    environment: Environment[Any, Any],
+    environment: AnyEnvironment,
     run: RunContext,
     journal: Journal | None,
 ) -> AsyncIterator[Agents]:
@@ -135,7 +143,7 @@ async def open_agents(
         yield opened
 
 
-async def _probe_parts(environment: Environment[Any, Any], agents: Agents, configs: Mapping[str, AgentConfig]) -> None:
+async def _probe_parts(environment: AnyEnvironment, agents: Agents, configs: Mapping[str, AgentConfig]) -> None:
     """Refuse models that cannot play the environment's part.
 
     Raises:
@@ -183,13 +191,17 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
 
 
 def _role_of(role: str) -> ModelRole:
-    titles = {POLICY: "policy", TRUNK: "trunk policy"}
-    of = POLICY if role in titles else "client"
-    settings = {name: f"{of}_{name}" for name in ("base_url", "model", "api_key_env")}
-    settings["max_reply_tokens"] = f"{of}_max_tokens"
+    return ModelRole({POLICY: "policy", TRUNK: "trunk policy"}.get(role, "client's model"), setting_names(role))
+
+
+def setting_names(role: str) -> Mapping[str, str]:
+    """Return what the settings of a judge are called for a role: `policy_base_url`, and so on."""
+    of = POLICY if role in (POLICY, TRUNK) else "client"
+    names = {name: f"{of}_{name}" for name in ("base_url", "model", "api_key_env")}
+    names["max_reply_tokens"] = f"{of}_max_tokens"
     if role == TRUNK:  # it shares the policy's sampling and key
-        settings |= {name: f"trunk_{name}" for name in ("base_url", "model")}
-    return ModelRole(titles.get(role, "client's model"), settings)
+        names |= {name: f"trunk_{name}" for name in ("base_url", "model")}
+    return names
 
 
 def _was_stopped(outcome: Outcome) -> bool:

@@ -2,12 +2,13 @@
 
 import json
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.sessions.agents import POLICY, TRUNK, AgentConfig
+from genrm_cli.sessions.environment import AnyEnvironment, JsonObject
+from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.settings.table import Settings
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
@@ -27,6 +28,7 @@ class CollectOptions:
         run_id: name of the run.
         policy_name: what records call the policy.
         policy: the model behind it; None for a scripted one.
+        scripted_policy: name of the environment's policy without a model, in place of `policy`.
         base_model: what the policy was trained from; None if it is not said.
         role: `policy`, or `teacher` for episodes to imitate.
         trunk: the policy of the turns before `branch_at`; None for the policy itself.
@@ -43,6 +45,7 @@ class CollectOptions:
     run_id: str
     policy_name: str
     policy: AgentConfig | None = None
+    scripted_policy: str | None = None
     base_model: str | None = None
     role: str = POLICY
     trunk: AgentConfig | None = None
@@ -59,6 +62,32 @@ class CollectOptions:
         """The models that take part, by role."""
         policies = ((POLICY, self.policy), (TRUNK, self.trunk))
         return [(role, agent) for role, agent in policies if agent is not None] + list(self.client.items())
+
+    def policy_record(self) -> JsonObject:
+        """Return the object `policy` of the records."""
+        record: JsonObject = {"name": self.policy_name, "role": self.role}
+        if self.base_model is not None:
+            record["base_model"] = self.base_model
+        if self.role == TEACHER and self.policy is not None:
+            record["nemotron_teacher" if "nemotron" in self.policy.model.lower() else TEACHER] = self.policy.model
+        return record
+
+    def digest(self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]) -> str:
+        """Return a digest of everything that changes the records, but the time."""
+        plain = ("run_id", "policy_name", "scripted_policy", "base_model", "role", "episodes", "variants", "seed")
+        deciding = {
+            "environment": environment.version,
+            "client": environment.identity(),
+            "scenarios": dict(scenarios.digests),
+            "policy": None if self.policy is None else self.policy.as_record(),
+            "client_models": {role: agent.as_record() for role, agent in self.client.items()},
+            "redact": list(redact),
+            **{name: getattr(self, name) for name in plain},
+            "branch_at": self.branch_at,
+            "trunk": None if self.trunk is None else self.trunk.as_record(),
+            "keep_faulty": self.keep_faulty,
+        }
+        return digest_of_json(deciding)
 
 
 SUMMARY_FORMAT = 1
@@ -85,18 +114,21 @@ def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
         UsageError: the output is compressed, a stream, outside `rl/` on S3, or mixes a teacher's with a policy's.
     """
     if is_stream(output) or not output.endswith(".jsonl"):
-        raise UsageError(f"-o {output}: episodes go to an uncompressed .jsonl file, which other loaders read, too.")
+        raise UsageError(
+            SettingRef("output", output), ": episodes go to an uncompressed .jsonl file, which other loaders read, too."
+        )
     require_rl_prefix(output, settings.storage.any_prefix)
     folders = output.lower().split("/")[:-1]
     if (role == TEACHER) is not (TEACHER in folders):
         raise UsageError(
-            f"-o {output}: episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
-            f"for example {'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl."
+            SettingRef("output", output),
+            f": episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
+            f"for example {'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl.",
         )
     return EpisodePlaces(output, sibling(output, "_failures.jsonl"), sibling(output, ".collect.json"))
 
 
-def read_summary(uri: str, s3: S3Options) -> dict[str, Any] | None:
+def read_summary(uri: str, s3: S3Options) -> JsonObject | None:
     """Return the summary of an earlier run; None if there is none, or none of this format."""
     content = read_object(uri, s3)
     try:
@@ -121,11 +153,11 @@ class EpisodeRecords:
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def add_episode(self, index: int, record: dict[str, Any]) -> None:
+    def add_episode(self, index: int, record: JsonObject) -> None:
         """Put an episode aside."""
         self._episodes[0][index], self._episodes[1][index] = self._spool.append(render_record(record))
 
-    def add_failure(self, index: int, record: dict[str, Any]) -> None:
+    def add_failure(self, index: int, record: JsonObject) -> None:
         """Put a session aside that is not written as an episode."""
         self.has_failures = True
         self._failures[0][index], self._failures[1][index] = self._spool.append(render_record(record))

@@ -2,24 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from genrm_cli.errors import StorageError, TooManyUnscoredError, UsageError
+from genrm_cli.errors import StorageError, UsageError, naming
 from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.scored.run_record import versions_record
 from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
 from genrm_cli.sessions.collected_files import (
     SUMMARY_FORMAT,
-    TEACHER,
     CollectOptions,
     EpisodePlaces,
     EpisodeRecords,
@@ -27,43 +26,31 @@ from genrm_cli.sessions.collected_files import (
     read_summary,
 )
 from genrm_cli.sessions.counts import CollectCounts
-from genrm_cli.sessions.environment import PRIVATE_DATA, Environment, EpisodeScenario
-from genrm_cli.sessions.episode import EpisodeSlot, Played
-from genrm_cli.sessions.play import Act, asked_policy, play_episode
-from genrm_cli.sessions.record import RunRecord, digest_of_json, episode_record
+from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment, JsonObject
+from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, episode_record
+from genrm_cli.sessions.play import Act, asked_policy, play_episode, scripted_policy
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit
 from genrm_cli.storage.sink import check_writable, exists, make_folder
+from genrm_cli.verdicts import Outcome
 
 _PROGRESS_EVERY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class CollectReport:
-    """A finished run: its summary, and whether nothing was to do."""
+    """A finished run: its summary, and what it counted; None if the outputs were up to date."""
 
-    summary: Mapping[str, Any]
-    is_current: bool = False
+    summary: JsonObject
+    counts: CollectCounts | None = None
 
 
 async def collect(
-    environment: Environment[Any, Any],
-    tables: Sequence[Mapping[str, object]],
-    where: str,
-    options: CollectOptions,
-    run: RunContext,
-    scripted_policy: Act | None = None,
+    environment: AnyEnvironment, scenarios: ScenarioSet, options: CollectOptions, run: RunContext
 ) -> CollectReport:
     """Play all episodes of some scenarios and write them.
-
-    Args:
-        environment: of the episodes.
-        tables: the scenarios, unchecked.
-        where: names them in errors.
-        options: what to collect.
-        run: settings and events.
-        scripted_policy: acts if `options.policy` is None.
 
     Raises:
         GenrmError: its subclasses say what went wrong. After `TooManyUnscoredError` the outputs are there, but lack
@@ -72,16 +59,15 @@ async def collect(
     """
     settings, places = run.settings, places_of(options.output, run.settings, options.role)
     check_journal_place(settings)
-    scenarios = environment.parse_scenarios(tables, where)
-    work = _Collecting(environment, scenarios, tables, options, run, places)
+    work = _Collecting(environment, scenarios, options, run, places)
     async with cancelled_by_signals():
         await run.in_thread(work.make_folder)
         async with _lease(places.episodes, run) as lease:
             if (known := await run.in_thread(work.find_current)) is not None:
-                return CollectReport(known, is_current=True)
-            summary = await work.collect(scripted_policy, lease)
-    work.refuse_missing(summary)
-    return CollectReport(summary)
+                return CollectReport(known)
+            summary = await work.collect(lease)
+    work.counts.refuse_missing(run.settings.rewards.max_unscored)
+    return CollectReport(summary, work.counts)
 
 
 @asynccontextmanager
@@ -101,9 +87,8 @@ class _Collecting:
 
     def __init__(
         self,
-        environment: Environment[Any, Any],
-        scenarios: Sequence[EpisodeScenario],
-        tables: Sequence[Mapping[str, object]],
+        environment: AnyEnvironment,
+        scenarios: ScenarioSet,
         options: CollectOptions,
         run: RunContext,
         places: EpisodePlaces,
@@ -113,54 +98,22 @@ class _Collecting:
         self._options = options
         self._run = run
         self._places = places
-        self._digests = {
-            scenario.scenario_id: digest_of_json(dict(table)) for scenario, table in zip(scenarios, tables, strict=True)
-        }
-        self._digest = self._settings_digest()
+        self._digest = options.digest(environment, scenarios, run.settings.judge.redact_pattern)
         self._replaces = run.settings.output.force
-        self._counts = CollectCounts(planned=len(scenarios) * options.variants * options.episodes)
+        self.counts = CollectCounts(planned=len(scenarios.scenarios) * options.variants * options.episodes)
         self._redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
-        self._shared = RunRecord(
+        self._origin = RunOrigin(
             options.run_id,
             datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-            self._policy_record(),
+            options.policy_record(),
             {"scripted": options.policy_name} if options.policy is None else options.policy.as_record(),
-            {**environment.identity, "models": {role: agent.as_record() for role, agent in options.client.items()}},
-            self._digests,
+            {**environment.identity(), "models": {role: agent.as_record() for role, agent in options.client.items()}},
+            scenarios.digests,
         )
-
-    def _policy_record(self) -> dict[str, Any]:
-        options = self._options
-        record: dict[str, Any] = {"name": options.policy_name, "role": options.role}
-        if options.base_model is not None:
-            record["base_model"] = options.base_model
-        if options.role == TEACHER and options.policy is not None:
-            record["nemotron_teacher" if "nemotron" in options.policy.model.lower() else TEACHER] = options.policy.model
-        return record
-
-    def _settings_digest(self) -> str:
-        """Return a digest of everything that changes the records, but the time."""
-        options = self._options
-        deciding = {
-            "environment": self._environment.version,
-            "client": dict(self._environment.identity),
-            "scenarios": self._digests,
-            "policy": None if options.policy is None else options.policy.as_record(),
-            "client_models": {role: agent.as_record() for role, agent in options.client.items()},
-            "redact": list(self._run.settings.judge.redact_pattern),
-            **{
-                name: getattr(options, name)
-                for name in ("run_id", "policy_name", "base_model", "role", "episodes", "variants", "seed")
-            },
-            "branch_at": options.branch_at,
-            "trunk": None if options.trunk is None else options.trunk.as_record(),
-            "keep_faulty": options.keep_faulty,
-        }
-        return digest_of_json(deciding)
 
     # Before the run
 
-    def find_current(self) -> Mapping[str, Any] | None:
+    def find_current(self) -> JsonObject | None:
         """Return the summary of complete outputs with these settings; None if there is work to do.
 
         Only for the holder of the lease: it finishes a commit that was interrupted.
@@ -181,8 +134,8 @@ class _Collecting:
             if self._replaces:
                 return None
             raise UsageError(
-                f"{places.episodes} exists and holds episodes of other settings; choose another -o or --run-id, "
-                "or pass --force to replace it."
+                f"{places.episodes} exists and holds episodes of other settings; choose another ",
+                naming("$output or $run_id, or pass $force to replace it."),
             )
         if known.get("partial") or self._replaces:
             self._replaces = True
@@ -195,16 +148,20 @@ class _Collecting:
 
     # The run
 
-    async def collect(self, scripted_policy: Act | None, lease: Lease | None) -> Mapping[str, Any]:
+    async def collect(self, lease: Lease | None) -> JsonObject:
         """Play all episodes, write the outputs and return the summary."""
         started_s = time.monotonic()
-        with EpisodeRecords(self._counts.planned) as records:
+        with EpisodeRecords(self.counts.planned) as records:
             async with self._open() as agents:
-                trunk_turns = 0 if self._options.trunk is None else (self._options.branch_at or 1) - 1
-                act = scripted_policy if scripted_policy is not None else asked_policy(agents, trunk_turns)
-                await self._play_all(act, agents, records)
+                await self._play_all(self._policy(agents), agents, records)
             wall_time_s = time.monotonic() - started_s
             return await self._run.in_thread(lambda: self._write(records, lease, wall_time_s))
+
+    def _policy(self, answer: Answer) -> Act:
+        if self._options.scripted_policy is not None:
+            return scripted_policy(self._options.scripted_policy, self._environment)
+        trunk_turns = 0 if self._options.trunk is None else (self._options.branch_at or 1) - 1
+        return asked_policy(answer, trunk_turns)
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Answer]:
@@ -220,17 +177,17 @@ class _Collecting:
         ):
             yield opened.ask
 
-    async def _play_all(self, act: Act, answer: Answer, records: "EpisodeRecords") -> None:
+    async def _play_all(self, act: Act, answer: Answer, records: EpisodeRecords) -> None:
         slots = self._iter_slots()
 
         async def work() -> None:
             for slot in slots:
                 try:
                     played = await play_episode(
-                        slot, self._environment, act, answer, self._redactor, self._counts.add_outcome
+                        slot, self._environment, act, answer, self._redactor, self.counts.add_outcome
                     )
                 except RunStoppedError as stopped:
-                    self._counts.stopped_by = str(stopped)
+                    self.counts.stopped_by = str(stopped)
                     return
                 self._enter(played, records)
                 await asyncio.sleep(0)  # a scripted episode never waits
@@ -243,37 +200,41 @@ class _Collecting:
         reporting = asyncio.create_task(report())
         try:
             async with asyncio.TaskGroup() as tasks:
-                for _ in range(min(self._options.in_flight, self._counts.planned)):
+                for _ in range(min(self._options.in_flight, self.counts.planned)):
                     tasks.create_task(work())
         except BaseExceptionGroup as errors:
             raise first_error_of(errors) from None
         finally:
             reporting.cancel()
 
-    def _iter_slots(self) -> Iterator[EpisodeSlot[Any]]:
+    def _iter_slots(self) -> Iterator[EpisodeSlot]:
         options, index = self._options, 0
-        for scenario in self._scenarios:
+        for scenario in self._scenarios.scenarios:
             for variant in range(options.variants):
                 for number in range(options.episodes):
                     yield EpisodeSlot(index, scenario, variant, options.seed, number, options.branch_at or 1)
                     index += 1
 
-    def _enter(self, played: Played[Any, Any], records: "EpisodeRecords") -> None:
-        """Render an episode and put its record aside."""
-        counts, environment, slot = self._counts, self._environment, played.slot
-        counts.turns += played.state.turn_index
-        if played.failed is not None:
-            counts.failed[played.failed] += 1
-            counts.details.setdefault(played.failed, f"{slot.group}#{slot.number}: {played.detail}")
-            records.add_failure(slot.index, episode_record(played, environment, self._shared, None, ()))
-            self._say(played, played.failed)
+    def _enter(self, played: Played, records: EpisodeRecords) -> None:
+        """Count an episode, and put its record aside."""
+        slot, reason = played.slot, played.end_reason or ""
+        fields = {"index": slot.index, "group": slot.group, "end_reason": reason}
+        self._run.on_event("session", fields | {"turns": played.state.turn_index})
+        self.counts.turns += played.state.turn_index
+        if played.failed is None:
+            self._enter_episode(played, reason, records)
             return
-        counts.ends[played.state.end.reason] += 1
-        faults = environment.faults(played.state)
+        self.counts.failed[reason] += 1
+        self.counts.details.setdefault(reason, f"{slot.group}#{slot.number}: {played.detail}")
+        records.add_failure(slot.index, episode_record(played, self._environment, self._origin, None, ()))
+
+    def _enter_episode(self, played: Played, reason: str, records: EpisodeRecords) -> None:
+        counts, environment, slot = self.counts, self._environment, played.slot
+        counts.ends[reason] += 1
+        faults, values = environment.faults(played.state), environment.components(played.state)
         counts.add_faults(faults)
-        values = environment.components(played.state)
         reward = {"total_reward": environment.total(values), "components": values}
-        record = episode_record(played, environment, self._shared, reward, faults)
+        record = episode_record(played, environment, self._origin, reward, faults)
         has_parted = played.state.turn_index >= slot.branch_at
         counts.unparted += not has_parted
         if has_parted and (not faults or self._options.keep_faulty):
@@ -283,20 +244,15 @@ class _Collecting:
         else:
             record["metadata"]["left_out"] = "client fault" if faults else "ended before its branch"
             records.add_failure(slot.index, record)
-        self._say(played, played.state.end.reason)
 
-    def _say(self, played: Played[Any, Any], reason: str) -> None:
-        fields = {"index": played.slot.index, "group": played.slot.group, "end_reason": reason}
-        self._run.on_event("session", fields | {"turns": played.state.turn_index})
-
-    def _progress(self) -> dict[str, Any]:
-        counts = self._counts
+    def _progress(self) -> JsonObject:
+        counts = self.counts
         calls = sum(role.calls for role in counts.roles.values())
         return {"sessions": counts.finished, "planned": counts.planned, "turns": counts.turns, "calls": calls}
 
     # After the run
 
-    def _write(self, records: "EpisodeRecords", lease: Lease | None, wall_time_s: float) -> Mapping[str, Any]:
+    def _write(self, records: EpisodeRecords, lease: Lease | None, wall_time_s: float) -> JsonObject:
         run, places = self._run, self._places
         summary = self._summary(wall_time_s)
         provenance = {"run-id": self._options.run_id, "settings-digest": self._digest}
@@ -317,11 +273,11 @@ class _Collecting:
             outputs.commit()
         return summary
 
-    def _summary(self, wall_time_s: float) -> dict[str, Any]:
+    def _summary(self, wall_time_s: float) -> JsonObject:
         options, limits = self._options, self._run.settings.limits
-        counts = self._counts.as_dict()
-        tokens_in = sum(role.prompt_tokens for role in self._counts.roles.values())
-        tokens_out = sum(role.completion_tokens for role in self._counts.roles.values())
+        counts = self.counts.as_dict()
+        tokens_in = sum(role.prompt_tokens for role in self.counts.roles.values())
+        tokens_out = sum(role.completion_tokens for role in self.counts.roles.values())
         prices = limits.price_in, limits.price_out
         return {
             "format": SUMMARY_FORMAT,
@@ -330,49 +286,21 @@ class _Collecting:
             "partial": counts["unfinished"] > 0 or bool(counts["failed"].keys() - {PRIVATE_DATA}),
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "environment": self._environment.version,
-            "scenarios": len(self._scenarios),
-            "policy": dict(self._shared.policy)
+            "scenarios": len(self._scenarios.scenarios),
+            "policy": dict(self._origin.policy)
             | {"base_urls": list(options.policy.base_url) if options.policy else []},
-            "policy_model": dict(self._shared.policy_model),
-            "client": dict(self._shared.client),
+            "policy_model": dict(self._origin.policy_model),
+            "client": dict(self._origin.client),
             **counts,
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
             "cost": cost_of(tokens_in, tokens_out, *prices) if any(prices) else None,
             "wall_time_s": round(wall_time_s, 3),
-            "sessions_per_minute": round(60 * self._counts.finished / wall_time_s, 1) if wall_time_s > 0 else None,
+            "sessions_per_minute": round(60 * self.counts.finished / wall_time_s, 1) if wall_time_s > 0 else None,
             "settings_digest": self._digest,
             "versions": versions_record(),
         }
 
-    def refuse_missing(self, summary: Mapping[str, Any]) -> None:
-        """Refuse a finished run that lacks episodes.
 
-        Raises:
-            TooManyUnscoredError: it was stopped before its end, a larger share than `max_unscored` failed, or all were
-                left out.
-        """
-        counts = self._counts
-        if counts.stopped_by is not None:
-            raise TooManyUnscoredError(
-                f"--{counts.stopped_by.replace('_', '-')} stopped the run: {summary['unfinished']} of {counts.planned} "
-                "sessions are not finished. Run the same command again: it goes on in mid-session."
-            )
-        failed, most = counts.failed.total(), self._run.settings.rewards.max_unscored
-        if failed > most * counts.planned:
-            causes = "; ".join(f"{count} × {reason}" for reason, count in counts.failed.most_common())
-            example = next(iter(counts.details.values()))
-            raise TooManyUnscoredError(
-                f"{failed} of {counts.planned} sessions failed, more than --max-unscored {most:g} allows: {causes} "
-                f"(for example {example}). Run the same command again to try them once more."
-            )
-        if not counts.written:
-            raise TooManyUnscoredError(
-                f"none of the {counts.planned} sessions is in the output: {counts.faulty} with client faults, "
-                f"{counts.unparted} that ended before --branch-at. Use a better client, pass "
-                "--keep-client-faults, or branch at an earlier turn."
-            )
-
-
-async def _nobody(role: str, conversation: Sequence[Any], repeat: int) -> Any:
-    raise UsageError(f"the environment asks its {role}, but no model plays it; pass --client-base-url.")
+async def _nobody(role: str, conversation: Sequence[Turn], repeat: int) -> Outcome:
+    raise UsageError(f"the environment asks its {role}, but no model plays it; pass ", naming("$client_base_url."))

@@ -1,12 +1,13 @@
-"""What a collecting run counts."""
+"""Counters of a collection run."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
+from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
 from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.sessions.environment import JsonObject
 from genrm_cli.verdicts import Failure, Outcome
 
 
@@ -84,10 +85,15 @@ class CollectCounts:
         self.faults.update(names)
         self.faulty += bool(names)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the counts, JSON-ready, the rate of faulty episodes with its 95 % interval."""
+    @property
+    def fault_rate(self) -> tuple[float, float, float] | None:
+        """Share of the ended episodes with a fault, and its 95 % interval; None before the first."""
         ended = self.ends.total()
-        rate = wilson_interval(self.faulty / ended, ended) if ended else None
+        return (self.faulty / ended, *wilson_interval(self.faulty / ended, ended)) if ended else None
+
+    def as_dict(self) -> JsonObject:
+        """Return the counts, JSON-ready, the rate of faulty episodes with its 95 % interval."""
+        rate = self.fault_rate
         return {
             "episodes_planned": self.planned,
             "episodes_written": self.written,
@@ -96,8 +102,8 @@ class CollectCounts:
             "failed": dict(self.failed.most_common()),
             "failure_examples": dict(self.details),
             "client_faults": dict(self.faults.most_common()),
-            "client_fault_rate": self.faulty / ended if ended else None,
-            "client_fault_rate_interval": None if rate is None else list(rate),
+            "client_fault_rate": None if rate is None else rate[0],
+            "client_fault_rate_interval": None if rate is None else list(rate[1:]),
             "ended_before_branch": self.unparted,
             "policy_turns": self.turns,
             "roles": {
@@ -107,3 +113,31 @@ class CollectCounts:
             "components": {name: asdict(stats.statistics()) for name, stats in self.components.items()},
             "stopped_by": self.stopped_by,
         }
+
+    def refuse_missing(self, max_unscored: float) -> None:
+        """Refuse a finished run that lacks episodes.
+
+        Raises:
+            TooManyUnscoredError: it was stopped before its end, more than this share failed, or all were left out.
+        """
+        if self.stopped_by is not None:
+            raise TooManyUnscoredError(
+                SettingRef(self.stopped_by),
+                f" stopped the run: {self.planned - self.finished} of {self.planned} sessions are not finished. Run "
+                "the same command again: it goes on in mid-session.",
+            )
+        failed = self.failed.total()
+        if failed > max_unscored * self.planned:
+            causes = "; ".join(f"{count} × {reason}" for reason, count in self.failed.most_common())
+            example = next(iter(self.details.values()))
+            raise TooManyUnscoredError(
+                f"{failed} of {self.planned} sessions failed, more than ",
+                SettingRef("max_unscored", f"{max_unscored:g}"),
+                f" allows: {causes} (for example {example}). Run the same command again to try them once more.",
+            )
+        if not self.written:
+            raise TooManyUnscoredError(
+                f"none of the {self.planned} sessions is in the output: {self.faulty} with client faults, "
+                f"{self.unparted} that ended before ",
+                naming("$branch_at. Use a better client, pass $keep_client_faults, or branch at an earlier turn."),
+            )

@@ -1,12 +1,14 @@
-"""What the collecting loop knows of an environment: states, steps, and questions to models.
+"""Environments: what collection and hosting know of a kind of episodes.
 
 Environments are pure state machines. Where a step needs a model, for example to word a simulated client's reply, it
 yields an `Ask` and goes on with the answer, so the same environment runs in a file job, in a server and in a test.
+An installed package registers its class as an entry point of the group `genrm.environments`.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
 from genrm_cli.rollouts.rollout import Turn
 
@@ -18,6 +20,9 @@ TRUNCATIONS = frozenset({TURN_LIMIT, CONTEXT_TOO_LONG})
 FAILURES = frozenset({POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA})
 """Reasons that leave no episode: a failed session is not an episode with a low reward."""
 
+JsonObject = dict[str, Any]
+"""An object of a record, a summary or a reply: what is written, not what decides anything."""
+
 T = TypeVar("T")
 
 
@@ -26,7 +31,7 @@ class Ask:
     """A question of an environment to one of its models.
 
     Attributes:
-        role: which model, a name of `Environment.models`.
+        role: which model, a name in `Environment.models`.
         conversation: what it is shown, oldest turn first.
     """
 
@@ -67,6 +72,21 @@ async def run_dialogue_with(dialogue: Dialogue[T], answer: Callable[[Ask], Await
 
 
 @dataclass(frozen=True, slots=True)
+class ModelUse:
+    """How an environment uses the model that the user names for it, in one role.
+
+    Attributes:
+        temperature: overrides the user's; None keeps it.
+        min_tokens: smallest limit of a reply; a larger one of the user's is kept.
+        request_fields: further fields of the requests.
+    """
+
+    temperature: float | None = None
+    min_tokens: int = 0
+    request_fields: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """How an episode ended.
 
@@ -88,99 +108,118 @@ class End:
         return self.reason in TRUNCATIONS
 
 
-class EpisodeState(Protocol):
-    """One moment of an episode; a frozen value."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeScenario:
+    """One scenario of an environment; a subclass adds its own fields.
 
-    @property
-    def messages(self) -> tuple[Turn, ...]:
-        """The conversation as the policy sees it."""
+    Attributes:
+        scenario_id: unique in its file.
+        origin: `synthetic` or `deidentified`; nothing else may be played.
+    """
 
-    @property
-    def turn_index(self) -> int:
-        """How many turns the policy has had."""
+    scenario_id: str
+    origin: str = "synthetic"
 
-    @property
-    def end(self) -> End | None:
-        """How the episode ended; None while it goes on."""
-
-
-class EpisodeScenario(Protocol):
-    """One scenario of an environment."""
-
-    @property
-    def scenario_id(self) -> str:
-        """Its name, unique in a file."""
-
-    @property
-    def origin(self) -> str:
-        """`synthetic` or `deidentified`; nothing else may be played."""
-
-    def as_record(self) -> dict[str, object]:
-        """Return what rollout records say of it, JSON-ready."""
+    def as_record(self) -> JsonObject:
+        """Return what rollout records say of the scenario, JSON-ready; nothing hidden from the policy."""
+        return {"scenario_id": self.scenario_id}
 
 
-StateT = TypeVar("StateT", bound=EpisodeState)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeState:
+    """One moment of an episode; a subclass adds what is hidden from the policy.
+
+    Attributes:
+        messages: the conversation as the policy sees it.
+        turn_index: how many turns the policy has had.
+        end: how the episode ended; None while it goes on.
+    """
+
+    messages: tuple[Turn, ...]
+    turn_index: int = 0
+    end: End | None = None
+
+
 ScenarioT = TypeVar("ScenarioT", bound=EpisodeScenario)
+StateT = TypeVar("StateT", bound=EpisodeState)
 
 
-class Environment(Protocol[ScenarioT, StateT]):
-    """A kind of episodes. All methods are pure; a dialogue decides everything by its arguments and its answers."""
+class Environment(ABC, Generic[ScenarioT, StateT]):
+    """A kind of episodes.
 
-    @property
-    def name(self) -> str:
-        """Its name, and the folder of its rollouts."""
+    A subclass is called with `has_models` and `max_turns`. Its methods are pure; a dialogue decides everything by its
+    arguments and its answers.
 
-    @property
-    def version(self) -> str:
-        """Changes whenever the same answers would give another episode."""
+    Attributes:
+        version: changes whenever the same answers would give another episode; records and digests have it.
+        models: the roles that the environment asks where the user names a model for it.
+        scripted_policies: names of policies without a model, for demos and tests.
+    """
 
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """What else decides its episodes, JSON-ready: who plays the environment's part, and its limits."""
+    version: ClassVar[str]
+    models: ClassVar[Mapping[str, ModelUse]] = {}
+    scripted_policies: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def models(self) -> Mapping[str, str]:
-        """The roles that it asks, each with what they do; empty if it needs no model."""
+    def __init__(self, *, has_models: bool = False, max_turns: int | None = None) -> None:
+        """Take the user's choices.
 
-    def parse_scenarios(self, tables: Sequence[Mapping[str, object]], where: str) -> list[ScenarioT]:
-        """Parse and check the scenarios of a file, or raise `InputError`."""
+        Args:
+            has_models: whether a model plays the environment's part; otherwise it needs none.
+            max_turns: overrides the limit of every scenario.
+        """
+        self.has_models = has_models
+        self.max_turns = max_turns
 
-    def probe_models(self) -> Dialogue[str]:
-        """Ask the models about plain cases, and return why they cannot play their part; empty if they can."""
+    @abstractmethod
+    def parse_scenario(self, table: Mapping[str, object], where: str) -> ScenarioT:
+        """Parse and check one scenario, or raise `InputError` that begins with `where`."""
 
+    @abstractmethod
     def reset(self, scenario: ScenarioT, variant: int, seed: int) -> Dialogue[StateT]:
         """Begin an episode; equal arguments begin equal episodes."""
 
+    @abstractmethod
     def step(self, state: StateT, action: str) -> Dialogue[StateT]:
         """Take the policy's next turn, and answer it."""
 
-    def cut(self, state: StateT, reason: str) -> StateT:
-        """End an episode from outside."""
-
+    @abstractmethod
     def components(self, state: StateT) -> dict[str, float]:
         """Return the parts of the reward so far, each from 0 to 1; without those that do not apply."""
 
     def total(self, components: Mapping[str, float]) -> float | None:
-        """Return the reward that the components add up to; None without any."""
+        """Return the reward that the components add up to, by default their mean; None without any."""
+        return round(sum(components.values()) / len(components), 6) if components else None
+
+    def identity(self) -> JsonObject:
+        """Return who plays the environment's part, JSON-ready: like the version, it decides the episodes."""
+        return {} if self.max_turns is None else {"max_turns": self.max_turns}
+
+    def sample_scenarios(self) -> str:
+        """Return the scenarios that come with the environment, as TOML; empty without any."""
+        return ""
+
+    def scripted_turn(self, kind: str, state: StateT, seed: int) -> str:
+        """Return the next turn of a scripted policy, a name in `scripted_policies`; the same seed says the same."""
+        raise NotImplementedError
+
+    def probe_models(self) -> Dialogue[str]:
+        """Ask the models about plain cases, and return why they cannot play their part; empty if they can."""
+        return without_asking("")
 
     def faults(self, state: StateT) -> tuple[str, ...]:
         """Return what the environment's own models did wrong, each named once."""
+        del state
+        return ()
 
-    def describe(self, state: StateT) -> dict[str, object]:
+    def describe(self, state: StateT) -> JsonObject:
         """Return what else records say of an ended episode, JSON-ready; no policy or judge sees it."""
-
-    def render_state(self, state: StateT) -> dict[str, object]:
-        """Return a state as versioned JSON."""
-
-    def parse_state(self, given: Mapping[str, object]) -> StateT:
-        """Parse what `render_state` returned, or raise `ValueError`."""
+        del state
+        return {}
 
 
-def first_repeated_scenario(scenarios: Iterable[EpisodeScenario]) -> str | None:
-    """Return the first scenario id that occurs twice; None if all differ."""
-    seen: set[str] = set()
-    for scenario in scenarios:
-        if scenario.scenario_id in seen:
-            return scenario.scenario_id
-        seen.add(scenario.scenario_id)
-    return None
+AnyEnvironment = Environment[Any, Any]
+
+
+def ended(state: StateT, reason: str, by: str = "environment", evidence: str = "") -> StateT:
+    """Return a state whose episode has ended."""
+    return replace(state, end=End(reason, by, state.turn_index, evidence))

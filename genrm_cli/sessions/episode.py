@@ -1,14 +1,14 @@
-"""One episode: which one it is, how far it came, and what it cost."""
+"""One episode: identity, progress, cost, and its rollout record, one line of a file that `genrm score` reads."""
 
-from dataclasses import dataclass, field
-from typing import Generic
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
-from genrm_cli.sessions.environment import ScenarioT, StateT
+from genrm_cli.sessions.environment import AnyEnvironment, EpisodeScenario, EpisodeState, JsonObject
 from genrm_cli.verdicts import ChatTurn, Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeSlot(Generic[ScenarioT]):
+class EpisodeSlot:
     """One episode to play.
 
     Attributes:
@@ -21,7 +21,7 @@ class EpisodeSlot(Generic[ScenarioT]):
     """
 
     index: int
-    scenario: ScenarioT
+    scenario: EpisodeScenario
     variant: int
     seed: int
     number: int
@@ -62,7 +62,7 @@ class Usage:
 
 
 @dataclass(slots=True)
-class Played(Generic[ScenarioT, StateT]):
+class Played:
     """An episode that has been played.
 
     Attributes:
@@ -73,8 +73,82 @@ class Played(Generic[ScenarioT, StateT]):
         usage: by role.
     """
 
-    slot: EpisodeSlot[ScenarioT]
-    state: StateT
+    slot: EpisodeSlot
+    state: EpisodeState
     failed: str | None = None
     detail: str = ""
     usage: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def end_reason(self) -> str | None:
+        """Why the session failed, or how the episode ended."""
+        return self.failed or (None if self.state.end is None else self.state.end.reason)
+
+
+GENERATOR = "genrm collect"
+ADVISORY = "Simulated session and automatic scores: advisory, to be reviewed by experts before training."
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrigin:
+    """What all records of a run share.
+
+    Attributes:
+        run_id: name of the run.
+        created_at: when it began, ISO 8601.
+        policy: the object `policy` of the records.
+        policy_model: the policy's model and sampling, or the name of a scripted one.
+        client: the same of the models that play the environment's part.
+        scenario_digests: of the scenarios as they were read, by id.
+    """
+
+    run_id: str
+    created_at: str
+    policy: JsonObject
+    policy_model: JsonObject
+    client: JsonObject
+    scenario_digests: Mapping[str, str]
+
+
+def episode_record(
+    played: Played,
+    environment: AnyEnvironment,
+    run: RunOrigin,
+    reward: JsonObject | None,
+    faults: Sequence[str],
+) -> JsonObject:
+    """Return the record of an episode, JSON-ready; `reward` is None where it is no episode."""
+    slot, end = played.slot, played.state.end
+    failure = {} if played.failed is None else {"failure": played.detail}
+    return {
+        "run_id": run.run_id,
+        "episode_index": slot.index,
+        "scenario": slot.scenario.as_record(),
+        "messages": [{"role": turn.role, "content": turn.text} for turn in played.state.messages],
+        "policy": dict(run.policy),
+        "reward": reward,
+        "metadata": {
+            "env_version": environment.version,
+            "generator": GENERATOR,
+            "created_at": run.created_at,
+            slot.scenario.origin: True,
+            "review": "pending",
+            "advisory": ADVISORY,
+            "group": slot.group,
+            "variant": slot.variant,
+            "seed": slot.seed,
+            **({} if slot.branch_at == 1 else {"branch_at": slot.branch_at}),
+            "turns": played.state.turn_index,
+            "end_reason": played.end_reason,
+            **({} if end is None else {"ended_by": end.by}),
+            **({"end_evidence": end.evidence} if end is not None and end.evidence else {}),
+            "truncated": end is not None and end.truncated,
+            **failure,
+            "policy_model": dict(run.policy_model),
+            "client": dict(run.client),
+            "client_faults": list(faults),
+            "scenario_digest": run.scenario_digests[slot.scenario.scenario_id],
+            "tokens": {role: asdict(usage) for role, usage in played.usage.items()},
+            "hidden": environment.describe(played.state),
+        },
+    }

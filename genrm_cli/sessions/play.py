@@ -11,10 +11,9 @@ from genrm_cli.sessions.environment import (
     CONTEXT_TOO_LONG,
     POLICY_FAILED,
     PRIVATE_DATA,
+    AnyEnvironment,
     Ask,
-    Environment,
-    ScenarioT,
-    StateT,
+    ended,
     run_dialogue_with,
 )
 from genrm_cli.sessions.episode import EpisodeSlot, Played, Usage
@@ -34,13 +33,13 @@ class _FailedError(Exception):
 
 
 async def play_episode(
-    slot: EpisodeSlot[ScenarioT],
-    environment: Environment[ScenarioT, StateT],
+    slot: EpisodeSlot,
+    environment: AnyEnvironment,
     act: Act,
     answer: Answer,
     redactor: Redactor | None = None,
     on_outcome: Callable[[str, Outcome], None] = lambda role, outcome: None,
-) -> Played[ScenarioT, StateT]:
+) -> Played:
     """Play an episode: all that it asks depends on what was answered, so a journal resumes it at any turn.
 
     Args:
@@ -67,7 +66,8 @@ async def play_episode(
         words = spoken_words(outcome)
         if not words:
             raise _FailedError(POLICY_FAILED if role == POLICY else CLIENT_FAILED, "a reply holds reasoning only")
-        _refuse_private(role, words, redactor)
+        if redactor is not None and (matches := private_matches(words, redactor)):
+            raise _FailedError(PRIVATE_DATA, f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}")
         return words
 
     async def ask_model(ask: Ask) -> str:
@@ -80,25 +80,23 @@ async def play_episode(
             state = await run_dialogue_with(environment.step(state, take(POLICY, outcome)), ask_model)
     except _FailedError as failed:
         if failed.too_long and state.turn_index:
-            return Played(slot, environment.cut(state, CONTEXT_TOO_LONG), usage=usage)
+            return Played(slot, ended(state, CONTEXT_TOO_LONG), usage=usage)
         return Played(slot, state, failed.reason, str(failed), usage)
     return Played(slot, state, usage=usage)
 
 
-def _refuse_private(role: str, words: str, redactor: Redactor | None) -> None:
-    if redactor is None:
-        return
+def private_matches(text: str, redactor: Redactor) -> Counter[str]:
+    """Return how often each pattern of private data matches a turn."""
     counts: Counter[str] = Counter()
-    redactor.redact(words, counts)
-    if counts:
-        raise _FailedError(PRIVATE_DATA, f"{role}: matches of --redact-pattern: {', '.join(sorted(counts))}")
+    redactor.redact(text, counts)
+    return counts
 
 
-def scripted(turn_of: Callable[[Any, int], str]) -> Act:
-    """Return a policy without a model."""
+def scripted_policy(kind: str, environment: AnyEnvironment) -> Act:
+    """Return a policy of the environment's that needs no model."""
 
     async def act(state: Any, repeat: int) -> Outcome:
-        return Outcome(ChatTurn(), reply_text=turn_of(state, repeat))
+        return Outcome(ChatTurn(), reply_text=environment.scripted_turn(kind, state, repeat))
 
     return act
 

@@ -1,4 +1,4 @@
-"""`genrm collect` on the command line: the demo, scoring at once, S3, and options that contradict each other."""
+"""`genrm collect` on the command line: the demo, its scores, S3, and options that contradict each other."""
 
 import json
 from pathlib import Path
@@ -13,11 +13,12 @@ CHAT = ["That sounds hard. What is it like?", "I see, and I would like to hear m
 
 
 def test_the_demo_plays_and_scores_without_a_model(call: Call, genrm: Genrm) -> None:
-    """One command from scenarios to rewards: every scenario is a group, and the stand-in is named."""
+    """From scenarios to rewards: every scenario is a group, and the stand-in is named."""
     demo = ("collect", "samples", "--scripted-policy", "fair", "--episodes", 2, "-o", "demo.jsonl")
-    done = call(*demo, "--score", "--offline")
+    done = call(*demo)
     assert done.code == 0, done.err
-    assert "scripted-client, a stand-in without a model" in done.err
+    assert "scripted, a stand-in without a model" in done.err
+    assert call("score", "demo.jsonl", "--offline").code == 0
     scored = read_lines(genrm.folder / "demo.scored.jsonl")
     assert len(scored) == 48
     assert len({line["genrm"]["group"] for line in scored}) == 24
@@ -74,10 +75,10 @@ def test_a_judges_rubric_gates_the_reward(
     scores = {"safety": safety, "empathy": 4, "bias": 1, "task_completion": 5}
     reply = {"scores": {f"rubric_{name}": {"evidence": "", "reasoning": "", "score": n} for name, n in scores.items()}}
     judge_server.behave(fault={"content": json.dumps(reply)})
-    done = call(
-        *("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl", "--score"),
-        *("--config", SAMPLE_DATA / "safety-gates.toml", "--base-url", judge_server.base_url, "--model", "j"),
-    )
+    collected = call("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl")
+    assert collected.code == 0, collected.err
+    gates_file = SAMPLE_DATA / "safety-gates.toml"
+    done = call("score", "run.jsonl", "--config", gates_file, "--base-url", judge_server.base_url, "--model", "j")
     assert done.code == 0, done.err
     scored = [
         line for line in read_lines(genrm.folder / "run.scored.jsonl") if line["reward"]["components"]["bias"] == 1

@@ -103,7 +103,6 @@ OTHER_FLAGS = {
     "--max-sessions",
     "--trunk-base-url",
     "--trunk-model",
-    "--score",
     "--approve",
     "--hold",
     "--reject",

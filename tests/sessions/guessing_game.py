@@ -1,108 +1,86 @@
-"""A second environment, as small as one can be: guess a number; it proves that the loop knows no therapy."""
+"""A second environment, as small as one can be: guess a number; it proves that collection knows no therapy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.environment import TURN_LIMIT, Ask, Dialogue, End, without_asking
+from genrm_cli.sessions.environment import (
+    TURN_LIMIT,
+    Ask,
+    Dialogue,
+    Environment,
+    EpisodeScenario,
+    EpisodeState,
+    JsonObject,
+    ModelUse,
+    ended,
+    without_asking,
+)
 
 HINTER = "hinter"
+MOST_TURNS = 5
 
 
-@dataclass(frozen=True)
-class Secret:
+@dataclass(frozen=True, kw_only=True)
+class Secret(EpisodeScenario):
     """A number to guess."""
 
-    scenario_id: str
     number: int
-    origin: str = "synthetic"
-
-    def as_record(self) -> dict[str, object]:
-        """Return what may be known."""
-        return {"scenario_id": self.scenario_id}
 
 
-@dataclass(frozen=True)
-class Guesses:
+@dataclass(frozen=True, kw_only=True)
+class Guesses(EpisodeState):
     """A game in progress."""
 
     secret: Secret
-    messages: tuple[Turn, ...]
-    turn_index: int = 0
-    end: End | None = None
 
 
-@dataclass(frozen=True)
-class GuessingGame:
-    """Says higher or lower; with `asks` a model words the hint."""
+class GuessingGame(Environment[Secret, Guesses]):
+    """Says higher or lower; a model may word the hint."""
 
-    asks: bool = False
-    name: str = "guessing_game"
-    version: str = "guessing_game_v1"
-    most_turns: int = 5
+    version = "guessing_game_v1"
+    models: ClassVar = {HINTER: ModelUse()}
+    scripted_policies = ("bisect", "stuck")
 
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """Nothing but the limit."""
-        return {"name": self.name, "most_turns": self.most_turns}
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """One model, or none."""
-        return {HINTER: "words the hints"} if self.asks else {}
-
-    def parse_scenarios(self, tables: Sequence[Mapping[str, object]], where: str) -> list[Secret]:
-        """Take the tables as they are."""
+    def parse_scenario(self, table: Mapping[str, object], where: str) -> Secret:
+        """Take a table as it is."""
         del where
-        return [Secret(str(table["scenario_id"]), int(str(table["number"]))) for table in tables]
+        return Secret(scenario_id=str(table["scenario_id"]), number=int(str(table["number"])))
 
-    def probe_models(self) -> Dialogue[str]:
-        """Any model will do."""
-        return without_asking("")
+    def sample_scenarios(self) -> str:
+        """Return two games."""
+        return 'scenario = [{scenario_id = "seven", number = 7}, {scenario_id = "two", number = 2}]'
 
     def reset(self, scenario: Secret, variant: int, seed: int) -> Dialogue[Guesses]:
         """Begin a game; variants and seeds are all alike."""
         del variant, seed
-        return without_asking(Guesses(scenario, (Turn("user", "Guess a number from 1 to 9."),)))
+        return without_asking(Guesses(secret=scenario, messages=(Turn("user", "Guess a number from 1 to 9."),)))
 
     def step(self, state: Guesses, action: str) -> Dialogue[Guesses]:
         """Compare a guess with the number."""
         guess = int("".join(filter(str.isdigit, action)) or "0")
         state = replace(state, messages=(*state.messages, Turn("assistant", action)), turn_index=state.turn_index + 1)
         if guess == state.secret.number:
-            return replace(state, end=End("solved", "policy", state.turn_index))
-        if state.turn_index == self.most_turns:
-            return self.cut(state, TURN_LIMIT)
+            return ended(state, "solved", "policy")
+        if state.turn_index == MOST_TURNS:
+            return ended(state, TURN_LIMIT)
         hint = "Higher." if guess < state.secret.number else "Lower."
-        if self.asks:
+        if self.has_models:
             hint = yield Ask(HINTER, (Turn("user", hint),))
         return replace(state, messages=(*state.messages, Turn("user", hint)))
-
-    def cut(self, state: Guesses, reason: str) -> Guesses:
-        """End a game from outside."""
-        return replace(state, end=End(reason, "environment", state.turn_index))
 
     def components(self, state: Guesses) -> dict[str, float]:
         """Return 1 for a solved game."""
         return {"solved": float(state.end is not None and state.end.reason == "solved")}
 
-    def total(self, components: Mapping[str, float]) -> float | None:
-        """Return the only component."""
-        return components["solved"]
+    def scripted_turn(self, kind: str, state: Guesses, seed: int) -> str:
+        """Guess as well as one can, or always 1; later episodes of a group begin elsewhere."""
+        low, high = 1, 9
+        for guess, hint in zip(state.messages[1::2], state.messages[2::2], strict=False):
+            low, high = (int(guess.text) + 1, high) if hint.text == "Higher." else (low, int(guess.text) - 1)
+        return "1" if kind == "stuck" else str(min(high, max(low, (low + high) // 2 + seed % 2)))
 
-    def faults(self, state: Guesses) -> tuple[str, ...]:
-        """Find none."""
-        del state
-        return ()
-
-    def describe(self, state: Guesses) -> dict[str, object]:
+    def describe(self, state: Guesses) -> JsonObject:
         """Tell the number."""
         return {"number": state.secret.number}
-
-    def render_state(self, state: Guesses) -> dict[str, object]:
-        """Keep what decides the rest of a game."""
-        return {"id": state.secret.scenario_id, "number": state.secret.number, "turn_index": state.turn_index}
-
-    def parse_state(self, given: Mapping[str, object]) -> Guesses:
-        """Restore a game without its words."""
-        return Guesses(Secret(str(given["id"]), int(str(given["number"]))), (), int(str(given["turn_index"])))

@@ -3,20 +3,23 @@
 from functools import cache
 
 from genrm_cli.sessions.environment import Ask, run_dialogue
-from genrm_cli.sessions.scenario_files import read_scenario_tables
-from genrm_cli.sessions.therapy.environment import counsellor_words, therapeutic_session
+from genrm_cli.sessions.environments import ScenarioSet, read_scenarios
 from genrm_cli.sessions.therapy.scenario import SessionScenario
-from genrm_cli.sessions.therapy.scripted import scripted_turn
 from genrm_cli.sessions.therapy.session import SessionState, TherapeuticSession
 from genrm_cli.storage.location import S3Options
 
-ENVIRONMENT = therapeutic_session()
+ENVIRONMENT, MODEL_ENVIRONMENT = TherapeuticSession(), TherapeuticSession(has_models=True)
 
 
 @cache
+def sample_set() -> ScenarioSet:
+    """Return the scenarios that come with the program, with their digests."""
+    return read_scenarios("samples", ENVIRONMENT, S3Options())
+
+
 def samples() -> list[SessionScenario]:
     """Return the scenarios that come with the program."""
-    return ENVIRONMENT.parse_scenarios(read_scenario_tables("samples", S3Options()), "samples")
+    return [each for each in sample_set().scenarios if isinstance(each, SessionScenario)]
 
 
 def sample(name: str) -> SessionScenario:
@@ -43,5 +46,5 @@ def play(kind: str, scenario: SessionScenario, variant: int = 0) -> SessionState
     """Play a whole session with a scripted counsellor."""
     state = begin(scenario, variant)
     while state.end is None:
-        state = step(state, scripted_turn(kind, counsellor_words(), state, 1))
+        state = step(state, ENVIRONMENT.scripted_turn(kind, state, 1))
     return state

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from guessing_game import GuessingGame, Secret
 from judge_server_fixture import JudgeServer
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, sample_set
 
 from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscoredError, UsageError
 from genrm_cli.jobs.context import new_run
@@ -17,10 +19,8 @@ from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.collected_files import CollectOptions, places_of
 from genrm_cli.sessions.collection import CollectReport, collect
+from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.episode import EpisodeSlot
-from genrm_cli.sessions.play import scripted
-from genrm_cli.sessions.scenario_files import read_scenario_tables
-from genrm_cli.sessions.therapy.environment import scripted_policy, therapeutic_session
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.leases import Lease, Leases
@@ -35,7 +35,6 @@ CHAT = [
     "Thank you for telling me. What would you like to be different next week?",
     "Many people would feel the same in your place. What helps a little?",
 ]
-GAMES = [{"scenario_id": "seven", "number": 7}, {"scenario_id": "two", "number": 2}]
 
 
 def options_for(folder: Path, **more: Any) -> CollectOptions:
@@ -48,19 +47,20 @@ def agent(server: JudgeServer, model: str = "policy-model", **more: Any) -> Agen
     return AgentConfig((server.base_url,), model, **more)
 
 
-def run_game(folder: Path, act: Any, **more: Any) -> CollectReport:
+def run_game(folder: Path, policy: str = "bisect", **more: Any) -> CollectReport:
     """Collect guessing games of a scripted policy."""
-    options = options_for(folder, **more)
-    return asyncio.run(collect(GuessingGame(), GAMES, "games", options, new_run(settings_from()), act))
+    options = options_for(folder, scripted_policy=policy, **more)
+    game = GuessingGame()
+    return asyncio.run(collect(game, read_scenarios("samples", game, S3Options()), options, new_run(settings_from())))
 
 
 def run_sessions(
     options: CollectOptions, *, scripted_client: bool = True, few: int = 3, **settings: Any
 ) -> CollectReport:
     """Collect sessions of the first sample scenarios."""
-    tables = read_scenario_tables("samples", S3Options())[:few]
-    environment = therapeutic_session(scripted=scripted_client)
-    return asyncio.run(collect(environment, tables, "samples", options, new_run(settings_from(**settings))))
+    scenarios = replace(sample_set(), scenarios=sample_set().scenarios[:few])
+    environment = ENVIRONMENT if scripted_client else MODEL_ENVIRONMENT
+    return asyncio.run(collect(environment, scenarios, options, new_run(settings_from(**settings))))
 
 
 def read(folder: Path, name: str = "run.jsonl") -> list[Json]:
@@ -73,18 +73,9 @@ def without_time(records: list[Json]) -> list[Json]:
     return [record | {"metadata": record["metadata"] | {"created_at": None}} for record in records]
 
 
-def bisect(state: Any, repeat: int) -> str:
-    """Guess as well as one can; later episodes of a group begin elsewhere."""
-    low, high = 1, 9
-    turns = state.messages
-    for guess, hint in zip(turns[1::2], turns[2::2], strict=False):
-        low, high = (int(guess.text) + 1, high) if hint.text == "Higher." else (low, int(guess.text) - 1)
-    return str(min(high, max(low, (low + high) // 2 + repeat % 2)))
-
-
 def test_the_loop_plays_any_environment(tmp_path: Path) -> None:
     """A guessing game is collected like a session: groups, order, rewards and end reasons."""
-    report = run_game(tmp_path, scripted(bisect), episodes=2)
+    report = run_game(tmp_path, episodes=2)
     records = read(tmp_path)
     assert [record["episode_index"] for record in records] == [0, 1, 2, 3]
     assert [record["metadata"]["group"] for record in records] == ["seven/v0"] * 2 + ["two/v0"] * 2
@@ -95,7 +86,7 @@ def test_the_loop_plays_any_environment(tmp_path: Path) -> None:
 
 def test_a_game_at_its_limit_is_truncated_and_not_failed(tmp_path: Path) -> None:
     """A policy that never finds the number has an episode with a reward of 0."""
-    run_game(tmp_path, scripted(lambda state, repeat: "1"), episodes=1)
+    run_game(tmp_path, "stuck", episodes=1)
     assert [record["reward"]["total_reward"] for record in read(tmp_path)] == [0.0, 0.0]
     assert {record["metadata"]["end_reason"] for record in read(tmp_path)} == {"turn_limit"}
     assert all(record["metadata"]["truncated"] for record in read(tmp_path))
@@ -145,11 +136,11 @@ def test_score_needs_no_flag_and_groups_by_client(tmp_path: Path, judge_server: 
 
 def test_a_second_run_is_up_to_date_and_other_settings_are_refused(tmp_path: Path) -> None:
     """Nothing is played twice, and no other run's episodes are replaced by mistake."""
-    run_game(tmp_path, scripted(bisect))
+    run_game(tmp_path)
     before = (tmp_path / "run.jsonl").read_bytes()
-    assert run_game(tmp_path, scripted(bisect)).is_current
+    assert run_game(tmp_path).counts is None
     with pytest.raises(UsageError, match="episodes of other settings"):
-        run_game(tmp_path, scripted(bisect), episodes=2)
+        run_game(tmp_path, episodes=2)
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 
@@ -160,7 +151,7 @@ def test_a_budget_stops_the_run_and_the_next_one_goes_on(tmp_path: Path, judge_s
     whole.mkdir()
     run_sessions(options_for(whole, policy=agent(judge_server)), probe=False)
     calls = judge_server.stats()["requests"]
-    with pytest.raises(TooManyUnscoredError, match="--max-calls stopped the run"):
+    with pytest.raises(TooManyUnscoredError, match="max_calls stopped the run"):
         run_sessions(options_for(tmp_path, policy=agent(judge_server)), probe=False, max_calls=calls // 2)
     assert json.loads((tmp_path / "run.collect.json").read_bytes())["partial"] is True
     report = run_sessions(options_for(tmp_path, policy=agent(judge_server)), probe=False)
@@ -228,13 +219,13 @@ def test_a_model_that_cannot_play_the_client_is_refused(tmp_path: Path, judge_se
 
 
 def test_private_data_in_a_generated_turn_ends_the_session(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Matches of --redact-pattern are found on both sides; the text with them is written nowhere."""
+    """Matches of redact_pattern are found on both sides; the text with them is written nowhere."""
     judge_server.behave(chat=["Write to me at jane.doe@example.org and tell me how it is."])
     options = options_for(tmp_path, policy=agent(judge_server), episodes=1)
     with pytest.raises(TooManyUnscoredError, match="private_data"):
         run_sessions(options, probe=False, redact_pattern=("email",))
     failures = read(tmp_path, "run_failures.jsonl")
-    assert {record["metadata"]["failure"] for record in failures} == {"policy: matches of --redact-pattern: email"}
+    assert {record["metadata"]["failure"] for record in failures} == {"policy: matches of redact_pattern: email"}
     assert b"jane.doe" not in b"".join(path.read_bytes() for path in tmp_path.glob("run*.json*"))
 
 
@@ -255,7 +246,7 @@ def test_a_session_that_ends_before_its_branch_is_left_out(tmp_path: Path, judge
     """Its episodes would all be one and the same."""
     judge_server.behave(chat=["Goodbye. [END]"])
     options = options_for(tmp_path, policy=agent(judge_server), episodes=3, branch_at=2)
-    with pytest.raises(TooManyUnscoredError, match="0 with client faults, 3 that ended before --branch-at"):
+    with pytest.raises(TooManyUnscoredError, match="0 with client faults, 3 that ended before branch_at"):
         run_sessions(options, few=1, probe=False)
     assert read(tmp_path) == []
 
@@ -285,7 +276,7 @@ def test_two_runs_on_one_output_are_refused(tmp_path: Path) -> None:
     lease = Leases(S3Options(), 300).take(str(tmp_path / "run.jsonl"))
     assert isinstance(lease, Lease)
     with pytest.raises(StorageError, match="has been working on it"):
-        run_game(tmp_path, scripted(bisect))
+        run_game(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -321,24 +312,21 @@ def test_a_scenario_file_that_cannot_be_read_is_named(tmp_path: Path, name: str,
     if text is not None:
         path.write_text(text)
     with pytest.raises(InputError, match=said):
-        read_scenario_tables(str(path), S3Options())
+        read_scenarios(str(path), ENVIRONMENT, S3Options())
 
 
 def test_scenarios_are_read_from_lines(tmp_path: Path) -> None:
     """A file of JSON lines holds the same scenarios as one of TOML."""
-    tables = read_scenario_tables("samples", S3Options())
+    tables = tomllib.loads(ENVIRONMENT.sample_scenarios())["scenario"]
     path = tmp_path / "scenarios.jsonl"
     path.write_text("".join(json.dumps(table) + "\n\n" for table in tables))
-    assert read_scenario_tables(str(path), S3Options()) == tables
+    assert read_scenarios(str(path), ENVIRONMENT, S3Options()) == sample_set()
 
 
 @pytest.mark.parametrize("kind", ["bad", "good"])
 def test_scripted_counsellors_act_as_policies(tmp_path: Path, kind: str) -> None:
     """The demo needs no model at all."""
-    tables = read_scenario_tables("samples", S3Options())[:2]
-    act: Callable[..., Any] = scripted_policy(kind)
-    run = new_run(settings_from())
-    asyncio.run(collect(therapeutic_session(), tables, "samples", options_for(tmp_path), run, act))
+    run_sessions(options_for(tmp_path, scripted_policy=kind), few=2)
     rewards = [record["reward"]["total_reward"] for record in read(tmp_path)]
     assert (min(rewards) > 0.8) if kind == "good" else (max(rewards) < 0.7)
 
@@ -369,7 +357,7 @@ def test_a_teacher_answers_where_the_student_stood(tmp_path: Path, judge_server:
 
 def test_no_two_episodes_share_a_call_of_the_policy() -> None:
     """Scenario aside, variant, seed and number each make calls of their own; only a trunk is shared by its group."""
-    secret = Secret("x", 1)
+    secret = Secret(scenario_id="x", number=1)
     slots = [EpisodeSlot(0, secret, v, s, n) for v in range(3) for s in range(3) for n in range(3)]
     assert len({slot.repeat_at(0) for slot in slots}) == len(slots)
     branches = [EpisodeSlot(0, secret, v, 0, n, branch_at=3) for v in range(2) for n in range(3)]

@@ -9,21 +9,19 @@ import pytest
 from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
 from served import REPLY_LIMIT_S, TOKEN, Json, Served, serving
+from sessions import ENVIRONMENT, begin, samples, step
 
-from genrm_cli.sessions.environment import run_dialogue
-from genrm_cli.sessions.hosting.hosted import reset, step, verify
-from genrm_cli.sessions.scenario_files import read_scenario_tables
-from genrm_cli.sessions.therapy.environment import therapeutic_session
-from genrm_cli.storage.location import S3Options
+from genrm_cli.sessions.hosting.hosted import observe, verify
 
 SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
+THERAPY = ("--environment", "therapeutic_session")
 EXAM = {"scenario_id": "exam_stress_001", "variant": 1, "seed": 3}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Keep a server with the scripted client."""
-    with serving(Genrm(tmp_path_factory.mktemp("sessions")), "--environment", "therapeutic") as served:
+    with serving(Genrm(tmp_path_factory.mktemp("sessions")), *THERAPY) as served:
         yield served
 
 
@@ -54,21 +52,21 @@ def error_of(reply: httpx.Response) -> tuple[int, str]:
 
 def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
     """The server hosts the environment of `genrm collect`, and the rewards of the steps add up to the session's."""
-    environment = therapeutic_session()
-    scenario = environment.parse_scenarios(read_scenario_tables("samples", S3Options()), "samples")[0]
-    here = run_dialogue(reset(environment, scenario, 1, 3), lambda ask: "")
+    state = begin(samples()[0], 1, 3)
+    here = observe(ENVIRONMENT, state)
     begun = post(agent, "/reset", EXAM)
     assert (begun["observation"], begun["info"]["turn_index"]) == (here.text, 0)
     gains = []
     while not (here.terminated or here.truncated):
-        here = run_dialogue(step(environment, here.state, SAID), lambda ask: "")
+        state = step(state, SAID)
+        here = observe(ENVIRONMENT, state)
         there = post(agent, "/step", turn(SAID))
         gains.append(there["reward"])
         assert there["observation"] == (here.text or None)
         assert (there["terminated"], there["truncated"]) == (here.terminated, here.truncated)
     assert there["info"]["end_reason"] == "client_stabilised"
     verified = post(agent, "/verify", {"kept": [1]})
-    expected = verify(environment, here.state)
+    expected = verify(ENVIRONMENT, state)
     assert (verified["kept"], verified["reward"], verified["reward_components"]) == (
         [1],
         expected.reward,
@@ -144,7 +142,7 @@ def test_metrics_are_aggregated(agent: httpx.Client) -> None:
 
 def test_sessions_are_bounded_and_guarded(tmp_path: Path) -> None:
     """One session too many is refused until another has ended or is closed; nobody enters without the token."""
-    flags = ("--environment", "therapeutic_session", "--max-sessions", "1", "--max-turns", "1")
+    flags = (*THERAPY, "--max-sessions", "1", "--max-turns", "1")
     with serving(Genrm(tmp_path), *flags, GENRM_SERVE_TOKEN=TOKEN) as served:
 
         def open_agent() -> httpx.Client:
@@ -168,7 +166,7 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
     """A model words the replies; if it fails the turn is not taken, and a faulty client leaves no reward."""
     judge_server.behave(chat=["As your therapist I am here for you."])
     flags = ("--client-base-url", judge_server.base_url, "--client-model", "c", "--retries", "0", "--no-probe")
-    with serving(Genrm(tmp_path), "--environment", "therapeutic", *flags) as served:
+    with serving(Genrm(tmp_path), *THERAPY, *flags) as served:
         opening = post(served.client, "/reset", EXAM)["observation"]
         judge_server.behave(fault={"status": 400})
         assert error_of(served.post("/step", turn(SAID))) == (503, "client_failed")
@@ -193,7 +191,7 @@ def test_private_data_end_a_session(tmp_path: Path, judge_server: JudgeServer, s
     client = (
         ("--client-base-url", judge_server.base_url, "--client-model", "c", "--no-probe") if side == "client" else ()
     )
-    with serving(Genrm(tmp_path), "--environment", "therapeutic", "--redact-pattern", "email", *client) as served:
+    with serving(Genrm(tmp_path), *THERAPY, "--redact-pattern", "email", *client) as served:
         opening = post(served.client, "/reset", EXAM)["observation"]
         stepped = post(served.client, "/step", turn(private if side == "policy" else SAID))
         assert (stepped["observation"], stepped["terminated"]) == (opening, True)
@@ -208,10 +206,13 @@ def test_private_data_end_a_session(tmp_path: Path, judge_server: JudgeServer, s
     ("flags", "message"),
     [
         (("--environment", "chess"), "unknown 'chess'; expected one of therapeutic_session"),
-        (("--environment", "therapeutic", "--client-base-url", "http://127.0.0.1:9/v1"), "missing --client-model"),
-        (("--environment", "therapeutic", "--scenarios", "nowhere.toml"), "nowhere.toml: no such file"),
-        (("--environment", "therapeutic", "--record", "served/"), "write the sessions with genrm collect"),
-        (("--environment", "therapeutic", "--max-turns", "0"), "--max-turns is 0"),
+        (
+            (*THERAPY, "--client-base-url", "http://127.0.0.1:9/v1"),
+            "missing --client-model",
+        ),
+        ((*THERAPY, "--scenarios", "nowhere.toml"), "nowhere.toml: no such file"),
+        ((*THERAPY, "--record", "served/"), "write the sessions with genrm collect"),
+        ((*THERAPY, "--max-turns", "0"), "--max-turns is 0"),
         (("--offline", "--client-model", "c"), "need --environment"),
     ],
 )

@@ -3,12 +3,10 @@
 import asyncio
 
 import pytest
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, samples
 
 from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
-from genrm_cli.sessions.scenario_files import read_scenario_tables
-from genrm_cli.sessions.therapy.environment import therapeutic_session
-from genrm_cli.storage.location import S3Options
 
 EXAM = Episode("exam_stress_001")
 
@@ -31,9 +29,8 @@ class Clock:
 
 def open_sessions(clock: Clock, *, scripted: bool = True) -> HostedSessions:
     """Open sessions that are kept for ten seconds."""
-    environment = therapeutic_session(scripted=scripted)
-    scenarios = environment.parse_scenarios(read_scenario_tables("samples", S3Options()), "samples")
-    return HostedSessions(environment, scenarios, answer, most=2, keep_s=10, clock=clock)
+    environment = ENVIRONMENT if scripted else MODEL_ENVIRONMENT
+    return HostedSessions(environment, samples(), answer, most=2, keep_s=10, clock=clock)
 
 
 def test_a_session_expires_after_its_last_request() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tomllib
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,12 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sessions import ENVIRONMENT, begin, play, sample, samples, step
 
-from genrm_cli.catalog import COUNSELLORS
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.scenario_files import read_scenario_tables
-from genrm_cli.sessions.therapy.faults import FAULTS, client_faults
-from genrm_cli.sessions.therapy.mood import LABELS, LONGEST_STEP, ClientState, Mood, move_client, move_mood
-from genrm_cli.storage.location import S3Options
+from genrm_cli.sessions.therapy.client import LABELS, LONGEST_STEP, ClientState, Mood, move_client, move_mood
+from genrm_cli.sessions.therapy.screening import FAULTS, client_faults
+from genrm_cli.sessions.therapy.scripted import COUNSELLORS
 
 MODEL_URL = os.environ.get("GENRM_TEST_MODEL_URL", "")
 """A server with a real model, such as http://127.0.0.1:8000/v1; `GENRM_TEST_MODEL` names the model."""
@@ -166,7 +165,7 @@ def collect_with_model(genrm: Genrm, kind: str) -> list[Json]:
 @pytest.mark.skipif(not MODEL_URL, reason="GENRM_TEST_MODEL_URL names no server")
 def test_a_real_model_plays_the_client(tmp_path: Path) -> None:
     """Each session ends for a recorded reason, and better counsellors get more reward, whatever the model is worth."""
-    tables = read_scenario_tables("samples", S3Options())[::6]
+    tables = tomllib.loads(ENVIRONMENT.sample_scenarios())["scenario"][::6]
     (tmp_path / "few.jsonl").write_text("".join(json.dumps(table) + "\n" for table in tables))
     genrm, rewards, relief = Genrm(tmp_path), {}, {}
     for kind in COUNSELLORS:

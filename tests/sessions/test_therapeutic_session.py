@@ -3,17 +3,19 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from sessions import ENVIRONMENT, begin, play, sample, samples, step
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, play, sample, samples, step
 
 from genrm_cli.errors import InputError
-from genrm_cli.sessions.environment import CONTEXT_TOO_LONG, Ask, run_dialogue
-from genrm_cli.sessions.therapy.environment import therapeutic_session
+from genrm_cli.sessions.environment import CONTEXT_TOO_LONG, Ask, ended, run_dialogue
+from genrm_cli.sessions.environments import read_scenarios
+from genrm_cli.sessions.therapy.client import LABELS
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER, parse_labels
-from genrm_cli.sessions.therapy.mood import LABELS
 from genrm_cli.sessions.therapy.scenario import parse_scenario_table
 from genrm_cli.sessions.therapy.session import strip_marker
+from genrm_cli.storage.location import S3Options
 
 KIND = "That sounds really painful, and it makes sense. What is it like for you?"
 CRUEL = "You are overreacting. Get over it. What did you expect?"
@@ -62,10 +64,12 @@ def test_a_scenario_is_checked(change: dict[str, object], said: str) -> None:
     assert str(refused.value).startswith("file.toml: scenario 1 ('x')")
 
 
-def test_two_scenarios_of_one_id_are_refused() -> None:
+def test_two_scenarios_of_one_id_are_refused(tmp_path: Path) -> None:
     """Groups are named after scenarios, so ids must differ."""
+    path = tmp_path / "f.jsonl"
+    path.write_text(f"{json.dumps(TABLE)}\n" * 2)
     with pytest.raises(InputError, match="two scenarios have the id 'x'"):
-        ENVIRONMENT.parse_scenarios([TABLE, TABLE], "f")
+        read_scenarios(str(path), ENVIRONMENT, S3Options())
 
 
 def test_equal_arguments_begin_equal_sessions() -> None:
@@ -140,22 +144,21 @@ def test_agreeing_with_a_dangerous_plan_ends_the_session() -> None:
 def test_a_marker_of_the_policy_ends_the_session(marker: str) -> None:
     """An end marker is obeyed and taken out of the text; alone it adds no turn."""
     state = begin(sample("exam"))
-    ended = step(state, f"Let us meet again next week. {marker}")
-    assert (ended.end.reason, ended.end.by) == ("end_marker", "policy")
-    assert ended.messages[-1].text == "Let us meet again next week."
+    over = step(state, f"Let us meet again next week. {marker}")
+    assert (over.end.reason, over.end.by) == ("end_marker", "policy")
+    assert over.messages[-1].text == "Let us meet again next week."
     alone = step(state, marker)
     assert (alone.end.reason, alone.messages) == ("end_marker", state.messages)
 
 
 def test_a_marker_of_the_client_ends_the_session() -> None:
     """A model-backed client may end a session, but not with its first words, which the scenario has."""
-    environment = therapeutic_session(scripted=False)
 
     def answer(ask: Ask) -> str:
         return "reflects" if ask.role == READER else "I have to go now. [END]"
 
-    state = run_dialogue(environment.reset(sample("exam"), 0, 0), answer)
-    state = run_dialogue(environment.step(state, KIND), answer)
+    state = run_dialogue(MODEL_ENVIRONMENT.reset(sample("exam"), 0, 0), answer)
+    state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), answer)
     assert (state.end.reason, state.end.by) == ("end_marker", "client")
     assert state.messages[-1].text == "I have to go now."
 
@@ -167,32 +170,11 @@ def test_markers_within_words_stay() -> None:
 
 def test_a_session_can_be_cut_from_outside() -> None:
     """A context that is too long truncates the session."""
-    state = ENVIRONMENT.cut(step(begin(sample("exam")), KIND), CONTEXT_TOO_LONG)
+    state = ended(step(begin(sample("exam")), KIND), CONTEXT_TOO_LONG)
     assert state.end is not None
     assert state.end.truncated
     with pytest.raises(ValueError, match="has ended"):
         step(state, KIND)
-
-
-def test_a_state_survives_json() -> None:
-    """A server may keep a session as JSON and go on with it later, on another machine."""
-    state = step(begin(sample("breakup"), 1, 3), KIND)
-    written = json.loads(json.dumps(ENVIRONMENT.render_state(state)))
-    assert written["turn_index"] == 1
-    assert {"scenario_id", "difficulty", "risk_level", "client_profile", "messages"} <= written.keys()
-    assert {"expected_outcomes", "hard_constraints"} <= written.keys()
-    restored = ENVIRONMENT.parse_state(written)
-    assert restored == state
-    assert step(restored, KIND) == step(state, KIND)
-    ended = step(restored, "[END]")
-    assert ENVIRONMENT.parse_state(json.loads(json.dumps(ENVIRONMENT.render_state(ended)))) == ended
-
-
-@pytest.mark.parametrize("change", [{"format": 9}, {"env_version": "other"}, {"hidden": {}}, {"messages": 3}])
-def test_a_foreign_state_is_refused(change: dict[str, object]) -> None:
-    """A state of another format or version is an error, not a guess."""
-    with pytest.raises(ValueError, match="not a state"):
-        ENVIRONMENT.parse_state(ENVIRONMENT.render_state(begin(sample("exam"))) | change)
 
 
 def test_what_is_hidden_reaches_neither_policy_nor_scenario_record() -> None:
@@ -204,15 +186,14 @@ def test_what_is_hidden_reaches_neither_policy_nor_scenario_record() -> None:
 
 def test_the_models_of_a_client_see_its_mood_and_never_decide_it() -> None:
     """The reader labels, the speaker words; the numbers follow the labels by rule."""
-    environment = therapeutic_session(scripted=False)
     asked: list[Ask] = []
 
     def answer(ask: Ask) -> str:
         asked.append(ask)
         return "validates, reflects" if ask.role == READER else "I feel great now, everything is solved!"
 
-    state = run_dialogue(environment.reset(sample("exam"), 0, 0), answer)
-    state = run_dialogue(environment.step(state, KIND), answer)
+    state = run_dialogue(MODEL_ENVIRONMENT.reset(sample("exam"), 0, 0), answer)
+    state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), answer)
     assert [ask.role for ask in asked] == [READER, SPEAKER]
     assert "Mood:" in asked[1].conversation[0].text
     assert state.client.labels == (("reflects", "validates"),)
@@ -255,7 +236,7 @@ def test_labels_are_read_from_a_reply(said: str, labels: tuple[str, ...] | None)
 )
 def test_a_reader_must_tell_a_kind_turn_from_a_cruel_one(kind: str, cruel: str, complaint: str) -> None:
     """The probe of a client's models passes only if a kind turn raises its trust and a cruel one lowers it."""
-    probe = therapeutic_session(scripted=False).probe_models()
+    probe = MODEL_ENVIRONMENT.probe_models()
     found = run_dialogue(probe, lambda ask: cruel if "overreacting" in ask.conversation[-1].text else kind)
     assert complaint in found
     assert bool(found) is bool(complaint)
@@ -263,8 +244,7 @@ def test_a_reader_must_tell_a_kind_turn_from_a_cruel_one(kind: str, cruel: str, 
 
 def test_labels_that_cannot_be_read_move_nothing_and_are_a_fault() -> None:
     """A reader that talks instead of labelling makes the client faulty, not the policy."""
-    environment = therapeutic_session(scripted=False)
-    state = run_dialogue(environment.reset(sample("exam"), 0, 0), str)
-    state = run_dialogue(environment.step(state, KIND), lambda ask: "Well, it depends.")
+    state = run_dialogue(MODEL_ENVIRONMENT.reset(sample("exam"), 0, 0), str)
+    state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), lambda ask: "Well, it depends.")
     assert state.client.moods[0] == state.client.moods[1]
-    assert "unread" in environment.faults(state)
+    assert "unread" in MODEL_ENVIRONMENT.faults(state)

@@ -2,22 +2,17 @@
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from genrm_cli.catalog import ENVIRONMENTS, SELF_TESTS, explained, listed
+from genrm_cli.catalog import SELF_TESTS
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_groups, with_settings
-from genrm_cli.cli.sessions.flags import ClientFlags, check_turns
+from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_groups, with_settings
+from genrm_cli.cli.sessions.host import ClientFlags, HostFlags, host
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.sources.keys import find_token
-
-if TYPE_CHECKING:
-    from genrm_cli.sessions.agents import AgentConfig
-
-_ENVIRONMENT = "Environment"
 
 _OMITTED = (
     *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
@@ -33,10 +28,11 @@ _SEVERAL_WORKERS = (
 
 
 @with_settings("Server", "Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
-@with_groups(ClientFlags)
+@with_groups(ClientFlags, HostFlags)
 def serve(
     invocation: Invocation,
     client: ClientFlags,
+    hosted: HostFlags,
     self_test: Annotated[
         str | None,
         typer.Option(
@@ -53,31 +49,6 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    environment: Annotated[
-        str | None,
-        option(
-            "NAME",
-            f"Serve this environment to agents, instead of rewards; no judge is asked: {explained(ENVIRONMENTS)}. "
-            "The beginning of its name is enough.",
-            panel=_ENVIRONMENT,
-        ),
-    ] = None,
-    scenarios: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="Its scenarios, as for genrm collect.", rich_help_panel=_ENVIRONMENT),
-    ] = "samples",
-    max_turns: Annotated[
-        int | None, option("N", "Most turns of the policy. Default: the scenario's.", panel=_ENVIRONMENT)
-    ] = None,
-    max_sessions: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Sessions kept, each for --keep after its last request; another one gets 429.",
-            rich_help_panel=_ENVIRONMENT,
-        ),
-    ] = 20_000,
     workers: Annotated[int, typer.Option("--workers", hidden=True)] = 1,
 ) -> int:
     """Serve rewards to running trainers over HTTP.
@@ -88,7 +59,7 @@ def serve(
 
     Example: genrm serve --offline --listen 127.0.0.1:8330
 
-    Example: genrm serve --environment therapeutic
+    Example: genrm serve --environment therapeutic_session
     """
     _refuse_several_workers(workers)
     try:
@@ -99,12 +70,9 @@ def serve(
         raise UsageError(f"genrm serve needs {error.name}: pip install 'genrm-cli[serve]'.") from error
     if self_test is not None or self_test_url is not None:
         return _test_itself(invocation, self_test, self_test_url)
-    if environment is not None:
-        check_turns("--max-turns", max_turns)
-        _serve_environment(invocation, environment, scenarios, client.roles(), max_turns, max_sessions)
-        return 0
-    if client.client_base_url or client.client_model or max_turns is not None or scenarios != "samples":
-        raise UsageError("--scenarios, --client-base-url, --client-model and --max-turns need --environment.")
+    if hosted.environment is not None:
+        return host(invocation, hosted, client, _ready_sayer)
+    hosted.refuse_alone(client)
     settings = invocation.settings
     token = find_token(settings.serve.token_env)
     say_endpoint_source(invocation)
@@ -112,39 +80,6 @@ def serve(
         say_ready = _ready_sayer(events, quiet=settings.output.quiet)
         run_to_end(serve_until_stopped(settings, invocation.api_keys, token, events, say_ready))
     return 0
-
-
-def _serve_environment(
-    invocation: Invocation,
-    given: str,
-    scenarios: str,
-    client: "dict[str, AgentConfig]",
-    max_turns: int | None,
-    max_sessions: int,
-) -> None:
-    from genrm_cli.jobs.context import new_run
-    from genrm_cli.sessions.hosting.host import serve_environment
-    from genrm_cli.sessions.scenario_files import read_scenario_tables
-    from genrm_cli.sessions.therapy.environment import ENVIRONMENTS as BUILT
-
-    name = next((name for name in ENVIRONMENTS if given and name.startswith(given)), None)
-    if name is None:
-        raise UsageError(f"--environment: unknown {given!r}; expected one of {listed(ENVIRONMENTS)}.")
-    settings = invocation.settings
-    if settings.serve.record is not None:
-        raise UsageError(
-            "--record keeps groups that a judge compared, and --environment asks none: keep the rollouts in the agent, "
-            "or play and write the sessions with genrm collect."
-        )
-    token = find_token(settings.serve.token_env)
-    with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=("judge",)) as events:
-        run = new_run(settings, {}, None, events)
-        tables = read_scenario_tables(scenarios, run.s3)
-        built = BUILT[name](scripted=not client, max_turns=max_turns)
-        if not client and not settings.output.quiet:
-            say("client: scripted, a stand-in without a model")
-        say_ready = _ready_sayer(events, quiet=settings.output.quiet)
-        run_to_end(serve_environment(built, tables, scenarios, client, max_sessions, run, token, say_ready))
 
 
 def _ready_sayer(events: Events, *, quiet: bool) -> Callable[[str], None]:

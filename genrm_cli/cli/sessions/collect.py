@@ -1,35 +1,189 @@
 """`genrm collect`: play simulated sessions and write them as rollouts."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from genrm_cli.cli.console import counted, percent_text, print_json, say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import ALL_PANELS, Invocation, run_to_end, with_groups, with_settings
-from genrm_cli.cli.scoring.score import run_score
-from genrm_cli.cli.sessions.flags import ClientFlags, EpisodeFlags, PolicyFlags
-from genrm_cli.errors import UsageError
-from genrm_cli.settings import changed
+from genrm_cli.cli.options import Invocation, option, run_to_end, with_groups, with_settings
+from genrm_cli.cli.sessions.host import ClientFlags, agent_config, check_turns
+from genrm_cli.errors import Message, SettingRef, UsageError, naming
 
 if TYPE_CHECKING:
+    from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import CollectReport
+    from genrm_cli.sessions.counts import CollectCounts
+    from genrm_cli.sessions.environment import AnyEnvironment
 
-_OMITTED = ("output", "dry_run", "use_journal", "only_failed")
+_TAKEN = (
+    *("concurrency", "call_timeout", "retries", "max_calls", "deadline", "max_unscored", "journal", "probe"),
+    *("redact_pattern", "force", "json_output", "log_json", "quiet", "s3_endpoint_url", "s3_profile", "s3_region"),
+)
+"""Settings with an option of their own: a command that asks no judge leaves the rest to the settings file."""
+
+_POLICY, _SESSIONS = "Policy", "Sessions"
 _RUN_ID = "{run_id}"
 
 
-@with_settings(*ALL_PANELS, omit=_OMITTED)
-@with_groups(PolicyFlags, ClientFlags, EpisodeFlags)
+@dataclass(frozen=True, slots=True)
+class PolicyFlags:
+    """The policy, and another one for the turns before a branch."""
+
+    policy_base_url: Annotated[
+        list[str] | None, option("URL", "OpenAI-compatible endpoint of the policy. Repeatable.", panel=_POLICY)
+    ] = None
+    policy_model: Annotated[str | None, option("NAME", "Its model name on the server.", panel=_POLICY)] = None
+    policy_temperature: Annotated[float, option("NUMBER", "Default: 1.", panel=_POLICY)] = 1.0
+    policy_top_p: Annotated[float | None, option("NUMBER", "Default: the server's.", panel=_POLICY)] = None
+    policy_max_tokens: Annotated[int, option("N", "Most tokens of a turn. Default: 512.", panel=_POLICY)] = 512
+    policy_api_key_env: Annotated[
+        str | None,
+        option("NAME", "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY.", panel=_POLICY),
+    ] = None
+    policy_name: Annotated[
+        str | None, option("NAME", "Name of the policy in the records. Default: its model.", panel=_POLICY)
+    ] = None
+    base_model: Annotated[str | None, option("NAME", "What the policy was trained from.", panel=_POLICY)] = None
+    policy_role: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="policy, or teacher for sessions to imitate, which go below a folder named teacher.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = "policy"
+    trunk_base_url: Annotated[
+        list[str] | None,
+        option("URL", "Endpoint of another policy, which has the turns before --branch-at.", panel=_POLICY),
+    ] = None
+    trunk_model: Annotated[
+        str | None,
+        option("NAME", "Its model name; with its --journal, its turns are not asked again.", panel=_POLICY),
+    ] = None
+    scripted_policy: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "A policy of the environment's without a model, for demos and tests. A therapeutic_session has bad, fair "
+            "and good counsellors.",
+            panel=_POLICY,
+        ),
+    ] = None
+
+    def check(self, environment: "AnyEnvironment", branch_at: int | None) -> None:
+        """Refuse options that do not fit.
+
+        Raises:
+            UsageError: says which.
+        """
+        scripted, known = self.scripted_policy, environment.scripted_policies
+        if self.policy_role not in ("policy", "teacher"):
+            raise UsageError(SettingRef("policy_role"), f": {self.policy_role!r} is neither policy nor teacher.")
+        if scripted is not None and scripted not in known:
+            expected = f"expected one of {', '.join(known)}" if known else "this environment has none"
+            raise UsageError(SettingRef("scripted_policy"), f": unknown {scripted!r}; {expected}.")
+        if (scripted is None) is not bool(self.policy_base_url):
+            raise UsageError(
+                naming("pass $policy_base_url and $policy_model, or $scripted_policy to try without a model.")
+            )
+        if branch_at is not None and scripted is not None:
+            raise UsageError(
+                naming("$branch_at needs a policy that answers differently each time; drop $scripted_policy.")
+            )
+        if self.trunk_base_url and (branch_at is None or scripted is not None):
+            raise UsageError(naming("$trunk_base_url needs $branch_at and a policy of its own at $policy_base_url."))
+
+    @property
+    def name(self) -> str:
+        """What records call the policy."""
+        return self.policy_name or self.policy_model or f"scripted-{self.scripted_policy}"
+
+    def policy(self) -> "AgentConfig | None":
+        """Return the policy's model; None for a scripted one."""
+        if not self.policy_base_url:
+            return None
+        return self._sampled(agent_config("policy", self.policy_base_url, self.policy_model, self.policy_api_key_env))
+
+    def trunk(self) -> "AgentConfig | None":
+        """Return the model of the turns before a branch; None if it is the policy's."""
+        if not self.trunk_base_url:
+            return None
+        shares_key = set(self.trunk_base_url) <= set(self.policy_base_url or ())
+        return self._sampled(
+            agent_config(
+                "trunk", self.trunk_base_url, self.trunk_model, self.policy_api_key_env, only_named=not shares_key
+            )
+        )
+
+    def _sampled(self, agent: "AgentConfig") -> "AgentConfig":
+        return replace(
+            agent, temperature=self.policy_temperature, top_p=self.policy_top_p, max_tokens=self.policy_max_tokens
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFlags:
+    """Which sessions to play."""
+
+    environment: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Kind of sessions; packages can register more.", rich_help_panel=_SESSIONS),
+    ] = "therapeutic_session"
+    episodes: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1_000_000, help="Sessions of a group.", rich_help_panel=_SESSIONS)
+    ] = 4
+    variants: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1_000_000,
+            help="Variants of the client in each scenario, each a group.",
+            rich_help_panel=_SESSIONS,
+        ),
+    ] = 1
+    client_seed: Annotated[
+        int, typer.Option(metavar="N", min=0, max=2**31, help="Random seed of clients.", rich_help_panel=_SESSIONS)
+    ] = 0
+    max_turns: Annotated[
+        int | None, option("N", "Most turns of the policy. Default: the scenario's.", panel=_SESSIONS)
+    ] = None
+    branch_at: Annotated[
+        int | None,
+        option("N", "Let the sessions of a group share one history up to the policy's Nth turn.", panel=_SESSIONS),
+    ] = None
+    run_id: Annotated[
+        str | None,
+        option(
+            "NAME", "Name of the run. Default: that of the output; a teacher's begins with teacher-.", panel=_SESSIONS
+        ),
+    ] = None
+    sessions: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Sessions in flight.", rich_help_panel=_SESSIONS)
+    ] = 512
+    keep_client_faults: Annotated[
+        bool,
+        typer.Option(
+            "--keep-client-faults",
+            help="Write sessions in which the simulated client was at fault, too.",
+            rich_help_panel=_SESSIONS,
+        ),
+    ] = False
+
+
+@with_settings(names=_TAKEN)
+@with_groups(PolicyFlags, ClientFlags, SessionFlags)
 def collect(
     scenarios: Annotated[
         str,
         typer.Argument(
             metavar="SCENARIOS",
             help="Scenarios: .toml with [[scenario]] tables, or .jsonl; a path or s3://...; "
-            "samples for those that come with genrm.",
+            "samples for those that come with the environment.",
         ),
     ],
     invocation: Invocation,
@@ -41,10 +195,7 @@ def collect(
     ],
     policy: PolicyFlags,
     client: ClientFlags,
-    which: EpisodeFlags,
-    score: Annotated[
-        bool, typer.Option("--score", help="Then score the sessions, with the judge of --base-url.")
-    ] = False,
+    which: SessionFlags,
 ) -> int:
     """Play simulated sessions of a policy and write them as rollouts that `genrm score` reads.
 
@@ -55,21 +206,29 @@ def collect(
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
     """
-    which.check()
-    policy.check(which.branch_at)
-    options = _options(output, policy, client, which)
-    if score:
-        from genrm_cli.groups.check import check_settings
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.sessions.collection import collect as run_collect
+    from genrm_cli.sessions.environments import read_scenarios
 
-        check_settings(invocation.settings)  # before a session is paid for
-    _collect(scenarios, which, options, invocation, policy.scripted_policy)
-    if not score:
-        return 0
-    settings = changed(invocation.settings, output=None, min_age=0.0)
-    return run_score([options.output], replace(invocation, settings=settings))
+    check_turns("branch_at", which.branch_at)
+    environment, models = client.open(which.environment, which.max_turns, policy.policy_base_url)
+    policy.check(environment, which.branch_at)
+    options = _options(output, policy, models, which)
+    written = invocation.settings.output
+    with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
+        run = new_run(invocation.settings, {}, None, events)
+        found = read_scenarios(scenarios, environment, run.s3)
+        report = run_to_end(run_collect(environment, found, options, run))
+    if written.json_output:
+        print_json(report.summary)
+    if not written.quiet:
+        _show(report, options, which.environment, has_stand_in=bool(environment.models) and not models)
+    return 0
 
 
-def _options(output: str, policy: PolicyFlags, client: ClientFlags, which: EpisodeFlags) -> "CollectOptions":
+def _options(
+    output: str, policy: PolicyFlags, models: "Mapping[str, AgentConfig]", which: SessionFlags
+) -> "CollectOptions":
     from genrm_cli.sessions.collected_files import CollectOptions
 
     run_id = which.run_id or _named_by(output, policy.policy_role)
@@ -78,10 +237,11 @@ def _options(output: str, policy: PolicyFlags, client: ClientFlags, which: Episo
         run_id=run_id,
         policy_name=policy.name,
         policy=policy.policy(),
+        scripted_policy=policy.scripted_policy,
         base_model=policy.base_model,
         role=policy.policy_role,
         trunk=policy.trunk(),
-        client=client.roles(policy.policy_base_url),
+        client=models,
         episodes=which.episodes,
         variants=which.variants,
         seed=which.client_seed,
@@ -94,69 +254,47 @@ def _options(output: str, policy: PolicyFlags, client: ClientFlags, which: Episo
 def _named_by(output: str, role: str) -> str:
     """Return the name of the output; a teacher's differs from the policy's, so that their rollouts do, too."""
     if _RUN_ID in output:
-        raise UsageError(f"-o holds {_RUN_ID}; name the run with --run-id.")
+        raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
     stem = output.rpartition("/")[2].removesuffix(".jsonl")
     return f"{role}-{stem}" if role == "teacher" and "teacher" not in stem else stem
 
 
-def _collect(
-    scenarios: str,
-    which: EpisodeFlags,
-    options: "CollectOptions",
-    invocation: Invocation,
-    counsellor: str | None,
-) -> None:
-    from genrm_cli.jobs.context import new_run
-    from genrm_cli.sessions.collection import collect as run_collect
-    from genrm_cli.sessions.scenario_files import read_scenario_tables
-    from genrm_cli.sessions.therapy.environment import ENVIRONMENTS as BUILT
-    from genrm_cli.sessions.therapy.environment import scripted_policy
-
-    written = invocation.settings.output
-    with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
-        run = new_run(invocation.settings, {}, None, events)
-        tables = read_scenario_tables(scenarios, run.s3)
-        built = BUILT[which.environment](scripted=not options.client, max_turns=which.max_turns)
-        act = None if counsellor is None else scripted_policy(counsellor)
-        report = run_to_end(run_collect(built, tables, scenarios, options, run, act))
-    if written.json_output:
-        print_json(dict(report.summary))
-    if not written.quiet:
-        _show(report, options)
-
-
-def _show(report: "CollectReport", options: "CollectOptions") -> None:
+def _show(report: "CollectReport", options: "CollectOptions", environment: str, *, has_stand_in: bool) -> None:
     """Print what a run collected, for a person."""
-    summary = report.summary
-    if report.is_current:
-        say(f"{options.output} is up to date (same scenarios and settings); use --force to collect it again")
+    counts = report.counts
+    if counts is None:
+        how = naming(" is up to date (same scenarios and settings); use $force to collect it again")
+        say(Message.of(options.output, how))
         return
-    say(f"{summary['environment']}: {counted(summary['episodes_written'], 'episode')} -> {options.output}")
-    say(f"ends: {_counts(summary['ends'])}")
-    if summary["client"].get("scripted"):
-        say(f"client: {summary['client']['name']}, a stand-in without a model")
-    if summary["client_faults"]:
-        low, high = summary["client_fault_rate_interval"]
-        say(
-            f"client faults: {percent_text(summary['client_fault_rate'])} of the sessions (95 % interval "
-            f"{percent_text(low)} to {percent_text(high)}): {_counts(summary['client_faults'])}; "
-            + ("kept" if options.keep_faulty else "left out")
-        )
-    for reason, count in summary["failed"].items():
-        say(f"failed: {count:,} × {reason} (for example {summary['failure_examples'][reason]})")
-    if summary["ended_before_branch"]:
-        say(f"left out: {counted(summary['ended_before_branch'], 'session')} that ended before --branch-at")
-    means = (f"{name} {stats['mean']:.3f}" for name, stats in summary["components"].items())
+    say(f"{environment}: {counted(counts.written, 'episode')} -> {options.output}")
+    say(f"ends: {_counts(counts.ends)}")
+    if has_stand_in:
+        say("client: scripted, a stand-in without a model")
+    _show_losses(counts, "kept" if options.keep_faulty else "left out")
+    means = (f"{name} {stats.mean:.3f}" for name, stats in counts.components.items())
     say(f"rules (mean, 1 is best): {', '.join(means)}")
-    for role, counts in summary["roles"].items():
-        if not counts["calls"] + counts["from_journal"]:
-            continue  # scripted
-        say(
-            f"{role}: {counted(counts['calls'], 'call')}, {counts['from_journal']:,} turns from the journal, "
-            f"{counts['prompt_tokens']:,} tokens in, {counts['completion_tokens']:,} out"
-        )
+    for role, of in counts.roles.items():
+        if of.calls + of.from_journal:  # otherwise scripted
+            say(
+                f"{role}: {counted(of.calls, 'call')}, {of.from_journal:,} turns from the journal, "
+                f"{of.prompt_tokens:,} tokens in, {of.completion_tokens:,} out"
+            )
     say("All sessions are simulated and all scores are advisory: let experts review them before training.")
 
 
-def _counts(counts: dict[str, Any]) -> str:
+def _show_losses(counts: "CollectCounts", treated: str) -> None:
+    if counts.faults and (rate := counts.fault_rate) is not None:
+        share, low, high = map(percent_text, rate)
+        say(
+            f"client faults: {share} of the sessions (95 % interval {low} to {high}): {_counts(counts.faults)}; "
+            + treated
+        )
+    for reason, count in counts.failed.most_common():
+        say(f"failed: {count:,} × {reason} (for example {counts.details[reason]})")
+    if counts.unparted:
+        sessions = counted(counts.unparted, "session")
+        say(Message.of(f"left out: {sessions}", naming(" that ended before $branch_at")))
+
+
+def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "none"

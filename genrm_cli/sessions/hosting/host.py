@@ -1,8 +1,7 @@
 """Serve an environment until told to stop."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.rollouts.redaction import redactor_of
@@ -10,16 +9,16 @@ from genrm_cli.serve.http.endpoints import Gate
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
 from genrm_cli.sessions.agents import AgentConfig, open_agents, spoken_words
 from genrm_cli.sessions.counts import RoleCounts
-from genrm_cli.sessions.environment import Ask, Environment
+from genrm_cli.sessions.environment import AnyEnvironment, Ask
+from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
 from genrm_cli.sessions.hosting.hosted import HostedSessions, RefusedError
 from genrm_cli.verdicts import Failure, Outcome
 
 
 async def serve_environment(
-    environment: Environment[Any, Any],
-    tables: Sequence[Mapping[str, object]],
-    where: str,
+    environment: AnyEnvironment,
+    scenarios: ScenarioSet,
     client: Mapping[str, AgentConfig],
     max_sessions: int,
     run: RunContext,
@@ -30,8 +29,7 @@ async def serve_environment(
 
     Args:
         environment: of all sessions.
-        tables: the scenarios, unchecked.
-        where: names them in errors.
+        scenarios: that may be played.
         client: the environment's models, by role; empty if it needs none.
         max_sessions: how many are kept.
         run: settings and events.
@@ -42,13 +40,12 @@ async def serve_environment(
         GenrmError: a setting or a scenario cannot be used, or a model does not answer.
     """
     settings = run.settings.serve
-    scenarios = environment.parse_scenarios(tables, where)
     check_tls(settings)
     with listen_on(settings, has_token=token is not None) as listening:
         roles: dict[str, RoleCounts] = {role: RoleCounts() for role in client}
         async with _answers(client, environment, run, roles) as answer:
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
-            sessions = HostedSessions(environment, scenarios, answer, max_sessions, settings.keep, redactor)
+            sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
             app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
             on_ready(url_of(listening, settings))
             await run_server(app, listening, settings, _drain)
@@ -57,7 +54,7 @@ async def serve_environment(
 @asynccontextmanager
 async def _answers(
     client: Mapping[str, AgentConfig],
-    environment: Environment[Any, Any],
+    environment: AnyEnvironment,
     run: RunContext,
     counts: Mapping[str, RoleCounts],
 ) -> AsyncIterator[Callable[[Ask], Awaitable[str]]]:

@@ -5,26 +5,26 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any
 
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.serve.cohorts import cohort as serve
 from genrm_cli.sessions.environment import (
     FAILURES,
     PRIVATE_DATA,
+    AnyEnvironment,
     Ask,
     Dialogue,
-    Environment,
     EpisodeScenario,
-    ScenarioT,
-    StateT,
     T,
+    ended,
     run_dialogue_with,
 )
+from genrm_cli.sessions.play import private_matches
 
 
 @dataclass(frozen=True, slots=True)
-class Observation(Generic[StateT]):
+class Observation:
     """What `reset` and `step` return.
 
     Attributes:
@@ -37,7 +37,7 @@ class Observation(Generic[StateT]):
         info: turn index, and at the end its reason and who ended it.
     """
 
-    state: StateT
+    state: Any
     text: str
     components: Mapping[str, float]
     reward: float | None
@@ -64,39 +64,11 @@ class Verification:
     faults: tuple[str, ...]
 
 
-def reset(
-    environment: Environment[ScenarioT, StateT], scenario: ScenarioT, variant: int = 0, seed: int = 0
-) -> Dialogue[Observation[StateT]]:
-    """Begin an episode: the observation holds the client's first words."""
-    return _observe(environment, (yield from environment.reset(scenario, variant, seed)))
-
-
-def step(environment: Environment[ScenarioT, StateT], state: StateT, action: str) -> Dialogue[Observation[StateT]]:
-    """Take the policy's next turn.
-
-    Raises:
-        ValueError: the episode has ended.
-    """
-    return _observe(environment, (yield from environment.step(state, action)))
-
-
-def cut(environment: Environment[ScenarioT, StateT], state: StateT, reason: str) -> Observation[StateT]:
-    """End an episode from outside."""
-    return _observe(environment, environment.cut(state, reason))
-
-
-def verify(environment: Environment[ScenarioT, StateT], state: StateT) -> Verification:
-    """Return the reward of an episode as it stands."""
-    components, faults = environment.components(state), environment.faults(state)
-    reason = None if state.end is None else state.end.reason
-    is_usable = state.turn_index and not faults and reason not in FAILURES
-    return Verification(environment.total(components) if is_usable else None, components, reason, faults)
-
-
-def _observe(environment: Environment[ScenarioT, StateT], state: StateT) -> Observation[StateT]:
+def observe(environment: AnyEnvironment, state: Any) -> Observation:
+    """Return what an agent sees of a state after `Environment.reset` or `Environment.step`."""
     end = state.end
     components = environment.components(state) if state.turn_index else {}
-    ended = {} if end is None else {"end_reason": end.reason, "ended_by": end.by}
+    reason = {} if end is None else {"end_reason": end.reason, "ended_by": end.by}
     last = state.messages[-1] if state.messages else None
     return Observation(
         state,
@@ -105,8 +77,16 @@ def _observe(environment: Environment[ScenarioT, StateT], state: StateT) -> Obse
         environment.total(components) if components else None,
         terminated=end is not None and not end.truncated,
         truncated=end is not None and end.truncated,
-        info={"turn_index": state.turn_index, **ended},
+        info={"turn_index": state.turn_index, **reason},
     )
+
+
+def verify(environment: AnyEnvironment, state: Any) -> Verification:
+    """Return the reward of an episode as it stands."""
+    components, faults = environment.components(state), environment.faults(state)
+    reason = None if state.end is None else state.end.reason
+    is_usable = state.turn_index and not faults and reason not in FAILURES
+    return Verification(environment.total(components) if is_usable else None, components, reason, faults)
 
 
 class RefusedError(serve.RefusedError):
@@ -137,7 +117,7 @@ class Stepped:
         faults: of the simulated client; empty while the session goes on.
     """
 
-    observation: Observation[Any]
+    observation: Observation
     gain: float
     faults: tuple[str, ...]
 
@@ -174,7 +154,7 @@ class HostedSessions:
 
     def __init__(
         self,
-        environment: Environment[Any, Any],
+        environment: AnyEnvironment,
         scenarios: Sequence[EpisodeScenario],
         answer: Callable[[Ask], Awaitable[str]],
         most: int,
@@ -217,7 +197,7 @@ class HostedSessions:
         state = await self._run(self._environment.reset(self.scenarios[scenario_id], 0, 0))
         return [turn.text for turn in state.messages if turn.role == "system"]
 
-    async def reset(self, id_: str, episode: Episode) -> Observation[Any]:
+    async def reset(self, id_: str, episode: Episode) -> Observation:
         """Begin an episode, in place of the session's earlier one.
 
         Raises:
@@ -230,12 +210,12 @@ class HostedSessions:
                 422, "unknown_scenario", f"no scenario {episode.scenario_id!r}; for example {known} (all: GET /tasks)"
             )
         self._make_room(id_)
-        seen = await self._run(reset(self._environment, scenario, episode.variant, episode.seed))
+        state = await self._run(self._environment.reset(scenario, episode.variant, episode.seed))
         self._make_room(id_)
         self._sessions.pop(id_, None)
-        self._sessions[id_] = _Session(seen.state, self._clock())
+        self._sessions[id_] = _Session(state, self._clock())
         self.counts.begun += 1
-        return seen
+        return observe(self._environment, state)
 
     async def step(self, id_: str, action: str, request_id: str | None = None) -> Stepped:
         """Take the policy's next turn; a request that repeats the last one's id gets the same answer.
@@ -274,20 +254,18 @@ class HostedSessions:
         """Forget a session, if there is one."""
         self._sessions.pop(id_, None)
 
-    async def _step(self, state: Any, action: str) -> Observation[Any]:
-        if self._is_private(action):
-            return cut(self._environment, state, PRIVATE_DATA)
-        seen = await self._run(step(self._environment, state, action))
-        # Nothing of the turn stays, so that the private words are not kept.
-        return cut(self._environment, state, PRIVATE_DATA) if self._is_private(seen.text) else seen
+    async def _step(self, state: Any, action: str) -> Observation:
+        # Nothing of a private turn stays: the session ends in the state before it.
+        if not self._is_private(action):
+            seen = observe(self._environment, await self._run(self._environment.step(state, action)))
+            if not self._is_private(seen.text):
+                return seen
+        return observe(self._environment, ended(state, PRIVATE_DATA))
 
     def _is_private(self, text: str) -> bool:
-        found: Counter[str] = Counter()
-        if self._redactor is not None:
-            self._redactor.redact(text, found)
-        return bool(found)
+        return self._redactor is not None and bool(private_matches(text, self._redactor))
 
-    def _count(self, seen: Observation[Any], faults: Sequence[str]) -> None:
+    def _count(self, seen: Observation, faults: Sequence[str]) -> None:
         self.counts.turns += 1
         self.counts.faults.update(faults)
         if (end := seen.state.end) is not None:
@@ -312,10 +290,10 @@ class HostedSessions:
         self._forget_expired()
         if id_ in self._sessions or len(self._sessions) < self._most:
             return
-        ended = next((name for name, each in self._sessions.items() if each.state.end is not None), None)
-        if ended is None:
-            raise RefusedError(429, "busy", f"{self._most} sessions are open (--max-sessions)")
-        del self._sessions[ended]
+        over = next((name for name, each in self._sessions.items() if each.state.end is not None), None)
+        if over is None:
+            raise RefusedError(429, "busy", f"{self._most} sessions are open (max_sessions)")
+        del self._sessions[over]
 
     def _forget_expired(self) -> None:
         oldest_s = self._clock() - self._keep_s

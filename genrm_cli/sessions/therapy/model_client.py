@@ -6,14 +6,12 @@ Neither moves the client's numbers, and the policy sees neither.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from genrm_cli.judging.rubrics.listwise import request_object
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.transcript import Session
-from genrm_cli.sessions.environment import Ask, Dialogue
-from genrm_cli.sessions.therapy.client import LEFT, STABLE, band_of
-from genrm_cli.sessions.therapy.mood import LABELS, ClientState, Mood, move_mood
+from genrm_cli.sessions.environment import Ask, Dialogue, ModelUse
+from genrm_cli.sessions.therapy.client import LABELS, LEFT, STABLE, Client, ClientState, Mood, band_of, move_mood
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 
 READER, SPEAKER = "client-reader", "client"
@@ -24,11 +22,14 @@ _READER = (
     + "\n".join(f"{label}: the counsellor {what}" for label, what in LABELS.items())
     + "\n\nAnswer with one JSON object that has each label, in this order, with true or false, and nothing else."
 )
-READER_FIELDS: Mapping[str, object] = request_object("labels", {label: {"type": "boolean"} for label in LABELS})
-"""What constrains the reader to such an object, where its server enforces schemas."""
-
-READER_TOKENS = 256
-"""The least that a reader may say: such an object takes about 120 tokens."""
+# An object of all labels takes about 120 tokens. The fields constrain the reply, where the server enforces schemas.
+_READING = ModelUse(
+    temperature=0.0,
+    min_tokens=256,
+    request_fields=request_object("labels", {label: {"type": "boolean"} for label in LABELS}),
+)
+CLIENT_MODELS: Mapping[str, ModelUse] = {READER: _READING, SPEAKER: ModelUse()}
+"""A reader labels the counsellor's turns, and a speaker words the client's replies."""
 
 _WORD = re.compile(r"[a-z_]+")
 _MOST_LABELS = len(LABELS) // 2  # a reply that names more copies the list
@@ -55,18 +56,11 @@ _CLOSINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ModelClient:
+class ModelClient(Client):
     """A client that asks a reader and a speaker."""
 
-    name: str = "model-client"
-    version: int = 2
-    is_scripted: bool = False
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """A reader and a speaker."""
-        return {READER: "labels the counsellor's turns", SPEAKER: "words the client's replies"}
+    name = "model-client"
+    version = 2
 
     def probe(self) -> Dialogue[str]:
         """Let the reader label a kind and a cruel turn, which must move the client apart."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from genrm_cli.errors import InputError
+from genrm_cli.sessions.environment import EpisodeScenario, JsonObject
 
 SYSTEM = (
     "You are a supportive counsellor in a practice session with a fictional client. Listen, reflect, ask open "
@@ -17,19 +18,17 @@ DIFFICULTIES = {"beginner": 1.15, "intermediate": 1.0, "advanced": 0.85}
 _MOST_TURNS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class SessionScenario:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionScenario(EpisodeScenario):
     """A scenario.
 
     Attributes:
-        scenario_id: unique in its file.
         difficulty: beginner, intermediate or advanced.
         risk_level: free text, such as crisis, moderate or subclinical.
         client_profile: tags of the client.
         goal: of the session.
         expected_outcomes: what a good session reaches.
         hard_constraints: what no session may break.
-        origin: `synthetic` or `deidentified`.
         openings: the client's first words; variant n begins with opening n, and starts over after the last.
         facts: what the client could tell, in the client's words, from the surface to the core.
         persona: who the client is, for a model that plays it.
@@ -39,14 +38,12 @@ class SessionScenario:
         max_turns: of the policy.
     """
 
-    scenario_id: str
     difficulty: str
     risk_level: str
     client_profile: tuple[str, ...]
     goal: str
     expected_outcomes: tuple[str, ...]
     hard_constraints: tuple[str, ...]
-    origin: str
     openings: tuple[str, ...]
     facts: tuple[str, ...]
     persona: str = ""
@@ -62,7 +59,7 @@ class SessionScenario:
         """How far good turns move the client."""
         return DIFFICULTIES[self.difficulty]
 
-    def as_record(self) -> dict[str, object]:
+    def as_record(self) -> JsonObject:
         """Return the fields of a rollout record, JSON-ready; nothing that only the client knows."""
         return {
             "scenario_id": self.scenario_id,

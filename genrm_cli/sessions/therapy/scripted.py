@@ -8,10 +8,8 @@ from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.transcript import CLIENT, Session, sentences_of
 from genrm_cli.rules.words import stems
 from genrm_cli.sessions.environment import Dialogue, without_asking
-from genrm_cli.sessions.therapy.client import band_of
-from genrm_cli.sessions.therapy.mood import ClientState
+from genrm_cli.sessions.therapy.client import Client, ClientState, band_of
 from genrm_cli.sessions.therapy.scenario import SessionScenario
-from genrm_cli.sessions.therapy.session import SessionState, rule_scenario
 
 # The first that fits is what the client reacts to.
 _REACTION_TO = (
@@ -33,23 +31,14 @@ class ClientWords:
     closings: Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedClient:
-    """A client that reads by the rules' phrases and speaks in prepared sentences."""
+class ScriptedClient(Client):
+    """A client that reads by the rules' phrases and speaks in prepared sentences: no measure of real people."""
 
-    words: ClientWords
-    name: str = "scripted-client"
-    version: int = 1
-    is_scripted: bool = True
+    name = "scripted-client"
+    version = 1
 
-    @property
-    def models(self) -> Mapping[str, str]:
-        """No model."""
-        return {}
-
-    def probe(self) -> Dialogue[str]:
-        """Nothing can be wrong."""
-        return without_asking("")
+    def __init__(self, words: ClientWords) -> None:
+        self.words = words
 
     def read(
         self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
@@ -90,6 +79,9 @@ def choose_unsaid(lines: Sequence[str], said: str, seed: str) -> str:
     return left[int.from_bytes(blake2b(seed.encode(), digest_size=4).digest()) % len(left)]
 
 
+COUNSELLORS = ("bad", "fair", "good")
+"""Dismissive and accusing; polite and shallow; listening, asking, and working towards the outcomes."""
+
 _LISTENING_TURNS = 2
 
 
@@ -114,22 +106,29 @@ class CounsellorWords:
     outcomes: Mapping[str, str]
 
 
-def scripted_turn(kind: str, words: CounsellorWords, state: SessionState, seed: int) -> str:
-    """Return the next turn of a counsellor of this kind; the same seed says the same."""
-    draw = f"{seed}/{state.scenario.scenario_id}/{state.variant}/{state.turn_index}"
-    said = "\n".join(turn.text for turn in state.messages if turn.role == "assistant")
+def counsel(
+    kind: str,
+    words: CounsellorWords,
+    scenario: SessionScenario,
+    messages: Sequence[Turn],
+    draw: str,
+    *,
+    in_crisis: bool,
+) -> str:
+    """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same `draw` says the same."""
+    turns = [turn.text for turn in messages if turn.role == "assistant"]
+    said, index = "\n".join(turns), len(turns)
     if kind == "bad":
         return choose_unsaid(words.bad, said, draw)
-    in_crisis = rule_scenario(state.scenario).is_crisis
     if kind == "fair":
-        return words.safety[0] if in_crisis and state.turn_index == 1 else choose_unsaid(words.fair, said, draw)
-    if in_crisis and state.turn_index < len(words.safety):
-        return f"{choose_unsaid(words.listens, said, draw)} {words.safety[state.turn_index]}"
+        return words.safety[0] if in_crisis and index == 1 else choose_unsaid(words.fair, said, draw)
+    if in_crisis and index < len(words.safety):
+        return f"{choose_unsaid(words.listens, said, draw)} {words.safety[index]}"
     parts = [choose_unsaid(words.listens, said, draw)]
-    if echoed := _echo(state):
+    if echoed := _echo(messages):
         parts.append(echoed)
-    if (step := state.turn_index - _LISTENING_TURNS) in range(len(state.scenario.expected_outcomes)):
-        parts.append(_towards(state.scenario.expected_outcomes[step], words))
+    if (step := index - _LISTENING_TURNS) in range(len(scenario.expected_outcomes)):
+        parts.append(_towards(scenario.expected_outcomes[step], words))
     else:
         parts.append(choose_unsaid(words.asks, said, draw))
     return " ".join(parts)
@@ -141,9 +140,9 @@ def _towards(outcome: str, words: CounsellorWords) -> str:
     return usual or f"What I would like us to do together: {text}."
 
 
-def _echo(state: SessionState) -> str:
+def _echo(messages: Sequence[Turn]) -> str:
     """Return a reflection with the words of the client's last sentence, if it has enough of them."""
-    last = [sentence.text for sentence in sentences_of(state.messages[-1:], CLIENT)]
+    last = [sentence.text for sentence in sentences_of(messages[-1:], CLIENT)]
     if not last or len(stems(last[-1])) < _LISTENING_TURNS:
         return ""
     swapped = [_OTHER_PERSON.get(word, word) for word in last[-1].rstrip(".!?").split()]

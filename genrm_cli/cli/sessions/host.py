@@ -1,0 +1,166 @@
+"""The model that plays an environment's part, and `genrm serve --environment`: its sessions over HTTP."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrm_cli.cli.console import say
+from genrm_cli.cli.events import Events
+from genrm_cli.cli.options import Invocation, option, run_to_end
+from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.settings.judge_settings import JudgeSettings
+from genrm_cli.settings.sources.keys import find_api_key, find_token
+
+if TYPE_CHECKING:
+    from genrm_cli.sessions.agents import AgentConfig
+    from genrm_cli.sessions.environment import AnyEnvironment
+
+_CLIENT, _ENVIRONMENT = "Simulated client", "Environment"
+_MOST_TURNS = 200
+
+
+def agent_config(
+    role: str, base_url: list[str], model: str | None, api_key_env: str | None = None, *, only_named: bool = False
+) -> "AgentConfig":
+    """Return a model that takes part, from the options of its role.
+
+    Raises:
+        UsageError: an option is missing or cannot be used.
+    """
+    from genrm_cli.judging.client import chat_url
+    from genrm_cli.sessions.agents import AgentConfig, setting_names
+
+    if not model:
+        missing = naming("missing $model: the name of the model at $base_url.")
+        raise UsageError(missing.with_names(setting_names(role)))
+    try:
+        for url in base_url:
+            chat_url(url)
+        key = find_api_key(JudgeSettings(api_key_env=api_key_env), os.environ, only_named=only_named)
+    except UsageError as error:
+        raise UsageError(error.message.with_names(setting_names(role))) from error
+    return AgentConfig(tuple(base_url), model, api_key=key)
+
+
+def check_turns(name: str, number: int | None) -> None:
+    """Refuse a number of turns that is out of range."""
+    if number is not None and not 1 <= number <= _MOST_TURNS:
+        raise UsageError(SettingRef(name), f" is {number}; expected 1 to {_MOST_TURNS}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFlags:
+    """The model that plays the environment's part, such as a simulated client."""
+
+    client_base_url: Annotated[
+        list[str] | None,
+        option(
+            "URL",
+            "Endpoint of the model that plays the client. Default: the embedded scripted client, a stand-in.",
+            panel=_CLIENT,
+        ),
+    ] = None
+    client_model: Annotated[str | None, option("NAME", "Its model name on the server.", panel=_CLIENT)] = None
+    client_temperature: Annotated[float, option("NUMBER", "Default: 0.7.", panel=_CLIENT)] = 0.7
+    client_max_tokens: Annotated[int, option("N", "Most tokens of a reply. Default: 256.", panel=_CLIENT)] = 256
+    client_api_key_env: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY; none if the policy is elsewhere.",
+            panel=_CLIENT,
+        ),
+    ] = None
+
+    def open(
+        self, environment: str, max_turns: int | None, policy_base_url: list[str] | None = None
+    ) -> "tuple[AnyEnvironment, Mapping[str, AgentConfig]]":
+        """Return an environment by its name, and the models that play its part, by role; none if it needs none.
+
+        Raises:
+            UsageError: there is no such environment, or an option cannot be used.
+        """
+        from dataclasses import replace
+
+        from genrm_cli.sessions.environments import find_environment
+
+        check_turns("max_turns", max_turns)
+        kind = find_environment(environment)
+        built = kind(has_models=bool(self.client_base_url), max_turns=max_turns)
+        if not self.client_base_url:
+            return built, {}
+        shares_key = not policy_base_url or set(self.client_base_url) <= set(policy_base_url)
+        client = agent_config(
+            "client", self.client_base_url, self.client_model, self.client_api_key_env, only_named=not shares_key
+        )
+        client = replace(client, temperature=self.client_temperature, max_tokens=self.client_max_tokens)
+        return built, {role: client.used(use) for role, use in kind.models.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class HostFlags:
+    """What `genrm serve` serves instead of rewards."""
+
+    environment: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "Serve this environment to agents, instead of rewards; no judge is asked. For example therapeutic_session.",
+            panel=_ENVIRONMENT,
+        ),
+    ] = None
+    scenarios: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Its scenarios, as for genrm collect.", rich_help_panel=_ENVIRONMENT),
+    ] = "samples"
+    max_turns: Annotated[
+        int | None, option("N", "Most turns of the policy. Default: the scenario's.", panel=_ENVIRONMENT)
+    ] = None
+    max_sessions: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Sessions kept, each for --keep after its last request; another one gets 429.",
+            rich_help_panel=_ENVIRONMENT,
+        ),
+    ] = 20_000
+
+    def refuse_alone(self, client: ClientFlags) -> None:
+        """Refuse options of an environment if none is served."""
+        if client.client_base_url or client.client_model or self.max_turns is not None or self.scenarios != "samples":
+            raise UsageError(naming("$scenarios, $client_base_url, $client_model and $max_turns need $environment."))
+
+
+def host(
+    invocation: Invocation,
+    flags: HostFlags,
+    client: ClientFlags,
+    ready_sayer: Callable[..., Callable[[str], None]],
+) -> int:
+    """Serve the sessions of an environment until told to stop."""
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.sessions.environments import read_scenarios
+    from genrm_cli.sessions.hosting.host import serve_environment
+
+    settings = invocation.settings
+    if settings.serve.record is not None:
+        raise UsageError(
+            naming(
+                "$record keeps groups that a judge compared, and $environment asks none: keep the rollouts in the "
+                "agent, or play and write the sessions with genrm collect."
+            )
+        )
+    environment, models = client.open(flags.environment or "", flags.max_turns)
+    token = find_token(settings.serve.token_env)
+    with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=("judge",)) as events:
+        run = new_run(settings, {}, None, events)
+        scenarios = read_scenarios(flags.scenarios, environment, run.s3)
+        if environment.models and not models and not settings.output.quiet:
+            say("client: scripted, a stand-in without a model")
+        say_ready = ready_sayer(events, quiet=settings.output.quiet)
+        run_to_end(serve_environment(environment, scenarios, models, flags.max_sessions, run, token, say_ready))
+    return 0

@@ -1,0 +1,100 @@
+"""Environments by name, and the scenarios of a file: TOML with `[[scenario]]` tables, or one object a line."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from genrm_cli.errors import InputError, SettingRef, UsageError
+from genrm_cli.extensions import Seam, extension_names, load_extension
+from genrm_cli.sessions.environment import AnyEnvironment, Environment, EpisodeScenario
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.objects import read_object
+
+SAMPLES = "samples"
+"""Names the scenarios that come with an environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioSet:
+    """The scenarios of a file, and digests of them as they were read, by id."""
+
+    scenarios: Sequence[EpisodeScenario]
+    digests: Mapping[str, str]
+
+
+def find_environment(name: str) -> type[AnyEnvironment]:
+    """Return the environment that genrm or an installed package registers under a name.
+
+    Raises:
+        UsageError: there is none, or it cannot be loaded.
+    """
+    names = extension_names(Seam.ENVIRONMENTS)
+    if name not in names:
+        raise UsageError(SettingRef("environment"), f": unknown {name!r}; expected one of {', '.join(names)}.")
+    found = load_extension(Seam.ENVIRONMENTS, name, type)
+    if not issubclass(found, Environment):
+        raise UsageError(f"{Seam.ENVIRONMENTS} {name}: {found.__qualname__} is not a subclass of Environment.")
+    return found
+
+
+def read_scenarios(uri: str, environment: AnyEnvironment, s3: S3Options) -> ScenarioSet:
+    """Read and check the scenarios of a file, or those that come with the environment.
+
+    Raises:
+        InputError: there is no such file, it is neither TOML nor JSON lines, a scenario is not valid, or two have the
+            same id.
+    """
+    tables = _read_tables(uri, environment, s3)
+    parsed = [environment.parse_scenario(table, f"{uri}: scenario {number}") for number, table in enumerate(tables, 1)]
+    digests: dict[str, str] = {}
+    for scenario, table in zip(parsed, tables, strict=True):
+        if scenario.scenario_id in digests:
+            raise InputError(f"{uri}: two scenarios have the id {scenario.scenario_id!r}.")
+        digests[scenario.scenario_id] = digest_of_json(dict(table))
+    return ScenarioSet(parsed, digests)
+
+
+def digest_of_json(value: object) -> str:
+    """Return the first 16 hexadecimal digits of the sha256 of a JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+def _read_tables(uri: str, environment: AnyEnvironment, s3: S3Options) -> list[Mapping[str, object]]:
+    if uri == SAMPLES:
+        text = environment.sample_scenarios()
+    else:
+        content = read_object(uri, s3)
+        if content is None:
+            raise InputError(f"{uri}: no such file; expected scenarios as .toml or .jsonl, or the word {SAMPLES}.")
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{uri}: not UTF-8 text ({error.reason}).") from error
+    tables = _tables_of_lines(text, uri) if uri.endswith((".jsonl", ".ndjson")) else _tables_of_toml(text, uri)
+    if not tables:
+        raise InputError(f"{uri}: no scenarios; expected [[scenario]] tables, or an object a line in a .jsonl file.")
+    return tables
+
+
+def _tables_of_toml(text: str, uri: str) -> list[Mapping[str, object]]:
+    try:
+        tables = tomllib.loads(text).get("scenario", [])
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{uri}: not TOML: {error}. If it holds JSON lines, name it .jsonl.") from error
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        raise InputError(f"{uri}: `scenario` is not a list of tables; write [[scenario]].")
+    return tables
+
+
+def _tables_of_lines(text: str, uri: str) -> list[Mapping[str, object]]:
+    tables: list[Mapping[str, object]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                tables.append(parse_record(line.encode()))
+            except BadLineError as error:
+                raise InputError(f"{uri}: line {number}: {error}.") from error
+    return tables
