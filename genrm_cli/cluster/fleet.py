@@ -1,7 +1,6 @@
 """The workers of a run, and the shards that they are asked about."""
 
 import asyncio
-import contextlib
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
@@ -12,11 +11,9 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from genrm_cli import __version__
-from genrm_cli.cluster.head import watch_head
-from genrm_cli.cluster.limiter import Limiter
+from genrm_cli.cluster.actors import Limiter, Order, ShardResult, Worker, WorkerState
 from genrm_cli.cluster.messages import FleetState
-from genrm_cli.cluster.start import in_one_line
-from genrm_cli.cluster.worker import Order, ShardResult, Worker, WorkerState
+from genrm_cli.cluster.start import in_one_line, watch_head
 from genrm_cli.errors import SettingRef, StorageError, UsageError
 from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext
@@ -79,10 +76,8 @@ class Fleet:
         limits = run.settings.limits
         budget = Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out)
         # On the driver's node, without which the run ends anyway.
-        options = {"max_restarts": -1, "max_task_retries": 0, **_on(ray.get_runtime_context().get_node_id())}
-        self._limiter = (
-            ray.remote(Limiter).options(name=f"genrm-limiter-{time.time_ns()}", **options).remote(budget, AUTO_CEILING)
-        )
+        here = _on(ray.get_runtime_context().get_node_id())
+        self._limiter = ray.remote(Limiter).options(**here).remote(budget, AUTO_CEILING)
         self._state = FleetState()
         self._members: list[_Member] = []
         self._watching = asyncio.TaskGroup()
@@ -268,9 +263,15 @@ class Fleet:
     async def _hear_limiter(self) -> None:
         deadline_s = self._run.settings.limits.deadline
         left_s = None if deadline_s is None else self._run.started_s + deadline_s - time.monotonic()
-        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
-            answer = _answer(self._limiter.state.remote(self._state.spending, left_s))
-            self._state = await asyncio.wait_for(answer, _ANSWER_LIMIT_S)
+        try:
+            self._state = await asyncio.wait_for(_answer(self._limiter.state.remote(left_s)), _ANSWER_LIMIT_S)
+        except ray.exceptions.ActorDiedError as error:
+            raise StorageError(
+                f"the limiter of the workers was lost ({_brief(error)}). Run the same command again: what was answered "
+                "is not asked again."
+            ) from None
+        except (ray.exceptions.RayError, TimeoutError):
+            pass  # the next look may succeed
 
     def _show(self) -> None:
         states = [member.state for member in self._members if member.state is not None]

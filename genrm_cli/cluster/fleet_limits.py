@@ -1,28 +1,137 @@
-"""The limits of a fleet: leases of all endpoints, and one budget. The clock is that of the caller."""
+"""The limits of a fleet: the slots of all endpoints, leased to workers, and one budget. The clock is the caller's.
 
+Slots are leased in bulk and for some seconds. Those that all workers may use never exceed the limit: what a worker
+holds counts until it reports less, or until its lease ends. Workers that want more get equal shares; what does not
+divide goes round.
+"""
+
+import heapq
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
-from genrm_cli.cluster.leases import EndpointLeases
-from genrm_cli.cluster.messages import LEASE_S, FleetState, Grant, LeaseReport, Spending
+from genrm_cli.cluster.messages import (
+    LEASE_S,
+    RENEW_S,
+    CallEnd,
+    EndpointUse,
+    FleetState,
+    Grant,
+    LeaseReport,
+    Spending,
+)
+from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.verdicts import StoppedBy
+
+_ROTATION_S = 30.0
+_GOLDEN = (5**0.5 - 1) / 2
+_SETTLED_S = 2 * RENEW_S  # older call ends have arrived from all workers
+
+
+class EndpointLeases:
+    """The leases of one endpoint."""
+
+    def __init__(self, concurrency: int | None, ceiling: int, number: int) -> None:
+        """Begin without leases.
+
+        Args:
+            concurrency: calls that may be in flight; None to adapt to the endpoint.
+            ceiling: upper bound of an adaptive limit.
+            number: of the endpoint: where shares do not divide, workers are favoured at different endpoints.
+        """
+        self._fixed = concurrency
+        self._adaptive = AdaptiveLimit(ceiling) if concurrency is None else None
+        self._number = number
+        self._held: dict[str, int] = {}
+        self._wanted: dict[str, float] = {}
+        self._in_flight: dict[str, int] = {}
+        self._total_held = 0
+        self._shares: Mapping[str, int] = {}
+        self._ended: list[tuple[float, int, str, CallEnd]] = []
+        self._ended_count = 0
+        self._seen_in_flight: dict[str, int] = {}
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight."""
+        return self._fixed if self._adaptive is None else self._adaptive.limit  # type: ignore[return-value]
+
+    @property
+    def in_flight(self) -> int:
+        """Calls in flight, as last reported."""
+        return sum(self._in_flight.values())
+
+    def renew(self, worker: str, use: EndpointUse, now_s: float) -> int:
+        """Renew a lease; return the slots that the worker may use from now on."""
+        self._learn(worker, use, now_s)
+        occupied = max(use.held, use.in_flight)
+        self._total_held += occupied - self._held.get(worker, 0)
+        self._held[worker], self._in_flight[worker] = occupied, use.in_flight
+        is_new = worker not in self._wanted
+        was, self._wanted[worker] = self._wanted.get(worker), math.inf if use.wants_more else float(occupied)
+        if is_new or (was != self._wanted[worker] and len(self._wanted) < 64):
+            self.share_out(now_s)
+        free = self.limit - (self._total_held - occupied)
+        granted = max(0, min(self._shares.get(worker, 0), free))
+        # It may use this many until the grant arrives.
+        self._held[worker] = max(granted, occupied)
+        self._total_held += self._held[worker] - occupied
+        return granted
+
+    def end(self, worker: str) -> None:
+        """Take back the slots of a worker."""
+        self._total_held -= self._held.pop(worker, 0)
+        for known in (self._wanted, self._in_flight, self._seen_in_flight):
+            known.pop(worker, None)
+
+    def share_out(self, now_s: float) -> None:
+        """Compute the share of each worker: equal, but no more than it wants."""
+        workers = list(self._wanted)
+        # Multiples of the golden ratio spread evenly, over the endpoints and over time.
+        turn = int(len(workers) * ((int(now_s / _ROTATION_S) + self._number) * _GOLDEN % 1))
+        order = sorted(
+            range(len(workers)), key=lambda place: (self._wanted[workers[place]], (place + turn) % len(workers))
+        )
+        left, shares = self.limit, {}
+        for done, place in enumerate(order):
+            share = min(self._wanted[workers[place]], left // (len(order) - done))
+            shares[workers[place]] = int(share)
+            left -= int(share)
+        self._shares = shares
+
+    def _learn(self, worker: str, use: EndpointUse, now_s: float) -> None:
+        """Let an adaptive limit learn from calls in the order in which they ended, whoever made them."""
+        if self._adaptive is None:
+            return
+        for ended in use.ended:
+            self._ended_count += 1
+            heapq.heappush(self._ended, (now_s - ended.age_s, self._ended_count, worker, ended))
+        while self._ended and self._ended[0][0] <= now_s - _SETTLED_S:
+            at_s, _, whose, ended = heapq.heappop(self._ended)
+            if whose in self._wanted:
+                self._seen_in_flight[whose] = ended.in_flight
+            in_flight = max(ended.in_flight, sum(self._seen_in_flight.values()))
+            if ended.kind == "answer":
+                self._adaptive.on_answer(at_s, ended.latency_s, in_flight)
+            elif ended.kind == "refusal":
+                self._adaptive.on_refusal(at_s, in_flight)
+            else:
+                self._adaptive.on_timeout(at_s, ended.latency_s, in_flight)
 
 
 class FleetLimits:
     """What all workers together may do."""
 
-    def __init__(self, budget: Budget, ceiling: int, opens_at_s: float = -math.inf) -> None:
+    def __init__(self, budget: Budget, ceiling: int) -> None:
         """Begin without workers.
 
         Args:
             budget: the limits of the run; its counts are not used.
             ceiling: upper bound of adaptive limits.
-            opens_at_s: nothing is granted before: leases of an earlier limiter may be in use.
         """
         self._budget = budget
         self._ceiling = ceiling
-        self._opens_at_s = opens_at_s
         self._endpoints: dict[str, EndpointLeases] = {}
         self._until_s: dict[str, float] = {}
         self._spending: dict[str, Spending] = {}
@@ -34,37 +143,28 @@ class FleetLimits:
         """Renew the leases of a worker for `LEASE_S`."""
         self._until_s[report.worker] = now_s + LEASE_S
         self._tidy(now_s)
-        may_grow = now_s >= self._opens_at_s
-        slots, found = {}, {}
+        slots = {}
         for name, use in report.endpoints.items():
             if name not in self._endpoints:
-                self._endpoints[name] = EndpointLeases(use.concurrency, self._ceiling, len(self._endpoints), use.found)
-            slots[name] = self._endpoints[name].renew(report.worker, use, now_s, may_grow=may_grow)
-            if use.concurrency is None:
-                found[name] = self._endpoints[name].limit
-        allowed = self._allow(report, may_grow=may_grow)
+                self._endpoints[name] = EndpointLeases(use.concurrency, self._ceiling, len(self._endpoints))
+            slots[name] = self._endpoints[name].renew(report.worker, use, now_s)
+        allowed = self._allow(report)
         self._keep_deadline(now_s)
         left_s = None if self._ends_at_s == math.inf else self._ends_at_s - now_s
-        return Grant(slots, allowed, found, left_s, self._stopped_by)
+        return Grant(slots, allowed, left_s, self._stopped_by)
 
-    def state(self, known: Mapping[str, Spending], now_s: float, left_s: float | None) -> FleetState:
-        """Return the load and the spending.
+    def state(self, now_s: float, left_s: float | None) -> FleetState:
+        """Return the load.
 
         Args:
-            known: what an earlier limiter knew of workers that may be gone.
             now_s: any monotonic clock.
             left_s: time until the deadline of the run, by the driver's clock; None without one.
         """
         self._ends_at_s = math.inf if left_s is None else now_s + left_s
         self._keep_deadline(now_s)
-        for worker, spending in known.items():
-            self._spending.setdefault(worker, spending)
         endpoints = self._endpoints.values()
         return FleetState(
-            sum(each.in_flight for each in endpoints),
-            sum(each.limit for each in endpoints),
-            dict(self._spending),
-            self._stopped_by,
+            sum(each.in_flight for each in endpoints), sum(each.limit for each in endpoints), self._stopped_by
         )
 
     def _keep_deadline(self, now_s: float) -> None:
@@ -83,7 +183,7 @@ class FleetLimits:
         for endpoint in self._endpoints.values():
             endpoint.share_out(now_s)
 
-    def _allow(self, report: LeaseReport, *, may_grow: bool) -> int | None:
+    def _allow(self, report: LeaseReport) -> int | None:
         """Return how many calls a worker may make in total.
 
         What a worker was allowed counts as spent until it gives it back, even if the worker is gone.
@@ -100,11 +200,11 @@ class FleetLimits:
             return None
         left = budget.max_calls - sum(each.allowed for each in self._spending.values())
         unused = own.allowed - own.calls
-        if may_grow and not report.is_idle and left > 0:
+        if not report.is_idle and left > 0:
             share = max(own.needed, math.ceil(left / (2 * len(self._until_s))))
-            own = _allowed_more(own, max(0, min(left, share - unused)))
+            own = replace(own, allowed=own.allowed + max(0, min(left, share - unused)))
             self._spending[report.worker] = own
-        if may_grow and own.needed > own.allowed - own.calls and not self._others_may_give_back(report.worker):
+        if own.needed > own.allowed - own.calls and not self._others_may_give_back(report.worker):
             self._stopped_by = self._stopped_by or StoppedBy.MAX_CALLS
         return own.allowed
 
@@ -112,7 +212,3 @@ class FleetLimits:
         return any(
             self._spending[each].allowed > self._spending[each].calls for each in self._until_s if each != worker
         )
-
-
-def _allowed_more(own: Spending, calls: int) -> Spending:
-    return Spending(own.calls, own.allowed + calls, own.needed, own.prompt_tokens, own.completion_tokens)

@@ -61,7 +61,6 @@ class LeasedLimit:
         self.adapts = concurrency is None
         self._slots = 0
         self._until_s = 0.0
-        self._found: int | None = None
         self._ceiling: int | None = None
         self._ended: list[tuple[float, str, float, int]] = []
 
@@ -72,9 +71,9 @@ class LeasedLimit:
             return 0
         return self._slots if self._ceiling is None else min(self._slots, self._ceiling)
 
-    def lease(self, slots: int, until_s: float, found: int | None) -> None:
-        """Use this many slots until then; `found` is the adaptive limit of the whole fleet."""
-        self._slots, self._until_s, self._found = slots, until_s, found
+    def lease(self, slots: int, until_s: float) -> None:
+        """Use this many slots until then."""
+        self._slots, self._until_s = slots, until_s
 
     def use(self, in_flight: int, *, wants_more: bool) -> EndpointUse:
         """Return what is used, for a report. Half of the idle slots are given back if no comparison waits."""
@@ -83,7 +82,7 @@ class LeasedLimit:
             held = self._slots = in_flight + (held - in_flight) // 2
         ended, self._ended, now_s = self._ended, [], loop_time_s()
         ends = tuple(CallEnd(now_s - at_s, kind, latency_s, others) for at_s, kind, latency_s, others in ended)
-        return EndpointUse(held, in_flight, wants_more, self.concurrency, self._found, ends)
+        return EndpointUse(held, in_flight, wants_more, self.concurrency, ends)
 
     def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Tell the limiter of an answer."""
@@ -162,7 +161,7 @@ class LeasedSlots:
 
     def _receive(self, grant: Grant, until_s: float) -> None:
         for name, slots in grant.slots.items():
-            self._limits[name].lease(slots, until_s, grant.found.get(name))
+            self._limits[name].lease(slots, until_s)
         self.budget.receive(grant)
         for pool in self._pools:
             if grant.left_s is not None:

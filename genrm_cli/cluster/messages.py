@@ -35,7 +35,6 @@ class EndpointUse:
         in_flight: calls in flight; more than `held` after the limit was lowered.
         wants_more: whether comparisons wait for a slot.
         concurrency: the limit of the whole fleet; None to adapt it.
-        found: the adaptive limit of the whole fleet, as last granted; None before.
         ended: calls that ended since the last report; empty for a fixed limit.
     """
 
@@ -43,7 +42,6 @@ class EndpointUse:
     in_flight: int
     wants_more: bool
     concurrency: int | None
-    found: int | None = None
     ended: tuple[CallEnd, ...] = ()
 
 
@@ -81,23 +79,20 @@ class Grant:
     """Slots until the lease ends, by endpoint; and the calls allowed in total, None for any number.
 
     Attributes:
-        found: adaptive limits of the whole fleet, by endpoint: from them, a restarted limiter continues.
         left_s: time until the deadline; None without one.
         stopped_by: the limit that is used up; None while calls may be made.
     """
 
     slots: Mapping[str, int]
     allowed: int | None = None
-    found: Mapping[str, int] = field(default_factory=dict)
     left_s: float | None = None
     stopped_by: StoppedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FleetState:
-    """The load of all workers, and what each has spent: a restarted limiter learns it again."""
+    """The load of all workers, and the limit that stopped them."""
 
     in_flight: int = 0
     limit: int = 0
-    spending: Mapping[str, Spending] = field(default_factory=dict)
     stopped_by: StoppedBy | None = None

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from genrm_cli.cluster.actors import Order
 from genrm_cli.cluster.fleet import Fleet
 from genrm_cli.cluster.start import check_address, cluster
-from genrm_cli.cluster.worker import Order
 from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import in_thread

@@ -1,5 +1,6 @@
-"""Start or join a Ray cluster, as a careful user would."""
+"""Start or join a Ray cluster with safe defaults, and watch its head node."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -13,6 +14,7 @@ from typing import IO, Any
 import ray
 
 from genrm_cli.errors import SettingRef, StorageError, UsageError
+from genrm_cli.judging.pacing.endpoint import loop_time_s
 
 _OBJECT_STORE_BYTES = 100_000_000  # names and counts only; Ray would take 30 % of the memory
 _CONNECT_LIMIT_S = 10.0
@@ -111,3 +113,24 @@ def _captured_stderr() -> Iterator[IO[bytes]]:
 def in_one_line(error: Exception) -> str:
     """Return an error's message without line breaks, or its kind if it has none."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+async def watch_head(address: str, absence_limit_s: float = 30.0, every_s: float = 5.0) -> None:
+    """Check repeatedly whether the head node accepts connections: without it, Ray ends every process after a minute.
+
+    Raises:
+        StorageError: it has accepted none for `absence_limit_s`.
+    """
+    host, _, port = address.rpartition(":")
+    heard_at_s = loop_time_s()
+    while loop_time_s() - heard_at_s <= absence_limit_s:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(every_s):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            heard_at_s = loop_time_s()
+            writer.close()
+        await asyncio.sleep(every_s)
+    raise StorageError(
+        f"the head node of the Ray cluster ({address}) cannot be reached any more, and the cluster ends with it. "
+        "Start a cluster, and run the same command again: what was answered is not asked again."
+    )

@@ -4,7 +4,6 @@ import heapq
 import os
 import random
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -31,7 +30,6 @@ class SimulatedWorker:
     calls: int = 0
     allowed: int | None = 0
     slots: Counter[str] = field(default_factory=Counter)
-    found: Mapping[str, int] = field(default_factory=dict)
     until_s: float = 0.0
     in_flight: Counter[str] = field(default_factory=Counter)
     ended: dict[str, list[tuple[float, str, float, int]]] = field(default_factory=dict)
@@ -40,7 +38,7 @@ class SimulatedWorker:
 
 
 class SimulatedFleet:
-    """Workers, a limiter that may lose its memory, and endpoints that count the calls in flight."""
+    """Workers, a limiter, and endpoints that count the calls in flight."""
 
     def __init__(
         self, workers: int, endpoints: int, concurrency: int | None, budget: Budget | None = None, call_s: float = 1.0
@@ -63,13 +61,9 @@ class SimulatedFleet:
         for number, worker in enumerate(self.workers):
             self._put(RENEW_S * number / workers, "renew", worker)
 
-    def restart_limiter(self) -> None:
-        """Let the limiter forget everything."""
-        self.limits = FleetLimits(self.budget, CEILING, opens_at_s=self.now_s + LEASE_S)
-
-    def state(self, known: Mapping[str, Spending] | None = None, ends_at_s: float | None = None) -> FleetState:
+    def state(self, ends_at_s: float | None = None) -> FleetState:
         """Return the limiter's state, which hears from the driver how much time is left."""
-        return self.limits.state(known or {}, self.now_s, None if ends_at_s is None else ends_at_s - self.now_s)
+        return self.limits.state(self.now_s, None if ends_at_s is None else ends_at_s - self.now_s)
 
     def kill(self, worker: SimulatedWorker) -> None:
         """End a worker; its connections close, so the endpoints drop its calls."""
@@ -107,16 +101,14 @@ class SimulatedFleet:
             if not worker.busy:
                 held = worker.slots[endpoint] = worker.in_flight[endpoint]
             ends = tuple(CallEnd(self.now_s - at_s, *rest) for at_s, *rest in worker.ended.pop(endpoint, ()))  # type: ignore[arg-type]
-            uses[endpoint] = EndpointUse(
-                held, worker.in_flight[endpoint], worker.busy, self.concurrency, worker.found.get(endpoint), ends
-            )
+            uses[endpoint] = EndpointUse(held, worker.in_flight[endpoint], worker.busy, self.concurrency, ends)
         needed = int(worker.busy and worker.allowed is not None and worker.calls >= worker.allowed)
         if worker.allowed is not None and (needed or not worker.busy):
             worker.allowed = worker.calls
         spending = Spending(worker.calls, worker.allowed or 0, needed)
         grant = self.limits.renew(LeaseReport(worker.name, uses, spending, not worker.busy), self.now_s)
         worker.slots, worker.until_s = Counter(grant.slots), self.now_s + LEASE_S
-        worker.allowed, worker.stopped_by, worker.found = grant.allowed, grant.stopped_by, grant.found
+        worker.allowed, worker.stopped_by = grant.allowed, grant.stopped_by
         worker.ends_at_s = None if grant.left_s is None else self.now_s + grant.left_s
 
     def _call(self, worker: SimulatedWorker, endpoint: str) -> None:
@@ -201,19 +193,6 @@ def test_a_worker_that_is_cut_off_works_to_the_end_of_its_lease() -> None:
     assert fleet.most_in_flight["e0"] == 8
 
 
-def test_a_restarted_limiter_waits_one_lease_before_granting() -> None:
-    """Leases in use go on, nobody gets more, and the limit holds; then others get the slots of a lost worker."""
-    fleet = SimulatedFleet(4, 1, 8)
-    fleet.run(10.0)
-    fleet.kill(fleet.workers[0])
-    fleet.restart_limiter()
-    fleet.run(10.0 + LEASE_S - RENEW_S)
-    assert [worker.in_flight["e0"] for worker in fleet.workers[1:]] == [2, 2, 2]
-    fleet.run(10.0 + 3 * LEASE_S)
-    assert sum(worker.in_flight["e0"] for worker in fleet.workers[1:]) == 8
-    assert fleet.most_in_flight["e0"] == 8
-
-
 @pytest.mark.parametrize("most", [1, 7, 100, 1_000])
 def test_a_budget_of_calls_is_used_up_to_the_last_call(most: int) -> None:
     """All workers together make exactly as many calls as the run may, and are told that it is over."""
@@ -224,13 +203,10 @@ def test_a_budget_of_calls_is_used_up_to_the_last_call(most: int) -> None:
 
 
 def test_what_a_lost_worker_was_allowed_counts_as_spent() -> None:
-    """Nobody knows what it did with it, so the budget holds in any case, even if the limiter is restarted, too."""
+    """Nobody knows what it did with it, so the budget holds in any case."""
     fleet = SimulatedFleet(3, 1, 8, Budget(max_calls=400))
     fleet.run(5.0)
-    known = fleet.state().spending
     fleet.workers[0].hears = False
-    fleet.restart_limiter()
-    fleet.state(known)
     fleet.run(400.0)
     assert sum(worker.calls for worker in fleet.workers) <= 400
     assert {worker.stopped_by for worker in fleet.workers[1:]} == {"max_calls"}
@@ -254,21 +230,6 @@ def test_the_knee_of_an_endpoint_is_found_once_for_all_workers() -> None:
     assert 32 <= fleet.state().limit <= 160
 
 
-def test_a_restarted_limiter_goes_on_from_the_knee_that_was_found() -> None:
-    """Workers tell it the limit that they knew; it neither cuts them down nor climbs from the start again."""
-    fleet = SimulatedFleet(4, 1, None)
-    fleet.capacity = 256
-    fleet.run(240.0)
-    found = fleet.state().limit
-    assert found >= 128
-    fleet.restart_limiter()
-    fleet.run(240.0 + LEASE_S)
-    assert fleet.state().limit >= found / 2
-    assert fleet.total["e0"] >= found / 2
-    fleet.run(480.0)
-    assert 128 <= fleet.state().limit <= 640
-
-
 def test_the_limiter_keeps_the_deadline() -> None:
     """No worker begins a call later than one renewal after it, and all are told why and when calls are cut off."""
     fleet = SimulatedFleet(5, 2, 16)
@@ -281,25 +242,12 @@ def test_the_limiter_keeps_the_deadline() -> None:
     assert {worker.stopped_by for worker in fleet.workers} == {fleet.state().stopped_by} == {"deadline"}
 
 
-def test_a_restarted_limiter_hears_of_the_deadline_again() -> None:
-    """The driver, whose clock is that of the run, tells it; a worker that is cut off stops with its lease."""
-    fleet = SimulatedFleet(3, 1, 6)
-    fleet.state(ends_at_s=30.0)
-    fleet.run(28.0)
-    fleet.restart_limiter()
-    fleet.workers[0].hears = False
-    fleet.state(ends_at_s=30.0)
-    fleet.run(60.0)
-    assert 29.0 < fleet.last_begun_s <= 28.0 + LEASE_S
-    assert {worker.stopped_by for worker in fleet.workers[1:]} == {"deadline"}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "endpoints"),
     [(100, 16), pytest.param(1_000, 64, marks=pytest.mark.skipif("GENRM_SOAK" not in os.environ, reason="a minute"))],
 )
-def test_a_large_fleet_loses_its_limiter_and_a_tenth_of_its_workers(workers: int, endpoints: int) -> None:
+def test_a_large_fleet_loses_a_tenth_of_its_workers(workers: int, endpoints: int) -> None:
     """The limit of each endpoint holds all the time, and is used again one lease later, in fair shares."""
     concurrency = workers // 2
     fleet = SimulatedFleet(workers, endpoints, concurrency, call_s=4.0)
@@ -307,7 +255,6 @@ def test_a_large_fleet_loses_its_limiter_and_a_tenth_of_its_workers(workers: int
     assert min(fleet.most_in_flight.values()) == concurrency
     for worker in fleet.workers[::10]:
         fleet.kill(worker)
-    fleet.restart_limiter()
     fleet.run(16.0)
     assert max(fleet.most_in_flight.values()) == concurrency
     shares = [sum(worker.in_flight.values()) for worker in fleet.workers if worker.hears]

@@ -1,5 +1,6 @@
 """Runs on a real Ray cluster of this machine; every process that a run starts ends with it."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 from genrm_process import Finished, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
+
+from genrm_cli.errors import StorageError
 
 pytestmark = pytest.mark.slow
 
@@ -102,14 +105,12 @@ def test_two_workers_give_the_outputs_of_a_single_run(needs_ray: None, genrm: Ge
     assert "ray" not in ended.err.lower().replace("--ray", "")
 
 
-def test_killed_actors_cost_no_more_than_was_in_flight(
+def test_a_killed_worker_costs_no_more_than_was_in_flight(
     needs_ray: None, genrm: Genrm, judge_server: JudgeServer
 ) -> None:
-    """Ray starts the limiter again, and a worker's shards go to another; outputs and limit are the same."""
+    """A worker's shards go to another; outputs and limit are the same."""
     whole = scored_without_ray(genrm, judge_server, 0.3)
     process = genrm.start(*on_ray(judge_server, 4))
-    judge_server.wait_until(lambda stats: stats["requests"] > CONCURRENCY, LIMIT_S)
-    kill_one(process.pid, "ray::Limiter")
     judge_server.wait_until(lambda stats: stats["requests"] > 5 * CONCURRENCY, LIMIT_S)
     kill_one(process.pid, "ray::Worker")
     ended = finish(process)
@@ -119,6 +120,21 @@ def test_killed_actors_cost_no_more_than_was_in_flight(
     assert stats["max_in_flight"] <= CONCURRENCY
     assert stats["requests"] <= GROUPS * SIZE + CONCURRENCY
     assert ended.err.count("was lost") == 1
+
+
+def test_a_lost_limiter_ends_the_run(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Exit code 5; the same command then asks only what has no answer."""
+    whole = scored_without_ray(genrm, judge_server, 0.3)
+    process = genrm.start(*on_ray(judge_server, 4))
+    judge_server.wait_until(lambda stats: stats["requests"] > CONCURRENCY, LIMIT_S)
+    kill_one(process.pid, "ray::Limiter")
+    ended = finish(process)
+    assert ended.code == 5, ended.err
+    assert "Run the same command again" in ended.err
+    judge_server.behave(verdict="hash", latency_s=0.0)
+    assert finish(genrm.start(*on_ray(judge_server, 4))).code == 0
+    assert (genrm.folder / "in.scored.jsonl").read_bytes() == whole
+    assert judge_server.stats()["requests"] <= GROUPS * SIZE + CONCURRENCY
 
 
 @pytest.fixture
@@ -192,6 +208,26 @@ def test_the_input_is_leased_for_the_whole_run_and_a_killed_run_continues(
     assert ended.code == 0, ended.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == whole
     assert judge_server.stats()["requests"] <= GROUPS * SIZE + CONCURRENCY
+
+
+def test_a_head_that_stays_away_ends_the_run(needs_ray: None) -> None:
+    """While it accepts connections, the watch goes on; when it is gone, the error says what to do."""
+    from genrm_cli.cluster.start import watch_head
+
+    async def lose_head() -> None:
+        came = asyncio.Semaphore(0)
+        server = await asyncio.start_server(lambda reader, writer: (writer.close(), came.release()), "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        watching = asyncio.create_task(watch_head(f"{host}:{port}", absence_limit_s=0.05, every_s=0.01))
+        for _ in range(10):
+            await came.acquire()
+        assert not watching.done()
+        server.close()
+        await server.wait_closed()
+        await watching
+
+    with pytest.raises(StorageError, match="run the same command again"):
+        asyncio.run(lose_head())
 
 
 def test_without_ray_the_extra_is_named(call: Callable[..., Finished], genrm: Genrm) -> None:
