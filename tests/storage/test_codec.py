@@ -70,6 +70,7 @@ def test_empty_input_decodes_to_nothing(uri: str) -> None:
     assert _decoded(b"", uri) == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("uri", _SUFFIXES[1:])
 def test_repetitive_input_is_decoded_in_bounded_memory(uri: str) -> None:
     """Bytes that expand a thousandfold and more come out in pieces."""

@@ -168,6 +168,7 @@ def test_lines_stay_lines(tmp_path: Path, content: bytes) -> None:
         assert [line.raw for line in source.iter_lines()] == content.splitlines()
 
 
+@pytest.mark.slow
 def test_a_large_array_is_read_in_little_memory(tmp_path: Path) -> None:
     """Splitting 20 MB on one line holds a few megabytes."""
     path = tmp_path / "x.json"
@@ -209,6 +210,7 @@ def test_the_last_of_two_samples_with_one_name_counts(tmp_path: Path) -> None:
     assert _read(path) == [(1, {"n": 2})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, 93])
 def test_a_zip_bomb_stays_small(tmp_path: Path, method: int) -> None:
     """A sample that expands beyond the limit is marked oversize and not decompressed to its end."""

@@ -248,6 +248,7 @@ def test_listing_starts_from_the_longest_literal_prefix(scripted_s3: Any) -> Non
     assert asked == [(["rl/env/run-"], ["/"]), (["rl/"], None), (["rl/env/"], None)]
 
 
+@pytest.mark.slow
 def test_listing_goes_on_over_the_pages_of_a_server(s3_bucket: Any) -> None:
     """More objects than S3 gives in a page are found once each and in order, twice the same."""
     keys = [f"rl/{number:04}.jsonl" for number in range(50)]

@@ -179,6 +179,7 @@ def test_no_room_to_copy_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.
         _open(path)
 
 
+@pytest.mark.slow
 def test_memory_stays_flat(tmp_path: Path) -> None:
     """Iterating over 100 MB holds a few megabytes."""
     import tracemalloc
