@@ -13,7 +13,7 @@ from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.settings.kinds import Value, did_you_mean
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
-from genrm_cli.settings.reward_settings import PRESETS, REFERENCE_SCORE
+from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
 from genrm_cli.settings.sources.toml_file import SettingsFile
 from genrm_cli.settings.sources.trust import PANEL, iter_needing_trust, state_of
@@ -75,8 +75,7 @@ def resolve_settings(
     chosen = {
         name: replace(each, value=setting_named(name).convert(each.value, each.where)) for name, each in chosen.items()
     }
-    _apply_preset(chosen)
-    _apply_compat(chosen)
+    _apply_defaults(chosen)
     values = {name: choice.value for name, choice in chosen.items()}
     panel = _panel(tables, chosen, file.path)
     settings = settings_from(**values, panel=panel, **_parse_rewards(tables, values, file.path))
@@ -160,21 +159,13 @@ def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
         del chosen["profile"]
 
 
-def _apply_preset(chosen: dict[str, _Choice]) -> None:
-    if "preset" in chosen:
-        preset = str(chosen["preset"].value)
-        for name, value in PRESETS[preset].items():
-            chosen.setdefault(name, _Choice(value, _Rank.PRESET, f"preset {preset}"))
-
-
-def _apply_compat(chosen: dict[str, _Choice]) -> None:
-    """Default to NeMo Gym's pairs, estimator and default score, to reproduce its numbers."""
-    if "compat" in chosen:
-        source = f"compat {chosen['compat'].value}"
-        chosen.setdefault("strategy", _Choice("circular", _Rank.PRESET, source))
-        chosen.setdefault("order_balanced", _Choice(value=False, rank=_Rank.PRESET, source=source))
-        chosen.setdefault("estimator", _Choice("simple_tiebreaker", _Rank.PRESET, source))
-        chosen.setdefault("default_score", _Choice(REFERENCE_SCORE, _Rank.PRESET, source))
+def _apply_defaults(chosen: dict[str, _Choice]) -> None:
+    """Take the defaults of a preset, and of `compat`, for settings that nothing sets."""
+    for name, table in (("preset", PRESETS), ("compat", COMPATIBLE)):
+        if name in chosen:
+            value = chosen[name].value
+            for other, default in table[value].items():
+                chosen.setdefault(other, _Choice(default, _Rank.PRESET, f"{name} {value}"))
 
 
 def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: str) -> tuple[PanelJudge, ...]:
@@ -199,30 +190,24 @@ def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Any], path
 
 
 def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Iterable[str], path: str) -> list[Origin]:
-    """Return the origin of every setting; a setting without an entry in `sources` has its default.
+    """Return the origin of every setting, then of the tables of the settings file at `path`.
 
-    `tables` are the names of the tables in the settings file at `path`.
+    A setting without an entry in `sources` has its default.
     """
-    origins = [Origin(s.key, value_of(settings, s.name), sources.get(s.name, "default")) for s in all_settings()]
-    return [*_with_panel(origins, settings, f"file {path}"), *_origins_of_tables(settings, tables, f"file {path}")]
-
-
-def _with_panel(origins: list[Origin], settings: Settings, source: str) -> Iterator[Origin]:
-    panel = settings.panel.judges
-    names = tuple(judge.name for judge in judges_of(settings)) if panel else ()
-    for origin in origins:
-        yield Origin("judge", names, source) if panel and origin.key == "judge" else origin
-    for name, judge in zip(names, panel, strict=True):
-        yield Origin(f"judge {name}", (f"weight {judge.weight:g}", *_in_words(judge.values)), source)
-
-
-def _origins_of_tables(settings: Settings, tables: Iterable[str], source: str) -> list[Origin]:
+    from_file = f"file {path}"
+    origins = {s.key: Origin(s.key, value_of(settings, s.name), sources.get(s.name, "default")) for s in all_settings()}
+    if panel := settings.panel.judges:
+        names = tuple(judge.name for judge in judges_of(settings))
+        origins["judge"] = Origin("judge", names, from_file)
+        for name, judge in zip(names, panel, strict=True):
+            words = (f"weight {judge.weight:g}", *_in_words(judge.values))
+            origins[f"judge {name}"] = Origin(f"judge {name}", words, from_file)
     rewards = settings.rewards
     shown: dict[str, Value] = {"components": tuple(component.name for component in rewards.components)}
     for name, table in (("diversity", rewards.diversity), ("total", rewards.total)):
         if table is not None:
             shown[name] = tuple(_in_words((each.name, getattr(table, each.name)) for each in fields(table)))
-    return [Origin(name, shown[name], source) for name in TABLES if name in tables]
+    return [*origins.values(), *(Origin(name, shown[name], from_file) for name in TABLES if name in tables)]
 
 
 def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:

@@ -25,6 +25,16 @@ PRESETS: Mapping[str, Mapping[str, float]] = {
     "nemotron-3-ultra": {**_BONUSES, _LENGTH_R: 0.1, _LENGTH_A: 0.25},
 }
 
+# Defaults under `compat`: NeMo Gym's pairs, estimator and default score, to reproduce its numbers.
+COMPATIBLE: Mapping[str, Mapping[str, str | float | bool]] = {
+    "nemo-gym": {
+        "strategy": "circular",
+        "order_balanced": False,
+        "estimator": "simple_tiebreaker",
+        "default_score": REFERENCE_SCORE,
+    }
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairingSettings:
