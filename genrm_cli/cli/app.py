@@ -7,11 +7,9 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from genrm_cli import __version__
 from genrm_cli.cli.console import print_text, say, say_traceback
@@ -35,37 +33,12 @@ from genrm_cli.cli.setup.init import init
 from genrm_cli.cli.setup.trust import trust
 from genrm_cli.cli.training.export import export
 from genrm_cli.cli.training.report import report
-from genrm_cli.errors import INTERRUPTED
+from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 from genrm_cli.storage.printable import escaped
 
-
-@contextlib.contextmanager
-def _escaping_arguments() -> Iterator[None]:
-    """Escape control characters in Typer's own error messages, which quote the command line."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(message := getattr(error, "message", None), str):
-            error.message = escaped(message)  # type: ignore[attr-defined]
-        raise
-
-
-class _Group(TyperGroup):
-    """A group of commands whose errors are safe to print."""
-
-    def make_context(self, *args: Any, **options: Any) -> Any:
-        with _escaping_arguments():
-            return super().make_context(*args, **options)
-
-    def invoke(self, *args: Any, **options: Any) -> Any:
-        with _escaping_arguments():
-            return super().invoke(*args, **options)
-
-
 app = typer.Typer(
     name="genrm",
-    cls=_Group,
     help="Turn stored RL rollouts into rewards: a generative reward model compares them in pairs.",
     epilog="Exit codes: 0 done; 1 a bug; 2 usage; 3 input unreadable; 4 judge unreachable; 5 storage; "
     "6 done, but too many rollouts stayed unscored; 130 interrupted.",
@@ -110,6 +83,25 @@ def _root(
     """Define the options of `genrm` itself. Its help text is on the app."""
 
 
+def _say_usage_error(error: Exception) -> int | None:
+    """Print an error about the command line and return its exit code; None for any other exception.
+
+    It quotes the command line, so control characters are escaped. Its class is private to Typer.
+    """
+    if not isinstance(message := getattr(error, "message", None), str) or not hasattr(error, "show"):
+        return None
+    error.message = escaped(message)  # type: ignore[attr-defined]
+    error.show()
+    return int(getattr(error, "exit_code", UsageError.exit_code))
+
+
+def _say_bug() -> int:
+    """Print the traceback of the current exception as Python would, and return the exit code of a bug."""
+    say_traceback()
+    say("genrm: done: a bug ended the command; please report the lines above; exit 1")
+    return GenrmError.exit_code
+
+
 def main() -> None:
     """Run the command line and end the process.
 
@@ -126,16 +118,14 @@ def main() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     code: object = 0
     try:
-        app(prog_name="genrm")
+        code = app(prog_name="genrm", standalone_mode=False)
     except SystemExit as ending:
         # Rich and Click exit with 1 when the reader of the help closes the pipe (`| head`).
         code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except Exception:  # noqa: BLE001  a bug: print the traceback as Python would
-        say_traceback()
-        say("genrm: done: a bug ended the command; please report the lines above; exit 1")
-        code = 1
+    except Exception as error:  # noqa: BLE001
+        code = _say_usage_error(error) or _say_bug()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:

@@ -5,6 +5,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
@@ -58,13 +59,8 @@ class Invocation:
 OnError = Callable[[GenrmError, OutputSettings], None]
 
 
-def keep_silent(error: GenrmError, output: OutputSettings) -> None:
-    """Print nothing more about an error."""
-    del error, output
-
-
 def with_settings(
-    *panels: Panel, names: Iterable[str] = (), omit: Iterable[str] = (), on_error: OnError = keep_silent
+    *panels: Panel, names: Iterable[str] = (), omit: Iterable[str] = (), on_error: OnError = lambda error, output: None
 ) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Add options for settings to a command: those of whole panels, and single ones by name.
 
@@ -90,13 +86,11 @@ def with_settings(
             config = flags.pop("config")
             output = OutputSettings(json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet")))
 
-            def work() -> int:
-                nonlocal output
+            with ending(lambda error: on_error(error, output)):
                 invocation = _invocation(flags, config)
                 output = invocation.settings.output
-                return command(**given, invocation=invocation)
-
-            raise typer.Exit(run_command(work, lambda error: on_error(error, output)))
+                code = command(**given, invocation=invocation)
+            raise typer.Exit(code)
 
         added = [*map(_parameter, settings), _config_parameter()]
         shown = [*added, *_offline_parameter(settings), _help_all_parameter()]
@@ -146,7 +140,9 @@ def exits(command: Callable[..., int | None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
-        raise typer.Exit(run_command(lambda: command(*arguments, **options) or 0))
+        with ending():
+            code = command(*arguments, **options) or 0
+        raise typer.Exit(code)
 
     return run
 
@@ -172,27 +168,34 @@ def say_endpoint_source(invocation: Invocation) -> None:
         say(f"endpoints set by {invocation.settings_path}: {hosts}")
 
 
-def run_command(command: Callable[[], int], on_error: Callable[[GenrmError], None] = lambda error: None) -> int:
-    """Run a command and return its exit code; print its error, and call `on_error`."""
+@contextmanager
+def ending(on_error: Callable[[GenrmError], None] = lambda error: None) -> Iterator[None]:
+    """Print the error of a command, call `on_error`, and exit with the code of the error.
+
+    Raises:
+        typer.Exit: the command ended with an error.
+    """
     try:
-        code = command()
+        yield
         if sys.stdout is not None:  # the parent process may have closed it
             sys.stdout.flush()
     except GenrmError as error:
         say_error(error)
         on_error(error)
-        return error.exit_code
+        code = error.exit_code
     except KeyboardInterrupt:
         say_error(INTERRUPTED_TEXT)
-        return INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:
         # The reader of stdout closed the pipe (`| head`). Python would report that again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        code = 0
     except OSError as error:  # from stdout; all other I/O raises GenrmError
         say_error(f"cannot write to stdout: {error.strerror}.")
-        return StorageError.exit_code
-    return code
+        code = StorageError.exit_code
+    else:
+        return
+    raise typer.Exit(code)
 
 
 def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:

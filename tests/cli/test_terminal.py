@@ -115,11 +115,13 @@ CASES = {
     "eval": ("eval", "pairs.jsonl", "--judge", "lexical"),
 }
 SILENT = {"reply", "bad number"}  # they quote nothing
+FEW = ("score many", "show --as-judge", "config", "unknown option", "unknown command", "bad url", "eval")
 
 
-def test_no_text_controls_the_terminal(genrm: Genrm) -> None:
+@pytest.mark.parametrize("names", [FEW, pytest.param(tuple(CASES), marks=pytest.mark.slow)], ids=("few", "all"))
+def test_no_text_controls_the_terminal(genrm: Genrm, names: tuple[str, ...]) -> None:
     """Answers, ids, prompts, reasons, file names, settings and arguments are printed with their controls escaped."""
-    for name, text in zip(CASES, on_terminal(genrm, *CASES.values()), strict=True):
+    for name, text in zip(names, on_terminal(genrm, *map(CASES.__getitem__, names)), strict=True):
         check_safe(text + "title" if name in SILENT else text)
 
 

@@ -17,7 +17,7 @@ from genrm_cli.cli.judges.replay import (
     plans_of,
     replay_verdicts,
 )
-from genrm_cli.cli.options import option, run_command
+from genrm_cli.cli.options import ending, option
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def simulate(
             print_text(_judge_text(result))
         return 0
 
-    raise typer.Exit(run_command(work))
+    with ending():
+        work()
 
 
 def _simulated(n: int, plans: "Sequence[Plan]", estimators: Sequence[str], *, groups: int, seed: int) -> dict[str, Any]:
