@@ -136,11 +136,5 @@ def explained(names: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {explanation}" for name, explanation in names.items())
 
 
-PROFILES = (
-    *("nemotron", "nemotron-plain", "nemotron-ultra", "nemotron-boxed", "nemotron-principle", "brrm", "json"),
-    *("arena-hard", "mt-bench", "rm-r1", "j1", "think-rm", "prometheus-2", "judgelm", "rubric-rm", "rewardanything"),
-)
-"""Judge families; `genrm profiles` describes them. Each is a TOML file or a module of `judging/profiles/families`."""
-
 SELF_TESTS = ("trl", "verl", "openrlhf", "slime", "nemo-gym")
 """Trainers as which `genrm serve --self-test` asks."""

@@ -19,7 +19,7 @@ import pytest
 
 from genrm_cli.catalog import EXPORT_FORMATS
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "genrm_cli"
@@ -72,7 +72,15 @@ PURE = (
     "pairing",
     "judging.requests",
     "judging.lexical",
-    "judging.profiles",
+    "judging.profiles.answer",
+    "judging.profiles.custom",
+    "judging.profiles.custom_verdict",
+    "judging.profiles.families",
+    "judging.profiles.json_objects",
+    "judging.profiles.profile",
+    "judging.profiles.prompt",
+    "judging.profiles.quotation",
+    "judging.profiles.scores_json",
     "judging.rubrics",
     "judging.pacing.limit",
     "judging.pacing.load",

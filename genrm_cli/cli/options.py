@@ -247,7 +247,7 @@ def _completion_of(setting: Setting) -> Callable[[str], list[str]] | None:
 
 
 def _complete_profile(incomplete: str) -> list[str]:
-    from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+    from genrm_cli.judging.lookup import PROFILES
 
     return [name for name in PROFILES if name.startswith(incomplete)]
 

@@ -18,7 +18,7 @@ from genrm_cli.errors import GenrmError, InputError, SettingRef, StorageError, T
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
-from genrm_cli.judging.lookup.find_profile import ProfileSource
+from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.metrics.latency import Latencies

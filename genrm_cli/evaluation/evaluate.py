@@ -28,7 +28,7 @@ from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import ask_judges
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
-from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
+from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.rollouts.declared import check_declared, parse_requirement

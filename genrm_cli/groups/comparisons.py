@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan, JudgePlan, PairingPlan
-from genrm_cli.judging.profiles.parsing.scales import verdict_of_grades
+from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison, plan_comparisons

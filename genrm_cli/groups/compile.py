@@ -8,7 +8,7 @@ from genrm_cli.groups.components.graders import graders_in
 from genrm_cli.groups.components.plugins import find_function
 from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
-from genrm_cli.judging.lookup.find_profile import profile_of
+from genrm_cli.judging.lookup import profile_of
 from genrm_cli.pairing import RING_STRATEGIES, ring_k_for_budget
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rewards.total import Gate, TotalTerms, Weight

@@ -22,6 +22,7 @@ from genrm_cli.judging.journal_file import (
     VERDICT_COLUMNS,
     Execute,
     JournalErrors,
+    KeptSums,
     checksum_of,
     columns_of,
     connect,
@@ -30,7 +31,6 @@ from genrm_cli.judging.journal_file import (
     sound_opinion,
     transaction,
 )
-from genrm_cli.judging.kept_sums import KeptSums
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
 _REPLY_LEVEL = 3

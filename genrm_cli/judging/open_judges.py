@@ -12,7 +12,7 @@ from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.lookup.find_profile import ProfileSource
+from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit, Limit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit

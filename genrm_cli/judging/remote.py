@@ -12,7 +12,7 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
-from genrm_cli.judging.profiles.parsing.answer import parse_first_turn
+from genrm_cli.judging.profiles.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
     ChatProfile,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from genrm_cli.judging.kept_sums import KeptSums
+from genrm_cli.judging.journal_file import KeptSums
 from genrm_cli.rewards.estimators import RunStatistics, Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
 

@@ -152,7 +152,7 @@ def _labelled(lead: Floats, model: JudgeModel) -> tuple[Floats, Floats, Floats]:
     """Return both scores and the ranking that the labels for these leads stand for."""
     size = np.abs(lead)
     sizes = (size >= model.tie_width).astype(float) + ((size >= model.much_lead) & (model.labels == 5))
-    gap = 2 * np.sign(lead) * sizes  # in scores, as in `scales.BETTER` and `scales.MUCH_BETTER`
+    gap = 2 * np.sign(lead) * sizes  # in scores, as of labels that mean `better` and `much_better`
     middle = (MIN_SCORE + MAX_SCORE) / 2
     ranking = MIDDLE_RANKING - np.sign(gap) * (sizes + 0.5)
     return middle + gap / 2, middle - gap / 2, ranking

@@ -11,7 +11,7 @@ from genrm_process import Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 DAY_S = 86_400

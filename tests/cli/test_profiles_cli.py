@@ -6,7 +6,7 @@ import pytest
 from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 
 
 def test_profiles_are_listed_with_what_they_are(call: Call) -> None:

@@ -9,7 +9,7 @@ from genrm_process import Json
 from judge_server_fixture import JudgeServer
 from scored_components import Scored, score
 
-from genrm_cli.judging.lookup.find_profile import profile_of
+from genrm_cli.judging.lookup import profile_of
 from genrm_cli.rollouts.gym_view import view_gym_group
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.panel import judges_of

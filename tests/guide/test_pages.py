@@ -11,7 +11,7 @@ from genrm_cli import errors
 from genrm_cli.catalog import EXPORT_FORMATS
 from genrm_cli.cli.setup.guide import page_names
 from genrm_cli.cli.setup.settings_page import render_settings_page
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import resolve_settings

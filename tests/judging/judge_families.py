@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.verdicts import Verdict
 

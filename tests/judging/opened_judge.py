@@ -15,7 +15,7 @@ from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool

@@ -11,7 +11,7 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from judge_families import PAIR_PROFILES
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES, profile_for
+from genrm_cli.judging.lookup import PROFILES, profile_for
 from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NOT_RECORDED
 from genrm_cli.judging.requests import PairwisePrompt
 

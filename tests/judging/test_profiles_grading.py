@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.completion import parse_completion
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_turns, parse_reply, render_messages

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_families import FAMILIES, PAIR_PROFILES
 
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge

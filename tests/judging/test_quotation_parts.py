@@ -1,6 +1,6 @@
 """Verdicts that are joined of several quotations."""
 
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import parse_reply
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure

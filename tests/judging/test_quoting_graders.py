@@ -17,15 +17,16 @@ from judge_families import TIE, Family
 from quoting_judges import iter_quoting, iter_thinking, pick_reply
 from reply_mutations import Mutator
 
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
-from genrm_cli.judging.lookup.builtin_rubrics import HELPFULNESS
+from genrm_cli.judging.lookup import PROFILES, find_rubric_set
 from genrm_cli.judging.profiles.profile import AnyProfile, parse_reply
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.clusters import CLUSTERS
 from genrm_cli.judging.rubrics.grading import grading_profile
 from genrm_cli.judging.rubrics.ranking import ranking_profile
-from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
+from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
+
+HELPFULNESS = find_rubric_set("helpfulness")
 
 REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "50000"))
 PARTIAL = 0.2  # share of the quotations that begin late; as many end early

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from linear_time import assert_linear
 from reply_readers import UNQUOTED
 
-from genrm_cli.judging.profiles.parsing.answer import MAX_DETAIL_CHARS
-from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
+from genrm_cli.judging.profiles.answer import MAX_DETAIL_CHARS
+from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict, verdict_after_swap
 

@@ -4,7 +4,7 @@ import pytest
 from linear_time import assert_linear
 from reply_readers import UNQUOTED
 
-from genrm_cli.judging.profiles.parsing.compat import parse_scores_json_as_reference
+from genrm_cli.judging.profiles.scores_json import parse_scores_json_as_reference
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 

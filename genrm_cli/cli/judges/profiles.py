@@ -37,7 +37,7 @@ def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
 
 @exits
 def _print_profiles(*, as_json: bool) -> None:
-    from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+    from genrm_cli.judging.lookup import PROFILES
 
     if as_json:
         print_text(_to_json([_describe(profile) for profile in PROFILES.values()]))
@@ -66,7 +66,7 @@ def read_reply(
     ] = False,
 ) -> None:
     """Parse a reply and print the verdict or the failure."""
-    from genrm_cli.judging.lookup.find_profile import find_profile
+    from genrm_cli.judging.lookup import find_profile
     from genrm_cli.judging.profiles.profile import parse_reply
     from genrm_cli.judging.requests import Reply
     from genrm_cli.verdicts import Failure, Grades, Verdict
@@ -96,7 +96,7 @@ def _read_text(value: str, option: str) -> str:
 @exits
 def show(name: NameOrFile, as_json: AsJson = False) -> None:
     """Print a sample prompt, exactly as the judge receives it."""
-    from genrm_cli.judging.lookup.find_profile import find_profile
+    from genrm_cli.judging.lookup import find_profile
     from genrm_cli.judging.profiles.profile import Profile, render_messages
 
     profile = find_profile(name, None)

@@ -2,20 +2,16 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
-from genrm_cli.errors import UsageError
-from genrm_cli.judging.lookup.builtin_rubrics import RUBRIC_SETS
+from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.rubrics.clusters import CLUSTERS
-from genrm_cli.judging.rubrics.custom_rubric import parse_rubric_set
 from genrm_cli.judging.rubrics.grading import grading_profile
 from genrm_cli.judging.rubrics.ranking import ranking_profile
-from genrm_cli.judging.rubrics.rubric import RubricSet
+from genrm_cli.judging.rubrics.rubric_sets import RubricSet
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import Component
 from genrm_cli.settings.panel import JudgeConfig, graders_of
-from genrm_cli.settings.sources.toml_file import read_toml
 
 DIVERSITY = "diversity"
 
@@ -57,19 +53,6 @@ def graders_in(settings: Settings) -> tuple[Grader, ...]:
             Grader(DIVERSITY, DIVERSITY, (), configs[-1], _without_schema(CLUSTERS, json_schema=with_schema))
         )
     return tuple(graders)
-
-
-def find_rubric_set(name: str) -> RubricSet:
-    """Return a rubric set by its name, or the user's own by its TOML file.
-
-    Raises:
-        UsageError: the set is unknown, or the file cannot be read.
-    """
-    if name.endswith(".toml"):
-        return parse_rubric_set(read_toml(Path(name)), name)
-    if name not in RUBRIC_SETS:
-        raise UsageError(f"unknown rubric set {name!r}; expected {', '.join(RUBRIC_SETS)} or a TOML file.")
-    return RUBRIC_SETS[name]
 
 
 def _grader(component: Component, config: JudgeConfig) -> Grader:

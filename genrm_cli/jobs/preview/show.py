@@ -12,7 +12,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.index import Reject, index_input
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, render_messages
 from genrm_cli.judging.requests import Prompt
 from genrm_cli.settings import Settings, changed

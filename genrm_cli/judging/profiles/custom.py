@@ -3,16 +3,17 @@
 Custom files and most built-in families share this format and its checks.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.profiles.custom_verdict import parse_verdict
+from genrm_cli.judging.profiles.custom_verdict import parse_verdict, refuse_unknown
 from genrm_cli.judging.profiles.profile import Message, Profile, freeze
 from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NOT_RECORDED, count_neutralised, render_pairwise
-from genrm_cli.judging.profiles.toml_table import parse_name, refuse_unknown, version_of
 from genrm_cli.judging.requests import PairwisePrompt
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle")
@@ -23,6 +24,7 @@ _LITERAL = {"{": "\0", "}": "\1"}  # doubled braces of a template, until it is f
 _PLACEHOLDER = re.compile(r"\{([a-z]\w*)\}|([\0\1])")
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
 _READING = 5  # increase it when the parsing of replies or the rendering of texts changes
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict"}
 
 
@@ -150,3 +152,21 @@ def _parse_delimiters(table: Mapping[str, object], where: str) -> list[str]:
     if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
         raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
     return delimiters
+
+
+def parse_name(table: Mapping[str, object], where: str) -> str:
+    """Return the name in a table, or else the name of its file.
+
+    Raises:
+        UsageError: the name contains characters other than lower-case letters, digits and hyphens.
+    """
+    name = table.get("name", where.rpartition("/")[2].removesuffix(".toml").lower())
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(f"{where}: invalid name {name!r}; use lower-case letters, digits and hyphens.")
+    return name
+
+
+def version_of(content: object) -> int:
+    """Return a version that changes with the content."""
+    text = json.dumps(content, sort_keys=True, default=str)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])

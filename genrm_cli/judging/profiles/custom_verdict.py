@@ -1,31 +1,25 @@
 """The `[verdict]` table of a custom profile: the position of the verdict in a reply, and its meaning."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.profiles.parsing import scales
-from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.parsing.json_objects import Pairs, iter_objects
-from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
-from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
-from genrm_cli.judging.profiles.parsing.scales import parse_decimal
-from genrm_cli.judging.profiles.toml_table import refuse_unknown
+from genrm_cli.judging.profiles.answer import (
+    MEANINGS,
+    Answer,
+    excerpt,
+    make_failure,
+    parse_decimal,
+    parse_prose,
+    verdict_of_scores,
+)
+from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects
+from genrm_cli.judging.profiles.quotation import Carrier, pick_own
+from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, FailureKind, Verdict
-
-MEANINGS = {
-    "much_better": scales.MUCH_BETTER,
-    "better": scales.BETTER,
-    "slightly_better": scales.SLIGHTLY_BETTER,
-    "tie": scales.TIE,
-    "slightly_worse": scales.SLIGHTLY_WORSE,
-    "worse": scales.WORSE,
-    "much_worse": scales.MUCH_WORSE,
-}
-"""The meanings of a label, for the first response."""
 
 _FIELDS = ("score_1", "score_2", "ranking")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
@@ -229,7 +223,7 @@ def _verdict_of_scores(low: float, high: float, lower_is_better: bool, found: Fo
         return make_failure(FailureKind.NO_VERDICT, f"not numbers: {', '.join(map(excerpt, found.values()))}")
     if lower_is_better:
         first, second = low + high - first, low + high - second
-    verdict = scales.verdict_of_scores(first, second, low, high)
+    verdict = verdict_of_scores(first, second, low, high)
     ranking = numbers.get("ranking")
     if ranking is None or isinstance(verdict, Failure):
         return verdict
@@ -237,3 +231,13 @@ def _verdict_of_scores(low: float, high: float, lower_is_better: bool, found: Fo
         detail = f"ranking is {ranking:g}, expected {MIN_RANKING:g} to {MAX_RANKING:g}"
         return make_failure(FailureKind.OUT_OF_RANGE, detail)
     return Verdict(verdict.score_1, verdict.score_2, ranking)
+
+
+def refuse_unknown(table: Mapping[str, object], known: Iterable[str], where: str) -> None:
+    """Refuse unknown keys, which are most likely misspelt.
+
+    Raises:
+        UsageError: names the key and the known ones.
+    """
+    if unknown := set(table) - set(known):
+        raise UsageError(f"{where}: unknown key {min(unknown)!r}; known keys are {', '.join(sorted(known))}.")

@@ -1,13 +1,20 @@
 """Profiles: how one family of judges is prompted, and how its reply is parsed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from genrm_cli.judging.requests import ChatPrompt, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Verdict
 
 Message = dict[str, str]
+
+# Sampling of families whose authors did not publish any.
+GREEDY: Mapping[str, object] = MappingProxyType({"temperature": 0.0, "max_tokens": 8192})
+"""For judges that answer like chat models, with enough tokens for long analyses."""
+
+THINKING: Mapping[str, object] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
+"""For judges that think first: greedy thinking tends to loop, and most of the tokens are thoughts."""
 
 
 def _as_it_is(prompt: PairwisePrompt) -> Mapping[str, int]:
@@ -17,16 +24,31 @@ def _as_it_is(prompt: PairwisePrompt) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """How one family of judges is prompted, and how its reply is parsed.
+class AnyProfile:
+    """How one family of models is asked.
 
     Attributes:
-        name: value of the setting `profile`.
+        name: value of the setting `profile`, or the name of the rubric, component or role that asks.
         version: increases when messages or parsing change, so that old verdicts are not reused.
         about: one line for users: the models, their scale, and how it maps to a verdict.
         request_fields: fields of the request other than model and messages: sampling (`temperature`, `top_p`,
             `max_tokens`), as published by the authors of the family, if at all, and whatever else the family needs.
             They and their order are part of the request's identity; all values are immutable.
+        models: patterns of the lower-case names of its models, such as `rm-r1-*`, which choose it by default.
+    """
+
+    name: str
+    version: int
+    about: str
+    request_fields: Mapping[str, object]
+    models: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile(AnyProfile):
+    """How a judge is prompted to compare two responses, and how its reply is parsed.
+
+    Attributes:
         render_messages: prompt → chat messages.
         parse_reply: reply and prompt → verdict, or the failure that explains why it has none. Never raises.
         render_second_turn: for families with two turns: the first reply without its thinking → the messages that
@@ -35,10 +57,6 @@ class Profile:
             principle, so that they cannot imitate the frame; unchanged texts are omitted.
     """
 
-    name: str
-    version: int
-    about: str
-    request_fields: Mapping[str, object]
     render_messages: Callable[[PairwisePrompt], list[Message]]
     parse_reply: Callable[[Reply, PairwisePrompt], Verdict | Failure]
     render_second_turn: Callable[[str], list[Message]] | None = None
@@ -46,42 +64,23 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class GradingProfile:
+class GradingProfile(AnyProfile):
     """How a judge is prompted to grade responses one by one or as a group, and how its reply is parsed.
 
     Attributes:
-        name: value of the setting `profile`, or the name of its rubric or component.
-        version: as for `Profile`, as are `about` and `request_fields`.
         render_messages: prompt → chat messages.
         parse_reply: reply and prompt → grades, or the failure that explains why it has none. Never raises.
         whole_group: True for one prompt with all responses of a group, False for one prompt per response.
     """
 
-    name: str
-    version: int
-    about: str
-    request_fields: Mapping[str, object]
     render_messages: Callable[[ListwisePrompt], list[Message]]
     parse_reply: Callable[[Reply, ListwisePrompt], Grades | Failure]
     whole_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ChatProfile:
-    """How a chat model is asked for its next turn: with the turns as they are; any text is an answer.
-
-    Attributes:
-        name: what the journal calls the role of the model.
-        version: as for `Profile`, as are `about` and `request_fields`.
-    """
-
-    name: str
-    version: int
-    about: str
-    request_fields: Mapping[str, object]
-
-
-AnyProfile = Profile | GradingProfile | ChatProfile
+class ChatProfile(AnyProfile):
+    """How a chat model is asked for its next turn: with the turns as they are; any text is an answer."""
 
 
 def count_turns(profile: AnyProfile) -> int:

@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from functools import partial
 
-from genrm_cli.judging.profiles.parsing.answer import excerpt, make_failure
-from genrm_cli.judging.profiles.parsing.json_objects import Pairs
+from genrm_cli.judging.profiles.answer import excerpt, make_failure
+from genrm_cli.judging.profiles.json_objects import Pairs
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.listwise import SESSION, object_of, render_graded, request_object
-from genrm_cli.judging.rubrics.parse_grades import find_intruder, find_member, find_number, parse_object
-from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
+from genrm_cli.judging.rubrics.graded import (
+    SESSION,
+    find_intruder,
+    find_member,
+    find_number,
+    object_of,
+    parse_object,
+    render_graded,
+    request_object,
+)
+from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 2

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from genrm_cli.judging.rubrics.listwise import request_object
+from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules.transcript import Session
 from genrm_cli.sessions.environment import Ask, Dialogue, ModelUse

@@ -15,7 +15,7 @@ from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.engine import JudgeSet
-from genrm_cli.judging.lookup.builtin_profiles import PROFILES
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint, Limit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.rubrics.custom_rubric import parse_rubric_set
-from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
+from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet, parse_rubric_set
 
 HOUSE = """
 name = "house-style"

@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.lookup.builtin_rubrics import HELPFULNESS, RUBRIC_SETS, THERAPEUTIC
-from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
+from genrm_cli.errors import UsageError
+from genrm_cli.judging.lookup import find_rubric_set
+from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
+
+HELPFULNESS = find_rubric_set("helpfulness")
+THERAPEUTIC = find_rubric_set("therapeutic")
 
 SCORES = st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=7, unique=True).map(sorted)
 
@@ -50,13 +54,14 @@ def test_values_grow_with_the_score_from_0_to_1(scores: list[float]) -> None:
 
 def test_the_sets_that_come_with_genrm() -> None:
     """The built-in sets have their documented names and rubrics."""
-    assert {"therapeutic": THERAPEUTIC, "helpfulness": HELPFULNESS} == RUBRIC_SETS
+    with pytest.raises(UsageError, match="expected helpfulness, therapeutic or a TOML file"):
+        find_rubric_set("kindness")
     names = [rubric.component_name for rubric in THERAPEUTIC.rubrics]
     assert names == ["rubric_safety", "rubric_empathy", "rubric_bias", "rubric_task_completion"]
     assert [rubric.title for rubric in THERAPEUTIC.rubrics if not rubric.positive] == ["Bias"]
 
 
-@pytest.mark.parametrize("rubric_set", RUBRIC_SETS.values(), ids=RUBRIC_SETS)
+@pytest.mark.parametrize("rubric_set", [THERAPEUTIC, HELPFULNESS], ids=lambda rubric_set: rubric_set.name)
 def test_each_score_of_a_set_is_anchored(rubric_set: RubricSet) -> None:
     """All five scores of each rubric have a meaning of their own, and no two rubrics share a component."""
     for rubric in rubric_set.rubrics:

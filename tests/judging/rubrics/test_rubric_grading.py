@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from linear_time import assert_linear
 
-from genrm_cli.judging.lookup.builtin_rubrics import THERAPEUTIC
+from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.grading import grades_of_empty, grading_profile
-from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
+from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
+
+THERAPEUTIC = find_rubric_set("therapeutic")
 
 TWO = RubricSet("two", 1, "", (Rubric("A", "", True, ((-1.0, ""), (1.0, ""), (3.0, ""))), Rubric("B", "", False)))
 ONE = RubricSet("one", 1, "", (Rubric("A", "", True, ((1.0, ""), (2.0, ""), (5.0, ""))),))

@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.lookup.builtin_rubrics import HELPFULNESS, THERAPEUTIC
+from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt
 from genrm_cli.judging.rubrics.clusters import CLUSTERS
 from genrm_cli.judging.rubrics.grading import grading_profile
 from genrm_cli.judging.rubrics.ranking import ranking_profile
-from genrm_cli.judging.rubrics.rubric import Rubric, RubricSet
+from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
+
+HELPFULNESS = find_rubric_set("helpfulness")
+THERAPEUTIC = find_rubric_set("therapeutic")
 
 GRADING = grading_profile(THERAPEUTIC)
 PROFILES = [GRADING, ranking_profile(HELPFULNESS), CLUSTERS]

@@ -7,7 +7,7 @@ import pytest
 from numpy.random import default_rng
 from verdict_rows import verdicts_of
 
-from genrm_cli.judging.profiles.parsing import scales
+from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.pairing import plan_comparisons
 from genrm_cli.rewards.estimators import (
     ESTIMATORS,
@@ -155,7 +155,7 @@ def test_a_tie_is_information(name):
 
 def test_labels_are_the_verdicts_that_profiles_make_of_them():
     """A tie, slightly better, better and much better, on both sides."""
-    makes = (scales.TIE, scales.SLIGHTLY_BETTER, scales.BETTER, scales.MUCH_BETTER)
+    makes = [MEANINGS[name] for name in ("tie", "slightly_better", "better", "much_better")]
     assert tuple((v.score_1 - v.score_2, 3.5 - v.ranking) for v in makes) == LABELS
 
 

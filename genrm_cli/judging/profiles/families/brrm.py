@@ -6,11 +6,9 @@ another meaning there, so a reply to one profile must never be parsed by the oth
 
 from functools import partial
 
-from genrm_cli.judging.profiles.default_sampling import THINKING
+from genrm_cli.judging.profiles.answer import MEANINGS, Answer, excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.families.nemotron_boxed import RANKING, read_boxes
-from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.parsing.scales import BETTER, WORSE
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import THINKING, Message, Profile
 from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_pairwise
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
@@ -38,11 +36,15 @@ def _read(answer: Answer) -> Verdict | Failure:
         return winner
     if winner[0] not in (1, 2):
         return make_failure(FailureKind.OUT_OF_RANGE, f"{excerpt(winner[0])} is neither response 1 nor response 2")
-    return BETTER if winner[0] == 1 else WORSE
+    return MEANINGS["better" if winner[0] == 1 else "worse"]
 
 
 PROFILE = Profile(
     name="brrm",
+    models=(
+        "*qwen3-nemotron-8b-brrm",
+        "*qwen3-nemotron-14b-brrm",
+    ),
     version=2,
     about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 is 4, 2, ranking 2; "
     "2 is 2, 4, 5",

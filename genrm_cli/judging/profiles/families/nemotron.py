@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
 from genrm_cli.judging.profiles.profile import Message, Profile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
+from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
 
 SAMPLING: Mapping[str, object] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
@@ -38,6 +38,10 @@ def render_turn(role: str, text: str) -> Message:
 
 PROFILE = Profile(
     name="nemotron",
+    models=(
+        "*qwen3-nemotron-235b-a22b-genrm",
+        "*qwen3-nemotron-235b-a22b-genrm-2603",
+    ),
     version=3,
     about="NVIDIA GenRM 235B and 2603 with their roles response_1, response_2, principle (vLLM, TensorRT-LLM); "
     "scores 1 to 5 and ranking, unchanged",

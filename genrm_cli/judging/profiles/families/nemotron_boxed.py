@@ -8,11 +8,10 @@ import re
 from functools import partial
 from types import MappingProxyType
 
+from genrm_cli.judging.profiles.answer import Answer, excerpt, make_failure, parse_decimal, parse_prose
 from genrm_cli.judging.profiles.families import nemotron
-from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.parsing.quotation import Carrier, Quotations, pick_own
-from genrm_cli.judging.profiles.parsing.scales import parse_decimal
 from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.quotation import Carrier, Quotations, pick_own
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
@@ -86,6 +85,10 @@ def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> 
 
 PROFILE = Profile(
     name="nemotron-boxed",
+    models=(
+        "*llama-3_3-nemotron-super-49b-genrm",
+        "*llama-3_3-nemotron-super-49b-genrm-multilingual",
+    ),
     version=2,
     about="NVIDIA Nemotron Super 49B GenRM with its roles response_1, response_2; boxed scores 1 to 5 and ranking "
     "1 to 6, unchanged",

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from genrm_cli.judging.profiles.answer import Answer, excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.families import nemotron
-from genrm_cli.judging.profiles.parsing.answer import Answer, excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.profile import GradingProfile, Message
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
+from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 
@@ -93,6 +93,7 @@ def _margin(likely: Mapping[str, float]) -> float | None:
 
 PROFILE = GradingProfile(
     name="nemotron-principle",
+    models=("*qwen3-nemotron-32b-genrm-principle",),
     version=1,
     about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call per response); grade 1 to 5 by the "
     "log probability of Yes less that of No; its server must send logprobs",

@@ -5,8 +5,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.families import nemotron
-from genrm_cli.judging.profiles.parsing.parse_json import parse_scores_json
 from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
 
 _BULLET = re.compile(r"(?:[-*•]|[0-9]{1,3}[.)])[ \t]+")
@@ -35,6 +35,7 @@ def _render_principles(principle: str) -> str:
 
 PROFILE = Profile(
     name="nemotron-ultra",
+    models=("*nvidia-nemotron-3-ultra-550b-a55b-genrm",),
     version=3,
     about="NVIDIA Nemotron 3 Ultra GenRM with its roles, one principle per line; scores 1 to 5 and ranking of "
     "`overall`, unchanged",

@@ -4,12 +4,11 @@ import itertools
 import math
 from functools import partial
 
-from genrm_cli.judging.profiles.default_sampling import THINKING
-from genrm_cli.judging.profiles.parsing.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
-from genrm_cli.judging.profiles.parsing.json_objects import Pairs, iter_objects, stands_outside
-from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
-from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.profiles.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, stands_outside
+from genrm_cli.judging.profiles.profile import THINKING, GradingProfile, Message
 from genrm_cli.judging.profiles.prompt import render_listwise
+from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 
@@ -105,6 +104,7 @@ def _contradiction(names: list[str], grades: Grades, order: object) -> Failure |
 
 PROFILE = GradingProfile(
     name="rewardanything",
+    models=("rewardanything*",),
     version=2,
     about="RewardAnything, all responses of a group in one call; scores 1 to 5, unchanged",
     request_fields=THINKING,

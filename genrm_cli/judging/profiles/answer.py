@@ -1,12 +1,12 @@
-"""Find the judge's answer in a reply: the text after its thinking."""
+"""Find the judge's answer in a reply, the text after its thinking, and map what it says to a verdict."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from genrm_cli.judging.requests import Prompt, Reply
-from genrm_cli.verdicts import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200
 THINK = "<think>"
@@ -118,3 +118,55 @@ def _nothing_said(reply: Reply, cut_off: bool) -> Failure:
     if cut_off:
         return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
     return make_failure(FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})")
+
+
+MEANINGS: Mapping[str, Verdict] = {
+    "much_better": Verdict(5.0, 1.0, 1.0),
+    "better": Verdict(4.0, 2.0, 2.0),
+    "slightly_better": Verdict(3.5, 2.5, 3.0),
+    "tie": Verdict(3.0, 3.0, MIDDLE_RANKING),
+    "slightly_worse": Verdict(2.5, 3.5, 4.0),
+    "worse": Verdict(2.0, 4.0, 5.0),
+    "much_worse": Verdict(1.0, 5.0, 6.0),
+}
+"""The verdicts that stand for what a label says of the first response."""
+
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+# The distance of two scores as a share of their scale, and the rankings if the first or the second leads.
+_RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
+
+
+def verdict_of_scores(first: float, second: float, low: float, high: float) -> Verdict | Failure:
+    """Map two scores, higher is better, linearly from `low`..`high` to 1..5, and their distance to the ranking.
+
+    The ranking of equal scores is 3.5. It is 3 for a lead below 3/8 of the scale (1.5 points of 1..5), 2 below 3/4
+    (3 points), otherwise 1; 4, 5 and 6 if the second leads.
+
+    Returns:
+        `out_of_range` for a score outside the scale.
+    """
+    for score in (first, second):
+        if not low <= score <= high:  # also true for NaN
+            return make_failure(FailureKind.OUT_OF_RANGE, f"a score is {score:g}, expected {low:g} to {high:g}")
+    return Verdict(_rescale(first, low, high), _rescale(second, low, high), _ranking((first - second) / (high - low)))
+
+
+def verdict_of_grades(first: float, second: float) -> Verdict:
+    """Return the verdict for two grades from 1 to 5. Their distance determines the ranking."""
+    return Verdict(first, second, _ranking((first - second) / (MAX_SCORE - MIN_SCORE)))
+
+
+def parse_decimal(text: str) -> float | None:
+    """Return the decimal number in a text, ignoring spaces around it; None for anything else (`4/5`, `nan`)."""
+    stripped = text.strip()
+    return float(stripped) if _DECIMAL.fullmatch(stripped) else None
+
+
+def _rescale(score: float, low: float, high: float) -> float:
+    return MIN_SCORE + (MAX_SCORE - MIN_SCORE) * ((score - low) / (high - low))
+
+
+def _ranking(lead: float) -> float:
+    if lead == 0:
+        return MIDDLE_RANKING
+    return next(ahead if lead > 0 else behind for least, ahead, behind in _RANKINGS if abs(lead) >= least)

@@ -1,4 +1,4 @@
-"""Parsing of the JSON object in a judge's answer, safe against objects in the responses that the judge quotes.
+"""Prompts for grading by a plan, and the parsing of the JSON object in an answer.
 
 A judge that quotes a response without escaping its quotation marks can break its own object in two, and a response can
 be written to cause that. The rest of the judge's object then cannot be parsed, contradicts the forged one, or repeats
@@ -7,16 +7,70 @@ nested values nor a key in the wrong place: they could be the judge's real answe
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TypeVar
 
-from genrm_cli.judging.profiles.parsing.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
-from genrm_cli.judging.profiles.parsing.json_objects import FoundObject, Pairs, iter_objects
-from genrm_cli.judging.profiles.parsing.quotation import Carrier, pick_own
-from genrm_cli.judging.profiles.parsing.scales import parse_decimal
+from genrm_cli.judging.profiles.answer import (
+    THINK,
+    Answer,
+    excerpt,
+    make_failure,
+    open_thought,
+    parse_answer,
+    parse_decimal,
+)
+from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects
+from genrm_cli.judging.profiles.profile import GREEDY, Message, freeze
+from genrm_cli.judging.profiles.prompt import render_listwise
+from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
+
+SESSION = """\
+A response may be a whole session, written as turns. Then the assistant's turns are what counts, and those of the \
+user or client are what it had to deal with."""
+
+
+def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[Message]:
+    """Render the responses by number, from 0, and after them the plan with the prompt's principle.
+
+    Thinking tags are defused: an answer starts after the last one, and quoting a response must not start it early.
+    """
+    principle = plan if prompt.principle is None else f"{plan}\n\nKeep to this as well:\n{prompt.principle}"
+    harmless = replace(
+        prompt,
+        conversation=[(_without_tags(role), _without_tags(text)) for role, text in prompt.conversation],
+        responses=tuple(map(_without_tags, prompt.responses)),
+        principle=_without_tags(principle),
+        background=prompt.background and _without_tags(prompt.background),
+    )
+    names = [str(number) for number in range(len(prompt.responses))]
+    return render_listwise(harmless, names, closing, task)
+
+
+def request_object(name: str, properties: Mapping[str, object]) -> Mapping[str, object]:
+    """Return request fields that constrain the judge to one JSON object with these properties, in order."""
+    json_schema = {"name": name, "strict": True, "schema": object_of(properties)}
+    response_format = {"type": "json_schema", "json_schema": json_schema}
+    return MappingProxyType({**GREEDY, "response_format": freeze(response_format)})
+
+
+def object_of(properties: Mapping[str, object]) -> dict[str, object]:
+    """Return the schema of an object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _without_tags(text: str) -> str:
+    return text.replace("<think>", "(think>").replace("</think>", "(/think>")
+
 
 Read = TypeVar("Read")
 

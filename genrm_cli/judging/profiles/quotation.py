@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from genrm_cli.judging.profiles.parsing.answer import END_THINK, Answer, make_failure
+from genrm_cli.judging.profiles.answer import END_THINK, Answer, make_failure
 from genrm_cli.verdicts import Failure, FailureKind
 
 Said = TypeVar("Said")

@@ -1,0 +1,207 @@
+"""Find judge families and rubric sets by name: the built-in ones, those of installed packages, and the user's files.
+
+Each file of `families` is a built-in family of its name, and each of `rubrics/sets` a rubric set.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cache, partial
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+
+from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.extensions import Seam, extension_names, load_extension
+from genrm_cli.judging.profiles.custom import parse_custom_profile
+from genrm_cli.judging.profiles.profile import AnyProfile, Profile
+from genrm_cli.judging.profiles.scores_json import parse_scores_json_as_reference
+from genrm_cli.judging.rubrics.rubric_sets import RubricSet, parse_rubric_set
+from genrm_cli.settings.panel import JudgeConfig
+from genrm_cli.settings.sources.toml_file import read_toml
+from genrm_cli.verdicts import MIDDLE_RANKING
+
+ROLES_PROFILE = "nemotron"
+"""The profile with the GenRMs' own roles, which only their chat templates support."""
+
+DEFAULT_PROFILE = "nemotron-plain"
+"""The profile of an unknown model: one user message, which every chat model accepts."""
+
+_FAMILIES = "genrm_cli.judging.profiles.families"
+_READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")
+
+
+class ProfileSource(StrEnum):
+    """Why a judge is prompted with its profile."""
+
+    SETTING = "setting"
+    MODEL = "model name"
+    COMPAT = "compat"
+    DEFAULT = "default"
+    PROBE = "probe"
+
+
+@cache
+def _builtin_names() -> tuple[str, ...]:
+    names = [file.name.rpartition(".") for file in files(_FAMILIES).iterdir()]
+    return tuple(
+        sorted(stem.replace("_", "-") for stem, _, kind in names if kind in ("py", "toml") and stem != "__init__")
+    )
+
+
+@cache
+def _load_builtin(name: str) -> AnyProfile:
+    """Return a built-in profile, its file read once for each process."""
+    file = files(_FAMILIES).joinpath(f"{name}.toml")
+    if not file.is_file():
+        profile: AnyProfile = import_module(f"{_FAMILIES}.{name.replace('-', '_')}").PROFILE
+        return profile
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    # Built-in families number their versions, so that a new `about` leaves journals valid.
+    version: int = table.pop("version")
+    models = tuple(table.pop("models", ()))
+    return replace(parse_custom_profile(table, f"{name}.toml"), version=version, models=models)
+
+
+def _load_installed(name: str) -> AnyProfile:
+    profile = load_extension(Seam.PROFILES, name, AnyProfile)
+    if profile.name != name:
+        # Names and versions identify verdicts in journals.
+        raise UsageError(f"{name} of {Seam.PROFILES} is a profile named {profile.name}; rename one.")
+    return profile
+
+
+class _Profiles(Mapping[str, AnyProfile]):
+    """All profiles by name, built-in ones first, each loaded when it is first used."""
+
+    def __getitem__(self, name: str) -> AnyProfile:
+        if name in _builtin_names():
+            return _load_builtin(name)
+        if name in extension_names(Seam.PROFILES):
+            return _load_installed(name)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        installed = extension_names(Seam.PROFILES)
+        if taken := set(installed) & set(_builtin_names()):
+            raise UsageError(f"a package registers {min(taken)!r}, the name of a built-in profile; uninstall it.")
+        yield from (*_builtin_names(), *installed)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+PROFILES: Mapping[str, AnyProfile] = _Profiles()
+
+
+def profile_for(name: str | None, model: str | None) -> AnyProfile:
+    """Choose a profile by its own name, or else by the name of the model; `DEFAULT_PROFILE` for an unknown model.
+
+    Args:
+        name: a key of `PROFILES`, or None to go by the model.
+        model: name of the model on the endpoint, possibly `organisation/name` or a path.
+
+    Raises:
+        UsageError: no profile has that name.
+    """
+    if name is None:
+        return PROFILES[profile_of_model(model) or DEFAULT_PROFILE]
+    if name in PROFILES:
+        return PROFILES[name]
+    close = difflib.get_close_matches(name.lower(), PROFILES, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise UsageError(f"unknown profile {name!r}; expected one of {', '.join(sorted(PROFILES))}.{hint}")
+
+
+def profile_of_model(model: str | None) -> str | None:
+    """Return the built-in profile of a model by its name; None for an unknown name."""
+    last_part = (model or "").rstrip("/").rpartition("/")[2].lower()
+    return next((name for pattern, name in _model_patterns() if fnmatchcase(last_part, pattern)), None)
+
+
+@cache
+def _model_patterns() -> list[tuple[str, str]]:
+    """Return the patterns of model names with their profiles, those of the end of a name first.
+
+    Fine-tunes and paths usually keep the end; the beginning is for families of many sizes.
+    """
+    patterns = [(pattern, name) for name in _builtin_names() for pattern in _load_builtin(name).models]
+    return sorted(patterns, key=lambda each: not each[0].startswith("*"))
+
+
+def source_of_profile(config: JudgeConfig) -> ProfileSource:
+    """Return why a judge has its profile."""
+    judge = config.judge
+    if judge.profile is not None:
+        return ProfileSource.SETTING
+    if profile_of_model(judge.model) is not None:
+        return ProfileSource.MODEL
+    return ProfileSource.DEFAULT if judge.compat is None else ProfileSource.COMPAT
+
+
+def find_profile(name: str | None, model: str | None) -> AnyProfile:
+    """Return a profile by its name, its TOML file, or else by the model name.
+
+    Raises:
+        UsageError: unknown name, or an invalid file.
+    """
+    return _own_profile(name) if name is not None and name.endswith(".toml") else profile_for(name, model)
+
+
+@cache
+def _own_profile(path: str) -> AnyProfile:
+    profile = parse_custom_profile(read_toml(Path(path)), path)
+    if profile.name in PROFILES:
+        raise UsageError(f"{path}: the name {profile.name} belongs to another profile; choose another name.")
+    return profile
+
+
+def profile_of(config: JudgeConfig) -> AnyProfile:
+    """Return the profile of a judge, with NeMo Gym's parser if `compat` asks for it."""
+    judge = config.judge
+    if judge.compat is None:
+        return find_profile(judge.profile, judge.model)
+    # NeMo Gym asks every judge with its roles.
+    profile = find_profile(judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model)
+    if not isinstance(profile, Profile) or profile.name not in _READ_BY_THE_REFERENCE:
+        raise UsageError(
+            SettingRef("compat", judge.compat),
+            f" parses JSON scores, which the profile {profile.name} does not ask for.",
+        )
+    score, ranking = config.default_score, config.default_ranking
+    read = partial(parse_scores_json_as_reference, default_score=score, default_ranking=ranking)
+    # A name of its own, so that the journal distinguishes verdicts by parser and defaults.
+    name = f"{profile.name}+{judge.compat}-{score:g}" + ("" if ranking == MIDDLE_RANKING else f"-{ranking:g}")
+    return replace(profile, name=name, parse_reply=read)
+
+
+def find_rubric_set(name: str) -> RubricSet:
+    """Return a rubric set by its name or its TOML file.
+
+    Raises:
+        UsageError: unknown name, or an invalid file.
+    """
+    if name.endswith(".toml"):
+        return parse_rubric_set(read_toml(Path(name)), name)
+    sets = _builtin_rubric_sets()
+    if name not in sets:
+        raise UsageError(f"unknown rubric set {name!r}; expected {', '.join(sets)} or a TOML file.")
+    return sets[name]
+
+
+@cache
+def _builtin_rubric_sets() -> dict[str, RubricSet]:
+    """Return the built-in rubric sets.
+
+    The set for therapeutic sessions screens a model's behaviour in simulated sessions. It is no clinical judgement.
+    """
+    sets = {}
+    for file in files("genrm_cli.judging.rubrics").joinpath("sets").iterdir():
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        version: int = table.pop("version")
+        rubric_set = replace(parse_rubric_set(table, file.name), version=version)
+        sets[rubric_set.name] = rubric_set
+    return dict(sorted(sets.items()))
