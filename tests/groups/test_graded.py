@@ -244,7 +244,7 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     [
         (RUBRIC + SAFE, "component care: no judge given"),
         (f"{RUBRIC}base_url = 'http://x/v1'\n{SAFE}", "component care: base_url requires model"),
-        (RUBRIC.replace("therapeutic", "kindness"), "unknown rubric set 'kindness'; expected therapeutic"),
+        (RUBRIC.replace("therapeutic", "kindness"), "unknown rubric set 'kindness'; expected helpfulness"),
         (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: cannot read the file"),
         (RUBRIC + RUBRIC.replace("care", "more"), "two components are named 'rubric_safety'"),
         (f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n", "two components are named 'rubric_bias'"),

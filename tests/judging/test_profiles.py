@@ -3,9 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from installed_package import InstallPackage
 from judge_families import PAIR_PROFILES
 
 from genrm_cli.errors import UsageError
+from genrm_cli.extensions import Seam
 from genrm_cli.judging.lookup import PROFILES, profile_for
 from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NOT_RECORDED
 from genrm_cli.judging.requests import PairwisePrompt
@@ -189,3 +191,16 @@ def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
         profile_for("nemotron_plan", None)
     with pytest.raises(UsageError, match=r"expected one of [a-z0-9, -]+\.$"):
         profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")
+
+
+def test_an_installed_profile_is_found_by_its_name_alone(install_package: InstallPackage) -> None:
+    """A package adds a family; its model names choose no profile, and it must be called after its entry point."""
+    source = "from dataclasses import replace\nfrom genrm_cli.judging.lookup import PROFILES\n"
+    source += 'ACME = replace(PROFILES["nemotron-plain"], name="acme", models=("acme-*",))\n'
+    entries = {Seam.PROFILES: {"acme": "acme_judge:ACME", "acme-2": "acme_judge:ACME"}}
+    install_package("acme_judge", source, entries)
+    assert profile_for("acme", None).name == "acme"
+    assert "acme" in PROFILES
+    assert profile_for(None, "acme-7b").name == "nemotron-plain"
+    with pytest.raises(UsageError, match=r"acme-2 of genrm\.profiles"):
+        profile_for("acme-2", None)

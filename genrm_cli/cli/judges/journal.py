@@ -63,13 +63,17 @@ def prune(
         raise UsageError("nothing to delete; pass --failures, --older-than or --judge.")
     before = None if older_than is None else time.time() - _parse_age_s(older_than)
     with _open(path) as opened:
-        chosen = _counts_text(opened.prune(failures=failures, before=before, judge=judge, delete=False))
-        if not yes and not is_interactive():
-            raise UsageError(f"this would delete {chosen}; pass --yes to delete them.")
-        if not yes and ask(f"Delete {chosen} from {path}? (yes/no)", "no") not in ("y", "yes"):
+        chosen = opened.prune(failures=failures, before=before, judge=judge, delete=False)
+        if any(chosen) and not yes and not _confirm(path, _counts_text(chosen)):
             print_text("nothing deleted")
             return
         print_text("deleted " + _counts_text(opened.prune(failures=failures, before=before, judge=judge)))
+
+
+def _confirm(path: str, chosen: str) -> bool:
+    if not is_interactive():
+        raise UsageError(f"this would delete {chosen}; pass --yes to delete them.")
+    return ask(f"Delete {chosen} from {path}? (yes/no)", "no") in ("y", "yes")
 
 
 def _parse_age_s(text: str) -> float:
