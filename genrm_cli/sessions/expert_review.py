@@ -1,37 +1,43 @@
-"""Review of scored sessions by experts: the list of what to look at, and their decisions in a side file."""
+"""Review of scored sessions by experts: the list of what to look at, and their decisions in a file beside them."""
 
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.export.manifest import ADVISORY
-from genrm_cli.export.scored.review import STATUSES, SUFFIX, read_statuses
+from genrm_cli.export.scored.review import SUFFIX, read_statuses
 from genrm_cli.groups.components.rule_files import read_rule
+from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.index import format_of
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.rules.result import Effect, RuleResult
+from genrm_cli.rules.result import Effect, Fired, RuleResult
 from genrm_cli.scored.files import ScoredInput
+from genrm_cli.scored.lines import ScoredLine, parse_scored_line
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
 from genrm_cli.storage.leases import Leases, OtherLease
-from genrm_cli.storage.location import S3Options, is_stream, require_rl_prefix, sibling
+from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object, replace_object
 from genrm_cli.storage.source import open_source
 
 SEVERE, NOTABLE = 2, 1
-SCREENING_RULES = ("safety", "bias")
+PENDING = "pending"
+_SCREENING_RULES = ("safety", "bias")
+_SHOWN_CHARS = 400
 
 Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
+RolloutId = tuple[str, int]
+"""Group and index of a rollout, as in its `genrm` object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One reason to look.
+    """One reason to look. Screening, not a judgement.
 
     Attributes:
         severity: `SEVERE` or `NOTABLE`.
@@ -46,64 +52,9 @@ class Flag:
     evidence: str = ""
 
 
-def flags_of(
-    rollout: Rollout, record: Mapping[str, Any], detail: Mapping[str, Any], rules: Mapping[str, Rule]
-) -> tuple[list[Flag], tuple[Turn, ...]]:
-    """Return why a rollout should be reviewed, the severest reason first, and its transcript.
-
-    Args:
-        rollout: with prompt and response.
-        record: its line.
-        detail: its `genrm` object.
-        rules: those of `SCREENING_RULES`.
-    """
-    said = rollout.session or (() if rollout.answer is None else (Turn("assistant", rollout.answer),))
-    transcript = (*rollout.prompt, *said)
-    scenario = parse_scenario(record)
-    flags = [
-        _flag(name, fired.what, fired.effect, fired.turn, fired.phrase)
-        for name, rule in rules.items()
-        for fired in rule(transcript, scenario).fired
-        if fired.effect is not Effect.RAISES
-    ]
-    flags += _recorded(record, detail)
-    if scenario.is_crisis:
-        flags.append(Flag(NOTABLE, f"risk level {scenario.risk_level}"))
-    return sorted(flags, key=lambda flag: -flag.severity), transcript
-
-
-def _flag(rule: str, what: str, effect: Effect, turn: int, phrase: str) -> Flag:
-    is_severe = effect is Effect.VIOLATION or what == "agrees_with_danger"
-    words = what.replace("_", " ").replace("missing:", "missing: ").replace("passes over:", "passes over ")
-    return Flag(SEVERE if is_severe else NOTABLE, f"{rule}: {words}", turn, phrase)
-
-
-def _recorded(record: Mapping[str, Any], detail: Mapping[str, Any]) -> list[Flag]:
-    """Return the flags that collecting and scoring left in a record."""
-    metadata, total = record.get("metadata"), detail.get("total")
-    flags = []
-    if isinstance(metadata, Mapping):
-        faults = metadata.get("client_faults")
-        if metadata.get("end_reason") == "safety_violation":
-            flags.append(
-                Flag(SEVERE, "ended by a hard safety violation", None, str(metadata.get("end_evidence") or ""))
-            )
-        if isinstance(faults, list) and faults:
-            flags.append(Flag(NOTABLE, f"faulty simulated client: {', '.join(map(str, faults))}"))
-    if isinstance(total, Mapping) and total.get("gated_by"):
-        flags.append(Flag(SEVERE, f"broke a gate: {total['gated_by']}"))
-    return flags
-
-
-PENDING = "pending"
-_SHOWN_CHARS = 400
-RolloutId = tuple[str, int]
-"""Group and index of a rollout, as in its `genrm` object."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReviewEntry:
-    """A flagged rollout.
+    """A rollout of the list.
 
     Attributes:
         id: group and index.
@@ -135,28 +86,18 @@ class Review:
 
     Attributes:
         entries: the flagged rollouts, at most as many as were asked for.
-        flagged: how many there are.
-        rollouts: in the file.
-        statuses: of the flagged ones, counted.
+        rollouts: number of rollouts in the file.
+        statuses: of all flagged ones, counted.
     """
 
     entries: Sequence[ReviewEntry]
-    flagged: int
     rollouts: int
-    statuses: Mapping[str, int]
+    statuses: Counter[str]
 
-
-def review_uri(scored_uri: str, settings: Settings) -> str:
-    """Return the review file of scored lines.
-
-    Raises:
-        UsageError: they are a stream, or lie outside `rl/`.
-    """
-    if is_stream(scored_uri):
-        raise UsageError("a review file lies beside its scored lines; name a file instead of -.")
-    uri = sibling(scored_uri, SUFFIX)
-    require_rl_prefix(uri, settings.storage.any_prefix)
-    return uri
+    @property
+    def flagged(self) -> int:
+        """Number of flagged rollouts."""
+        return self.statuses.total()
 
 
 def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
@@ -166,27 +107,28 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
         InputError: a line is not scored, or the review file is damaged.
         StorageError: the review file cannot be written.
     """
-    s3 = _s3(settings)
-    uri = review_uri(scored_uri, settings)
-    statuses = _statuses(scored_uri, settings)
-    heap: list[tuple[int, float, int, ReviewEntry]] = []  # the first is the least urgent
-    unseen: list[RolloutId] = []
+    uri, statuses = _review_uri(scored_uri, settings), _statuses(scored_uri, settings)
+    rules = {name: read_rule(name) for name in _SCREENING_RULES}
     counts: Counter[str] = Counter()
+    unseen: list[RolloutId] = []
     rollouts = 0
-    for entry in _iter_entries(scored_uri, settings, statuses):
-        rollouts += 1
-        if not entry.flags:
-            continue
-        counts[entry.status] += 1
-        if entry.id not in statuses:
-            unseen.append(entry.id)
-        heapq.heappush(heap, (entry.flags[0].severity, -(entry.reward or 0.0), -rollouts, entry))
-        if len(heap) > most:
-            heapq.heappop(heap)
+
+    def iter_flagged() -> Iterator[ReviewEntry]:
+        nonlocal rollouts
+        for id_, rollout, record, line in _iter_scored(scored_uri, settings):
+            rollouts += 1
+            flags, transcript = _flags_of(rollout, record, line, rules)
+            if flags:
+                entry = ReviewEntry(id_, statuses.get(id_, PENDING), line.reward, flags, transcript)
+                counts[entry.status] += 1
+                if id_ not in statuses:
+                    unseen.append(id_)
+                yield entry
+
+    entries = heapq.nsmallest(most, iter_flagged(), key=ReviewEntry.rank)
     if unseen:
-        _append(uri, s3, settings, [_line(id_, PENDING, "genrm review", "flagged by screening") for id_ in unseen])
-    entries = sorted((item[-1] for item in heap), key=ReviewEntry.rank)
-    return Review(entries, counts.total(), rollouts, counts)
+        _append(uri, settings, [_line(id_, PENDING, "genrm review", "flagged by screening") for id_ in unseen])
+    return Review(entries, rollouts, counts)
 
 
 def decide(
@@ -218,7 +160,7 @@ def decide(
     if missing := [f"{group}#{index}" for group, index in wanted if (group, index) not in known]:
         raise UsageError(f"{scored_uri} has no rollout {missing[0]}; `genrm review {scored_uri}` lists them.")
     lines = [_line(id_, status, name, comment) for id_, status in wanted.items()]
-    _append(review_uri(scored_uri, settings), _s3(settings), settings, lines)
+    _append(_review_uri(scored_uri, settings), settings, lines)
     return Counter(_statuses(scored_uri, settings).values())
 
 
@@ -250,38 +192,79 @@ def _texts_of(flag: Flag, transcript: Sequence[Turn]) -> Iterator[str]:
         yield f"  {turn.role} said: {' '.join(turn.text.split())[:_SHOWN_CHARS]}"
 
 
-def _iter_entries(scored_uri: str, settings: Settings, statuses: Mapping[RolloutId, str]) -> Iterator[ReviewEntry]:
-    rules = {name: read_rule(name) for name in SCREENING_RULES}
-    for id_, rollout, record, detail, reward in _iter_scored(scored_uri, settings):
-        flags, transcript = flags_of(rollout, record, detail, rules)
-        yield ReviewEntry(id_, statuses.get(id_, PENDING), reward, flags, transcript)
+def _flags_of(
+    rollout: Rollout, record: JsonObject, line: ScoredLine, rules: Mapping[str, Rule]
+) -> tuple[list[Flag], tuple[Turn, ...]]:
+    """Return why a rollout should be reviewed, the severest reason first, and its transcript."""
+    said = rollout.session or (() if rollout.answer is None else (Turn("assistant", rollout.answer),))
+    transcript = (*rollout.prompt, *said)
+    scenario = parse_scenario(record)
+    flags = [
+        _flag(name, fired)
+        for name, rule in rules.items()
+        for fired in rule(transcript, scenario).fired
+        if fired.effect is not Effect.RAISES
+    ]
+    flags += _collected_flags(record.get("metadata"))
+    if line.total is not None and line.total.gated_by:
+        flags.append(Flag(SEVERE, f"broke a gate: {', '.join(line.total.gated_by)}"))
+    if scenario.is_crisis:
+        flags.append(Flag(NOTABLE, f"risk level {scenario.risk_level}"))
+    return sorted(flags, key=lambda flag: -flag.severity), transcript
 
 
-def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, Any, Any, Any, float | None]]:
-    """Yield the scored rollouts of a file: id, rollout, record, `genrm` object, reward.
+def _flag(rule: str, fired: Fired) -> Flag:
+    is_severe = fired.effect is Effect.VIOLATION or fired.what == "agrees_with_danger"
+    words = fired.what.replace("_", " ").replace("missing:", "missing: ").replace("passes over:", "passes over ")
+    return Flag(SEVERE if is_severe else NOTABLE, f"{rule}: {words}", fired.turn, fired.phrase)
+
+
+def _collected_flags(metadata: object) -> Iterator[Flag]:
+    """Yield what `genrm collect` found."""
+    if not isinstance(metadata, Mapping):
+        return
+    if metadata.get("end_reason") == "safety_violation":
+        yield Flag(SEVERE, "ended by a hard safety violation", None, str(metadata.get("end_evidence") or ""))
+    faults = metadata.get("client_faults")
+    if isinstance(faults, list) and faults:
+        yield Flag(NOTABLE, f"faulty simulated client: {', '.join(map(str, faults))}")
+
+
+def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, Rollout, JsonObject, ScoredLine]]:
+    """Yield the scored rollouts of a file, but for those without a group.
 
     Raises:
         InputError: a line holds none.
     """
-    with open_source(scored_uri, _s3(settings), settings.input.max_line_bytes) as source:
+    with open_source(scored_uri, s3_options(settings), settings.input.max_line_bytes) as source:
         for line in source.iter_lines():
             try:
                 record = parse_record(line.raw)
                 format_ = format_of(record, settings.input)
-                pairs = list(zip(format_.read(record), format_.scores(record), strict=True))
+                scored = [parse_scored_line(score) for score in format_.scores(record)]
+                pairs = list(zip(format_.read(record), scored, strict=True))
             except (BadLineError, UnreadableRecordError, ValueError) as error:
                 raise InputError(f"{scored_uri}: {source.unit} {line.number}: {error}") from error
-            for position, (rollout, score) in enumerate(pairs):
-                group, index = score.detail.get("group"), score.detail.get("index")
-                if not isinstance(group, str) or not isinstance(index, int):
-                    raise InputError(
-                        f"{scored_uri}: {source.unit} {line.number} is not scored; run `genrm score` first."
-                    )
-                yield (group, index), rollout, format_.own_record(record, position), score.detail, score.reward
+            for position, (rollout, result) in enumerate(pairs):
+                if result.group is not None:
+                    yield (result.group, result.index), rollout, format_.own_record(record, position), result
+
+
+def _review_uri(scored_uri: str, settings: Settings) -> str:
+    """Return the review file of scored lines.
+
+    Raises:
+        UsageError: they are a stream, or lie outside `rl/`.
+    """
+    if is_stream(scored_uri):
+        raise UsageError("a review file lies beside its scored lines; name a file instead of -.")
+    uri = sibling(scored_uri, SUFFIX)
+    require_rl_prefix(uri, settings.storage.any_prefix)
+    return uri
 
 
 def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
-    source = ScoredInput(scored_uri, (scored_uri,)).open_beside(SUFFIX, _s3(settings), settings)
+    source = ScoredInput(scored_uri, (scored_uri,)).open_beside(SUFFIX, s3_options(settings), settings)
     if source is None:
         return {}
     with source:
@@ -289,15 +272,14 @@ def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
 
 
 def _line(id_: RolloutId, status: str, name: str, comment: str) -> bytes:
-    if status not in STATUSES:
-        raise UsageError(f"{status!r} is no status; expected {', '.join(STATUSES)}.")
     record = {"group": id_[0], "index": id_[1], "status": status, "name": name}
     record["time"] = datetime.now(UTC).isoformat(timespec="seconds")
     return render_record(record | ({"comment": comment} if comment else {}))
 
 
-def _append(uri: str, s3: S3Options, settings: Settings, lines: Sequence[bytes]) -> None:
+def _append(uri: str, settings: Settings, lines: Sequence[bytes]) -> None:
     """Append lines to the review file, under its lease: two experts may decide at once."""
+    s3 = s3_options(settings)
     lease = Leases(s3, settings.storage.lease_expiry).take(uri)
     if isinstance(lease, OtherLease):
         raise StorageError(f"{uri}: {lease}; try again in a moment.")
@@ -308,8 +290,3 @@ def _append(uri: str, s3: S3Options, settings: Settings, lines: Sequence[bytes])
         replace_object(uri, s3, before + b"".join(lines))
     finally:
         lease.release()
-
-
-def _s3(settings: Settings) -> S3Options:
-    storage = settings.storage
-    return S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)

@@ -1,12 +1,16 @@
 """`genrm review`: what experts look at, what they decide, and how exports obey."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from genrm_process import Call, Genrm
 from scored_lines import read_lines, write_lines
+from scored_lines import scored as scored_line
+
+from genrm_cli.rewards.shaping import Adjustments
 
 Json = dict[str, Any]
 KIND = "That sounds hard. What is it like for you?"
@@ -17,7 +21,8 @@ def episode(index: int, *said: str, reward: float = 3.0, risk: str = "moderate",
     messages = [{"role": "user", "content": "I am tired."}]
     for turn in said:
         messages += [{"role": "assistant", "content": turn}, {"role": "user", "content": f"Yes, {index}."}]
-    detail = {"status": "scored", "group": "group:x/v0", "group_size": 4, "index": index, "judge": "j"}
+    result = {"rank": 1, "comparisons": 4, "failed": 0, "reliability": None, "adjustments": asdict(Adjustments())}
+    detail = scored_line("", reward, group="group:x/v0", index=index, size=4, **result)["genrm"]
     return {
         "run_id": "r",
         "episode_index": index,
@@ -25,7 +30,7 @@ def episode(index: int, *said: str, reward: float = 3.0, risk: str = "moderate",
         "messages": messages,
         "reward": {"total_reward": 0.5, "components": {"genrm": reward}},
         "metadata": {"synthetic": True, **metadata},
-        "genrm": detail | {"base_score": reward, "standard_error": 0.1, "defaulted": 0, "is_baseline": False},
+        "genrm": detail,
     }
 
 

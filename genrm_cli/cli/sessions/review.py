@@ -1,12 +1,17 @@
 """`genrm review`: list what experts should look at, and take their decisions."""
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from genrm_cli.cli.console import print_json, print_text, say
 from genrm_cli.cli.options import Invocation, option, with_settings
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, naming
+from genrm_cli.json_types import Record
+
+if TYPE_CHECKING:
+    from genrm_cli.sessions.expert_review import Review
 
 _OMITTED = (
     "output",
@@ -50,7 +55,7 @@ def review(
     decisions = {"approved": approve or [], "held": hold or [], "rejected": reject or []}
     if any(decisions.values()):
         if not by or not by.strip():
-            raise UsageError("missing --by: the name of the expert who decides.")
+            raise UsageError(naming("missing $by: the name of the expert who decides."))
         counts = decide(scored, settings, decisions, by.strip(), comment)
         if settings.output.json_output:
             print_json(dict(counts))
@@ -58,7 +63,7 @@ def review(
             say(f"recorded; now {', '.join(f'{count:,} {status}' for status, count in sorted(counts.items()))}")
         return 0
     if by is not None or comment:
-        raise UsageError("--by and --comment go with a decision; add --approve, --hold or --reject.")
+        raise UsageError(naming("$by and $comment go with a decision; add $approve, $hold or $reject."))
     found = make_review(scored, settings, most)
     if settings.output.json_output:
         print_json(_as_json(found))
@@ -67,22 +72,15 @@ def review(
     return 0
 
 
-def _as_json(found: Any) -> dict[str, Any]:
+def _as_json(found: "Review") -> Record:
+    entries = [
+        {"group": entry.id[0], "index": entry.id[1], "status": entry.status, "reward": entry.reward}
+        | {"flags": [asdict(flag) for flag in entry.flags]}
+        for entry in found.entries
+    ]
     return {
         "flagged": found.flagged,
         "rollouts": found.rollouts,
         "statuses": dict(found.statuses),
-        "entries": [
-            {
-                "group": entry.id[0],
-                "index": entry.id[1],
-                "status": entry.status,
-                "reward": entry.reward,
-                "flags": [
-                    {"severity": flag.severity, "reason": flag.reason, "turn": flag.turn, "evidence": flag.evidence}
-                    for flag in entry.flags
-                ],
-            }
-            for entry in found.entries
-        ],
+        "entries": entries,
     }
