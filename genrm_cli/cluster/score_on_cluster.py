@@ -13,7 +13,7 @@ from genrm_cli.cluster.start import check_address, cluster
 from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import in_thread
-from genrm_cli.jobs.batch import BatchReport, Held, prove_writable, score_inputs
+from genrm_cli.jobs.batch import BatchReport, Held, check_outputs_writable, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.decisions import Status, iter_decisions
 from genrm_cli.jobs.due.leasing import leased
@@ -96,7 +96,7 @@ async def _held(inputs: Sequence[str], run: RunContext) -> AsyncIterator[Held]:
 
     def find_due() -> dict[str, bool]:
         due = [each for each in iter_decisions(inputs, run) if each.status is Status.SCORE]
-        prove_writable([each.task for each in due], run)
+        check_outputs_writable([each.task for each in due], run)
         return {each.task.places.scored: each.can_be_leased and run.settings.storage.leases for each in due}
 
     async with AsyncExitStack() as opened:

@@ -2,19 +2,23 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import TypeVar
 
 Result = TypeVar("Result")
 
 
-async def in_thread(work: Callable[[], Result], on_cancel: Callable[[], None] | None = None) -> Result:
+async def in_thread(
+    work: Callable[[], Result], on_cancel: Callable[[], None] | None = None, threads: Executor | None = None
+) -> Result:
     """Run blocking work in a thread. A cancelled caller waits for its end, as a thread cannot be cancelled.
 
     Args:
         work: what to run.
         on_cancel: asks the work to end soon.
+        threads: run it; None for the event loop's own.
     """
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    task = asyncio.get_running_loop().run_in_executor(threads, work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

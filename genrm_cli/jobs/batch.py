@@ -4,31 +4,40 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from genrm_cli.errors import (
     INTERRUPTED,
     ChangedInputError,
     GenrmError,
     JudgeError,
+    Message,
     SettingRef,
     StorageError,
     TooManyUnscoredError,
     worst_exit_code,
 )
 from genrm_cli.groups.check import check_settings
-from genrm_cli.groups.tasks import first_error_of, in_thread
+from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.due.decisions import LISTED_AT_ONCE, Decision, FileResult, Status, decide_again, iter_decisions
+from genrm_cli.jobs.due.decisions import (
+    LISTED_AT_ONCE,
+    Decision,
+    FileResult,
+    Status,
+    decide_again,
+    in_short,
+    iter_decisions,
+)
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import Leftovers, leased
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
-from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
+from genrm_cli.jobs.score_file import Report, ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.scored.json_form import to_json
@@ -121,7 +130,8 @@ class BatchReport:
 def _with_metrics(result: FileResult) -> dict[str, Any]:
     """Return a result with the metrics of its outputs; those of outputs to be replaced say nothing about it."""
     is_made = result.status in (Status.SCORED, Status.CURRENT)
-    return result.as_dict() | {"metrics": to_json(result.metrics) if is_made and result.metrics is not None else None}
+    metrics = to_json(result.metrics) if is_made and result.metrics is not None else None
+    return result.as_dict() | {"reason": str(result.reason), "metrics": metrics}
 
 
 async def score_inputs(
@@ -131,7 +141,7 @@ async def score_inputs(
     judges: OpenJudges | None = None,
     held: Held | None = None,
 ) -> BatchReport:
-    """Score all inputs that are not up to date.
+    """Score all inputs that are not up to date, a few at a time.
 
     One that fails does not stop the others; a judge that cannot be used stops the run, as does a cancellation.
 
@@ -151,70 +161,66 @@ async def score_inputs(
     if judges is None:
         check_shards(run.settings)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
-    await _Batch(run, report, held).score(inputs, judges)
+    opened = open_judges(run.judge_specs(), run.open_options, run.on_event) if judges is None else nullcontext(judges)
+    lanes = run.settings.limits.parallel_files
+    queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
+    # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal in a third.
+    threads = ThreadPoolExecutor(4 + 3 * lanes)
+    batch = _Batch(replace(run, threads=threads), report, held, queue)
+    try:
+        async with cancelled_by_signals(), opened as judges, asyncio.TaskGroup() as group:
+            for _ in range(lanes):
+                group.create_task(batch.work_through(judges))
+            await batch.fill(inputs)
+            for _ in range(lanes):
+                await queue.put(None)
+    except BaseExceptionGroup as group:
+        error = first_error_of(group)
+        if not isinstance(error, GenrmError):
+            raise error from None
+        batch.end(error)
+    finally:
+        threads.shutdown(wait=False)
     return report
 
 
 class _Batch:
-    """One run over many inputs."""
+    """One run over many inputs.
 
-    def __init__(self, run: RunContext, report: BatchReport, held: Held | None) -> None:
-        self.report = report
-        self._held = held
+    Attributes:
+        queue: inputs that are due; None for each lane at the end.
+    """
+
+    def __init__(
+        self, run: RunContext, report: BatchReport, held: Held | None, queue: "asyncio.Queue[Decision | None]"
+    ) -> None:
         self._run = run
+        self._report = report
+        self._held = held
+        self._queue = queue
         self._leases = Leases(run.s3, run.settings.storage.lease_expiry)
         self._has_begun = False
 
-    async def score(self, inputs: Sequence[str], given: OpenJudges | None) -> None:
-        """Score all inputs, a few at a time."""
-        lanes = self._run.settings.limits.parallel_files
-        # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal in a third.
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 + 3 * lanes))
-        queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
-        opened = (
-            open_judges(self._run.judge_specs(), self._run.open_options, self._run.on_event)
-            if given is None
-            else nullcontext(given)
-        )
-        try:
-            async with (
-                cancelled_by_signals(),
-                opened as judges,
-                asyncio.TaskGroup() as group,
-            ):
-                for _ in range(lanes):
-                    group.create_task(self._work_through(queue, judges))
-                await self._fill(queue, inputs)
-                for _ in range(lanes):
-                    await queue.put(None)
-        except BaseExceptionGroup as group:
-            error = first_error_of(group)
-            if not isinstance(error, GenrmError):
-                raise error from None
-            self.report.end(error)
-            while not queue.empty():
-                if (decision := queue.get_nowait()) is not None:
-                    self._enter(decision.waiting("skipped: the run ended early").result())
-
-    async def _fill(self, queue: asyncio.Queue[Decision | None], inputs: Sequence[str]) -> None:
-        asks_only = self._run.shard is not None
-        leftovers = None if asks_only else Leftovers(self._run.s3, one_output=is_one_input(inputs))
+    async def fill(self, inputs: Sequence[str]) -> None:
+        """Queue the inputs that are due, and report the others."""
+        leftovers = None if self._run.shard is not None else Leftovers(self._run.s3, one_output=is_one_input(inputs))
         decisions = iter_decisions(inputs, self._run, None, leftovers)
         while chunk := await self._run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
                 if decision.status is not Status.SCORE:
                     self._enter(decision.result())
                 elif self._held is None or decision.is_current or decision.task.places.scored in self._held:
-                    await queue.put(decision)
+                    await self._queue.put(decision)
                 else:
                     self._enter(decision.waiting("became due during the run").result())
-        self.report.is_listed = True
+        self._report.is_listed = True
 
-    async def _work_through(self, queue: asyncio.Queue[Decision | None], judges: OpenJudges) -> None:
-        while (decision := await queue.get()) is not None:
+    async def work_through(self, judges: OpenJudges) -> None:
+        """Score queued inputs, one after another."""
+        while (decision := await self._queue.get()) is not None:
             started_s = time.monotonic()
             try:
-                result = await self._score_unless_stopped(decision, judges)
+                result = await self._score(decision, judges)
             except JudgeError:  # the others would meet the same judge
                 self._enter(decision.waiting("not finished: the judge failed").result())
                 raise
@@ -227,89 +233,109 @@ class _Batch:
                 result = decision.failed(error).result()
             self._enter(replace(result, wall_time_s=time.monotonic() - started_s))
 
-    async def _score_unless_stopped(self, decision: Decision, judges: OpenJudges) -> FileResult:
+    def end(self, error: GenrmError) -> None:
+        """Report the error that ended the run, and leave what is queued to the next one."""
+        self._report.end(error)
+        while not self._queue.empty():
+            if (decision := self._queue.get_nowait()) is not None:
+                self._enter(decision.waiting("skipped: the run ended early").result())
+
+    async def _score(self, decision: Decision, judges: OpenJudges) -> FileResult:
+        """Score an input under its lease; ask only, if this run is a shard."""
         if judges.stopped_by is not None and self._has_begun:
             stopped = TooManyUnscoredError("skipped: the run was stopped by ", SettingRef(judges.stopped_by))
-            return decision.waiting(str(stopped), stopped).result()
+            return decision.waiting(stopped.message, stopped).result()
         self._has_begun = True
-        await in_thread(lambda: prove_writable([decision.task], self._run))
-        if self._run.shard is not None:  # claims of the outputs are for the run that writes them
+        await self._run.in_thread(lambda: check_outputs_writable([decision.task], self._run))
+        if self._run.shard is not None:  # leases on the outputs are for the run that writes them
             return await self._ask(decision, judges)
-        if self._run.settings.storage.leases and decision.can_be_leased:
-            return await self._score_leased(decision, judges)
-        return await self._score_if_still_due(decision, judges)
+        async with self._leased(decision) as lease:
+            if isinstance(lease, Lease | None):
+                decision = await self._run.in_thread(lambda: decide_again(decision, self._run))
+            elif lease is Status.CURRENT or decision.is_current:
+                decision = replace(decision, status=Status.CURRENT)
+            else:
+                place = decision.task.places.scored
+                decision = decision.put_off(StorageError(f"{place}: {lease}; run again when it is done"))
+            if decision.status is not Status.SCORE or not isinstance(lease, Lease | None):
+                return decision.result()
+            with self._input_run(judges) as run:
+                report = await score_task(decision.task, run, judges, lease, overwrite=decision.replaces)
+            return _scored(decision, report, run)
 
-    async def _score_leased(self, decision: Decision, judges: OpenJudges) -> FileResult:
-        """Score an input under a lease, unless another run holds it or was quicker."""
+    @asynccontextmanager
+    async def _leased(self, decision: Decision) -> "AsyncIterator[Lease | OtherLease | Literal[Status.CURRENT] | None]":
+        """Hold the lease on the output of an input, and yield it, or the lease of another run.
+
+        Yields None if the output needs no lease, and `CURRENT` if it is up to date and only an expired lease was left.
+        """
         output = decision.task.places.scored
-        if decision.is_current and not await in_thread(lambda: self._leases.remove_expired(output)):
-            return replace(decision, status=Status.CURRENT).result()
-        held = self._held or {}
-        async with nullcontext(held) if output in held else leased([output], self._leases, self._run) as found:
-            lease = found[output]
-            if isinstance(lease, OtherLease) and decision.is_current:
-                return replace(decision, status=Status.CURRENT).result()
-            if isinstance(lease, OtherLease):
-                return decision.put_off(StorageError(f"{output}: {lease}; run again when it is done")).result()
-            return await self._score_if_still_due(decision, judges, lease)
+        if not self._run.settings.storage.leases or not decision.can_be_leased:
+            yield None
+        elif decision.is_current and not await self._run.in_thread(lambda: self._leases.remove_expired(output)):
+            yield Status.CURRENT
+        elif self._held is not None and output in self._held:
+            yield self._held[output]
+        else:
+            async with leased([output], self._leases, self._run) as found:
+                yield found[output]
 
-    async def _score_if_still_due(
-        self, decision: Decision, judges: OpenJudges, lease: Lease | None = None
-    ) -> FileResult:
-        decision = await in_thread(lambda: decide_again(decision, self._run))
-        return await self._score(decision, judges, lease) if decision.status is Status.SCORE else decision.result()
-
-    async def _score(self, decision: Decision, judges: OpenJudges, lease: Lease | None) -> FileResult:
-        task, settings = decision.task, self._run.settings
+    @contextmanager
+    def _input_run(self, judges: OpenJudges) -> Iterator[RunContext]:
+        """Count one input on its own, which may stop alone."""
         counts = self._run.progress.begin()
         try:
-            run = replace(self._run, metrics=counts, stop=threading.Event())  # one input may stop alone
-            report = await score_task(task, run, judges, lease, overwrite=decision.replaces)
+            yield replace(self._run, metrics=counts, stop=threading.Event())
         finally:
             self._run.progress.end(counts)
-            self.report.judges = judges.specs
-        error = None
-        try:
-            refuse_unscored(counts, settings)
-        except TooManyUnscoredError as too_many:
-            error = too_many
-        failures = f"failures: {counts.failed}, " if counts.failed else ""
-        told = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}, {failures}calls: {counts.calls}"
-        reason = f"{told} ({decision.reason})"
-        if error is not None:
-            reason += f"; {str(error).rstrip('.')}"
-        metrics, files = report.metrics, len(task.files)
-        return FileResult(
-            task.uri, task.places.shown, Status.SCORED, reason, error, report, metrics=metrics, files=files
-        )
+            self._report.judges = judges.specs
 
     async def _ask(self, decision: Decision, judges: OpenJudges) -> FileResult:
         """Ask about the groups of a shard."""
-        task, metrics = decision.task, self._run.progress.begin()
+        task = decision.task
         check_shard_journal(task.places.scored, self._run.settings)
-        try:
-            await ask_task(task, replace(self._run, metrics=metrics, stop=threading.Event()), judges)
-        finally:
-            self._run.progress.end(metrics)
-            self.report.judges = judges.specs
-        reason = (
-            f"shard {self._run.shard}, groups: {metrics.groups}, verdicts: {metrics.verdicts + metrics.journal_hits}, "
+        with self._input_run(judges) as run:
+            await ask_task(task, run, judges)
+        metrics, error = run.metrics, None
+        reason = Message.of(
+            f"shard {run.shard}, groups: {metrics.groups}, verdicts: {metrics.verdicts + metrics.journal_hits}, "
             f"failures: {metrics.failed}, calls: {metrics.calls}"
         )
-        error = None
         if metrics.stopped_by is not None:
-            error = TooManyUnscoredError(
-                SettingRef(metrics.stopped_by), f" stopped shard {self._run.shard}; run the same command again."
-            )
-            reason += f"; {str(error).rstrip('.')}"
+            stopped = SettingRef(metrics.stopped_by)
+            error = TooManyUnscoredError(stopped, f" stopped shard {run.shard}; run the same command again.")
+            reason = Message.of(reason, "; ", in_short(error))
         return FileResult(task.uri, task.places.shown, Status.ASKED, reason, error, files=len(task.files))
 
     def _enter(self, result: FileResult) -> None:
-        self.report.enter(result)
+        self._report.enter(result)
         self._run.on_event("file", result.as_dict())
 
 
-def prove_writable(tasks: Iterable[Task], run: RunContext) -> None:
+def _scored(decision: Decision, report: Report, run: RunContext) -> FileResult:
+    """Return the result of an input that was scored; an error if too many of its rollouts are unscored."""
+    task, counts, error = decision.task, run.metrics, None
+    failures = f"failures: {counts.failed}, " if counts.failed else ""
+    rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
+    reason = Message.of(f"{rollouts}, {failures}calls: {counts.calls} (", decision.reason, ")")
+    try:
+        refuse_unscored(counts, run.settings)
+    except TooManyUnscoredError as too_many:
+        error = too_many
+        reason = Message.of(reason, "; ", in_short(too_many))
+    return FileResult(
+        task.uri,
+        task.places.shown,
+        Status.SCORED,
+        reason,
+        error,
+        report,
+        metrics=report.metrics,
+        files=len(task.files),
+    )
+
+
+def check_outputs_writable(tasks: Iterable[Task], run: RunContext) -> None:
     """Check that the outputs of inputs can be written, before anything is paid for; blocks on storage.
 
     Raises:

@@ -6,10 +6,12 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from genrm_cli.errors import INTERRUPTED
 from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.plan import GroupPlan
@@ -24,9 +26,9 @@ from genrm_cli.storage.source import Source, open_source
 from genrm_cli.verdicts import StoppedBy
 
 Result = TypeVar("Result")
-_STOP_WITHIN_S = 8.0
+_STOP_WITHIN_S = 8.0  # below the ten seconds that `docker stop` waits
 _KILL_AFTER_S = 9  # the kernel ends what holds the interpreter's lock
-_INTERRUPTED = 130
+_COPY_PERIODS = 10  # together below the 120 seconds that the guide's manifests grant
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class RunContext:
         on_event: called when something happens that a person or a log should know: `plan`, `probe`, `paused`,
             `endpoint_down`, `endpoint_up`, `stopped`, `file`, ...
         stop: set when the run is interrupted: threads that loop over an input end soon.
+        threads: for blocking work; None for the event loop's own.
         started_s: when the run began, by the monotonic clock.
         shards_stopped_by: the limit that stopped the shards of a run that concludes; None without one.
     """
@@ -53,6 +56,7 @@ class RunContext:
     progress: RunProgress = field(default_factory=RunProgress)
     on_event: OnEvent = ignore_event
     stop: threading.Event = field(default_factory=threading.Event)
+    threads: Executor | None = None
     started_s: float = field(default_factory=time.monotonic)
     shards_stopped_by: StoppedBy | None = None
 
@@ -86,7 +90,7 @@ class RunContext:
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Run blocking work beside the event loop; if the run is interrupted, the work is told to stop."""
-        return await in_thread(work, self.stop.set)
+        return await in_thread(work, self.stop.set, self.threads)
 
 
 def s3_options(settings: Settings) -> S3Options:
@@ -114,9 +118,9 @@ def new_run(
 async def cancelled_by_signals() -> AsyncIterator[None]:
     """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C: verdicts are kept.
 
-    Computations cannot be cancelled, so a run that has not ended after `_STOP_WITHIN_S` is ended as a kill would.
-    A signal that is ignored, as nohup ignores SIGHUP, stays so. Only code that holds the interpreter's lock in another
-    thread than this one outlives both.
+    Computations cannot be cancelled, so a run that has not ended after `_STOP_WITHIN_S` is ended as a kill would,
+    unless it is copying verdicts, see `kept_alive`. A signal that is ignored, as nohup ignores SIGHUP, stays so. Only
+    code that holds the interpreter's lock in another thread than this one outlives both.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
@@ -130,15 +134,31 @@ async def cancelled_by_signals() -> AsyncIterator[None]:
         signal.alarm(_KILL_AFTER_S)
         loop.call_soon_threadsafe(task.cancel)
 
-    with _watched(frozenset(before)):
-        for each in before:
-            signal.signal(each, stop)
-        try:
-            yield
-        finally:
-            signal.alarm(0)
-            for each, handler in before.items():
-                signal.signal(each, handler or signal.SIG_DFL)
+    try:
+        with _watched(frozenset(before)):
+            for each in before:
+                signal.signal(each, stop)
+            try:
+                yield
+            finally:
+                for each, handler in before.items():
+                    signal.signal(each, handler or signal.SIG_DFL)
+    finally:
+        signal.alarm(0)  # after the watchdog, which may set it again
+
+
+_copying: set[object] = set()
+
+
+@contextmanager
+def kept_alive() -> Iterator[None]:
+    """Keep an interrupted process alive while verdicts are copied: the disk of a pod ends with it."""
+    copy = object()
+    _copying.add(copy)
+    try:
+        yield
+    finally:
+        _copying.discard(copy)
 
 
 @contextmanager
@@ -154,9 +174,16 @@ def _watched(signals: frozenset[int]) -> Iterator[None]:
     def watch() -> None:
         while (sent := os.read(reading, 1)) and sent[0] not in signals:
             pass
-        if sent and not has_ended.wait(_STOP_WITHIN_S):
-            os.write(2, b"genrm: interrupted; the journal has what was answered\n")
-            os._exit(_INTERRUPTED)  # no output has appeared in part
+        if not sent:
+            return
+        for _ in range(_COPY_PERIODS):
+            if has_ended.wait(_STOP_WITHIN_S):
+                return
+            if not _copying:
+                break
+            signal.alarm(_KILL_AFTER_S)
+        os.write(2, b"genrm: interrupted; answers so far are in the journal\n")
+        os._exit(INTERRUPTED)  # no output has appeared in part
 
     watchdog = threading.Thread(target=watch, name="genrm-watchdog", daemon=True)
     watchdog.start()

@@ -13,7 +13,7 @@ import orjson
 
 from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.groups.tasks import in_thread
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.context import RunContext, kept_alive
 from genrm_cli.judging.journal import Journal
 from genrm_cli.storage.encoding.codec import pack, unpack
 from genrm_cli.storage.listing import iter_named
@@ -59,7 +59,8 @@ class JournalReplica:
         # After an error or interruption, do not wait through all attempts.
         s3 = self._run.s3 if error is None else replace(self._run.s3, max_attempts=2)
         try:
-            await asyncio.shield(self._copy(s3))
+            with kept_alive():
+                await asyncio.shield(self._copy(s3))
         except GenrmError as failed:
             if error is None:
                 raise
@@ -113,7 +114,7 @@ class JournalReplica:
         self._under_way = len(batch)
         written: list[str] = []
         try:
-            await in_thread(lambda: written.append(self._write(batch, s3)))
+            await in_thread(lambda: written.append(self._write(batch, s3)), threads=self._run.threads)
         finally:
             if not written:
                 self._waiting = batch + self._waiting

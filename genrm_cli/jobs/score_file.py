@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError
+from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.sources import Sources
@@ -69,14 +69,14 @@ async def score_task(
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
     """
-    work = _Work(task, run, overwrite=overwrite)
+    opened = ExitStack()
     try:
-        await run.in_thread(work.read)
+        work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         async with open_journal(task.places.scored, run) as journal:
             await judge_input(work.index, task.uri, run, judges, journal, work.scores)
         return await run.in_thread(lambda: work.write(judges.specs, lease, journal))
     finally:
-        await run.in_thread(work.close)
+        await run.in_thread(opened.close)
 
 
 async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
@@ -98,98 +98,90 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
             await judge_input(index, task.uri, run, judges, journal)
 
 
+@dataclass(frozen=True, slots=True)
 class _Work:
-    """One input in progress: everything that is open, and the two halves that block."""
+    """One input in progress, all of it open; outputs that have not appeared when it is closed never will."""
 
-    def __init__(self, task: Task, run: RunContext, *, overwrite: bool) -> None:
-        self.index: InputIndex
-        self._sources: Sources
-        self._task = task
-        self._run = run
-        self._overwrite = overwrite
-        self._opened = ExitStack()
-        self.scores = self._opened.enter_context(ScoreStore())
-        self._outputs: Outputs
-        self._sinks: dict[str, Sink] = {}
-        self._started_s = time.monotonic()
-
-    def read(self) -> None:
-        """Open everything and index the input."""
-        run, settings, places = self._run, self._run.settings, self._task.places
-        sources = self._sources = self._opened.enter_context(self._task.sources(run))
-        mode = sources.mode
-        self._outputs = self._opened.enter_context(
-            Outputs(
-                run.s3,
-                overwrite=self._overwrite,
-                provenance=provenance_of(sources.identity, settings),
-                manifest_uri=places.manifest,
-                mode=mode,
-            )
-        )
-        # The scored lines last: whoever waits for them finds the others.
-        for name in ("comparisons", "rejects", "metrics"):
-            if (uri := getattr(places, name)) is not None:
-                self._sinks[name] = self._outputs.open(uri)
-        if not sources.are_many:
-            self._sinks["scored"] = self._outputs.open(places.scored)
-        first = FirstRejects()
-
-        def reject(bad: Reject) -> None:
-            first(bad)
-            _write_record(self._sinks.get("rejects"), bad.as_dict())
-
-        self.index = self._opened.enter_context(index_input(sources, run, reject))
-        refuse_unreadable(self.index, first)
-        self._leave_out_empty_rejects()
-        if settings.input.strict:
-            refuse_problems(self.index, first)
-
-    def _leave_out_empty_rejects(self) -> None:
-        """Write no empty rejects file, unless it replaces an earlier one."""
-        sink, run = self._sinks.get("rejects"), self._run
-        if sink is not None and not run.metrics.rejects and not (self._overwrite and exists(sink.uri, run.s3)):
-            self._outputs.discard(self._sinks.pop("rejects"))
+    task: Task
+    run: RunContext
+    sources: Sources
+    outputs: Outputs
+    sinks: dict[str, Sink]
+    index: InputIndex
+    scores: ScoreStore
+    started_s: float
 
     def write(self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None) -> Report:
         """Write every line with its rewards, and make all outputs appear."""
-        run = self._run
-        files = [self._write_file(number) for number in range(len(self._sources.uris))]
+        run = self.run
+        files = [self._write_file(number) for number in range(len(self.sources.uris))]
         for block in self.scores.iter_comparison_blocks():
-            _write(self._sinks.get("comparisons"), block)
-        wall_time_s = time.monotonic() - self._started_s
+            _write(self.sinks.get("comparisons"), block)
+        wall_time_s = time.monotonic() - self.started_s
         metrics = run_record(
             run_totals(run.settings, run.metrics, self.index.plan, judges, wall_time_s),
             run.settings,
-            input_=input_version(self._sources.identity),
-            output=self._task.places.scored,
+            input_=input_version(self.sources.identity),
+            output=self.task.places.scored,
             output_mark=files[0].output_mark if len(files) == 1 else None,
             files=tuple(files) if len(files) > 1 else None,
             journal=None if journal is None else journal.path,
             damaged_verdicts=0 if journal is None else len(journal.damaged),
         )
-        _write(self._sinks.get("metrics"), render_document(to_json(metrics)))
+        _write(self.sinks.get("metrics"), render_document(to_json(metrics)))
         if lease is not None:
             lease.verify()
-        self._outputs.commit()
+        self.outputs.commit()
         return Report(metrics, self.scores.samples)
 
     def _write_file(self, number: int) -> FileRecord:
         """Write the lines of a file with their rewards."""
-        with self._sources.open(number) as source:
-            uri = self._task.places.scored_files[number]
-            sink = self._sinks.get("scored") or self._outputs.open(
-                uri, provenance=provenance_of(source.identity, self._run.settings), mode=source.mode, one_of_many=True
+        with self.sources.open(number) as source:
+            uri = self.task.places.scored_files[number]
+            sink = self.sinks.get("scored") or self.outputs.open(
+                uri, provenance=provenance_of(source.identity, self.run.settings), mode=source.mode, one_of_many=True
             )
-            _write_scored_lines(source, self.index.table.file_rows(number), self._run, self.index, self.scores, sink)
+            _write_scored_lines(source, self.index.table.file_rows(number), self.run, self.index, self.scores, sink)
             source.verify_unchanged()
             sink.finish()
-            name = name_below(folder_of(self._task.places.scored), uri) if self._sources.are_many else uri
+            name = name_below(folder_of(self.task.places.scored), uri) if self.sources.are_many else uri
             return FileRecord(input=input_version(source.identity), output=name, output_mark=sink.mark)
 
-    def close(self) -> None:
-        """Close everything; outputs that have not appeared never will."""
-        self._opened.close()
+
+def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) -> _Work:
+    """Open everything and index the input."""
+    started_s, places = time.monotonic(), task.places
+    sources = opened.enter_context(task.sources(run))
+    mode = sources.mode  # opens a single file, whose identity is then known
+    outputs = opened.enter_context(
+        Outputs(
+            run.s3,
+            overwrite=overwrite,
+            provenance=provenance_of(sources.identity, run.settings),
+            manifest_uri=places.manifest,
+            mode=mode,
+        )
+    )
+    # The scored lines last: whoever waits for them finds the others.
+    named = {"comparisons": places.comparisons, "rejects": places.rejects, "metrics": places.metrics}
+    sinks = {name: outputs.open(uri) for name, uri in named.items() if uri is not None}
+    if not sources.are_many:
+        sinks["scored"] = outputs.open(places.scored)
+    first = FirstRejects()
+
+    def reject(bad: Reject) -> None:
+        first(bad)
+        _write_record(sinks.get("rejects"), bad.as_dict())
+
+    index = opened.enter_context(index_input(sources, run, reject))
+    refuse_unreadable(index, first)
+    # An empty rejects file is written only if it replaces an earlier one.
+    has_rejects = run.metrics.rejects or (overwrite and "rejects" in sinks and exists(sinks["rejects"].uri, run.s3))
+    if "rejects" in sinks and not has_rejects:
+        outputs.discard(sinks.pop("rejects"))
+    if run.settings.input.strict:
+        refuse_problems(index, first)
+    return _Work(task, run, sources, outputs, sinks, index, opened.enter_context(ScoreStore()), started_s)
 
 
 def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
@@ -203,15 +195,13 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
     if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
         raise TooManyUnscoredError(
             f"the journal lacks {not_asked} answers, and ",
-            SettingRef("only_components"),
-            " asks for none: the outputs are partial. Run again without it to ask for them.",
+            naming("$only_components asks for none: the outputs are partial. Run again without it to ask for them."),
         )
     if metrics.stopped_by == StoppedBy.CONCLUDE:
         raise TooManyUnscoredError(
             f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
-            "Run the missing or stopped shards again, then ",
-            SettingRef("conclude"),
-            "; on a Ray cluster, run the same command again.",
+            "Run the missing or stopped shards again, ",
+            naming("then $conclude; on a Ray cluster, run the same command again."),
         )
     if metrics.stopped_by is not None:
         raise TooManyUnscoredError(
@@ -243,9 +233,8 @@ def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
         problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines)})")
     if problems:
         raise InputError(
-            f"{index.sources.uri}: ",
-            SettingRef("strict"),
-            f" refuses {' and '.join(problems)}. Fix them, or run without it: "
+            f"{index.sources.uri}: {' and '.join(problems)}, refused by ",
+            naming("$strict. Fix them, or run without it: "),
             f"bad {unit}s then go to the rejects file, and the rest is scored.",
         )
 

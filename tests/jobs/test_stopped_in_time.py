@@ -1,4 +1,4 @@
-"""SIGTERM ends a run within ten seconds, whatever it computes."""
+"""SIGTERM ends a run within ten seconds, whatever it computes, unless it copies verdicts."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ _LIMIT_S = 30  # ten, and what a busy machine takes
 COMPUTE = """
 import asyncio, re, sys, time
 from genrm_cli.groups.tasks import in_thread
-from genrm_cli.jobs.context import cancelled_by_signals
+from genrm_cli.jobs.context import cancelled_by_signals, kept_alive
 
 def loop():
     print("computing", flush=True)
@@ -32,6 +32,14 @@ async def run(kind):
             await asyncio.sleep(1_000)
         elif kind == "in a thread":
             await in_thread(loop)
+        elif kind == "copying":
+            print("computing", flush=True)
+            try:
+                await asyncio.sleep(1_000)
+            finally:
+                with kept_alive():
+                    await in_thread(lambda: time.sleep(12))
+                    print("copied", file=sys.stderr, flush=True)
         else:
             {"loop": loop, "match": match}[kind]()
 
@@ -42,7 +50,7 @@ asyncio.run(run(sys.argv[1]))
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("computation", "code"),
-    [("waiting", 1), ("loop", 130), ("in a thread", 130), ("match", -signal.SIGALRM)],
+    [("waiting", 1), ("copying", 1), ("loop", 130), ("in a thread", 130), ("match", -signal.SIGALRM)],
 )
 def test_a_computation_that_never_yields_is_ended(computation: str, code: int) -> None:
     """The watchdog ends what computes, and the kernel what holds the interpreter's lock; what waits is cancelled."""
@@ -55,7 +63,8 @@ def test_a_computation_that_never_yields_is_ended(computation: str, code: int) -
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=_LIMIT_S)
     assert child.returncode == code, err
-    assert (b"the journal has what was answered" in err) == (code == 130)
+    assert (b"answers so far are in the journal" in err) == (code == 130)
+    assert (b"copied" in err) == (computation == "copying")
 
 
 PHASES = {

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from genrm_cli.errors import GenrmError, StoppedError, UsageError
+from genrm_cli.errors import GenrmError, Message, StoppedError, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.due.leasing import Leftovers
@@ -62,7 +62,7 @@ class FileResult:
     uri: str
     output: str
     status: Status
-    reason: str
+    reason: Message
     error: GenrmError | None = None
     report: Report | None = None
     metrics: RunRecord | None = None
@@ -76,7 +76,7 @@ class FileResult:
         return 0 if self.error is None else self.error.exit_code
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result, JSON-ready."""
+        """Return the result, JSON-ready but for the reason, whose settings each surface names."""
         return {
             "input": self.uri,
             "output": self.output,
@@ -90,13 +90,22 @@ class FileResult:
         }
 
 
+def in_short(error: GenrmError, uri: str = "") -> Message:
+    """Return the message of an error without its full stop, and without the location if that is known."""
+    first, *rest = error.message.parts
+    parts = [first.removeprefix(f"{uri}: ") if isinstance(first, str) else first, *rest]
+    if isinstance(parts[-1], str):
+        parts[-1] = parts[-1].rstrip(".")
+    return Message(tuple(parts))
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What to do with an input: score it, or record a result without scoring it."""
 
     task: Task
     status: Status
-    reason: str
+    reason: Message
     error: GenrmError | None = None
     freshness: OutputState | None = None
 
@@ -115,18 +124,17 @@ class Decision:
         """Whether outputs exist that may be replaced."""
         return self.freshness is not None and self.freshness.standing is not OutputStanding.NEW
 
-    def waiting(self, reason: str, error: GenrmError | None = None) -> "Decision":
+    def waiting(self, reason: str | Message, error: GenrmError | None = None) -> "Decision":
         """Leave the input to the next run."""
-        return replace(self, status=Status.WAITS, reason=reason, error=error)
+        return replace(self, status=Status.WAITS, reason=Message.of(reason), error=error)
 
     def failed(self, error: GenrmError) -> "Decision":
         """Record that the input failed."""
-        reason = str(error).removeprefix(f"{self.task.uri}: ")
-        return replace(self, status=Status.FAILED, reason=reason, error=error)
+        return replace(self, status=Status.FAILED, reason=in_short(error, self.task.uri), error=error)
 
     def put_off(self, error: GenrmError) -> "Decision":
         """Leave the input to the next run; one that the user named has failed, as no later run looks for it."""
-        return self.failed(error) if self.task.is_named else self.waiting(str(error))
+        return self.failed(error) if self.task.is_named else self.waiting(error.message)
 
     def result(self) -> FileResult:
         """Return the result of an input that is not scored now."""
@@ -171,7 +179,7 @@ def iter_decisions(
 
 def decide(task: Task, run: RunContext) -> Decision:
     """Look at an input and its outputs, and decide; blocks on storage."""
-    decision = Decision(task, Status.SCORE, "")
+    decision = Decision(task, Status.SCORE, Message(()))
     if task.problem is not None:
         return decision.failed(task.problem)
     try:
@@ -210,26 +218,21 @@ def _decide_by(
     freshness = look_at_outputs(task.places, identities, settings, run.s3)
     if freshness.standing is OutputStanding.CURRENT and not is_whole:
         freshness = INTERRUPTED
-    decision = replace(decision, reason=freshness.reason, freshness=freshness)
+    decision = replace(decision, reason=Message.of(freshness.reason), freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
         return replace(decision, status=Status.CURRENT)
     if freshness.standing is OutputStanding.FOREIGN and not settings.output.force:
-        return decision.failed(
-            UsageError(
-                f"{task.places.scored} exists, but {freshness.reason}; pass --force to replace it, "
-                "or choose another output."
-                if not task.members
-                else f"the outputs of the set {task.uri} exist, but {freshness.reason}; pass --force to replace them, "
-                "or choose others with --output-template and --set-name."
-            )
-        )
+        if task.members:
+            what, remedy = f"the outputs of the set {task.uri} exist", "; use $force to replace them, or choose others."
+        else:
+            what, remedy = f"{task.places.scored} exists", "; use $force to replace it, or choose another output."
+        return decision.failed(UsageError(f"{what}, but ", freshness.reason, naming(remedy)))
     min_age_s = DEFAULT_MIN_AGE_S if settings.input.min_age is None else settings.input.min_age
     age_s = min((file.found.age_s for file in task.files if file.found is not None), default=min_age_s)
     if age_s < min_age_s:
         newest = "one of its files is " if task.members else ""
-        return decision.waiting(
-            f"{newest}too new, {age_s:.0f} s old: it may be incomplete; use --min-age 0 to score it now"
-        )
+        too_new = f"{newest}too new, {age_s:.0f} s old: it may be incomplete; use "
+        return decision.waiting(Message.of(too_new, naming("$min_age to score it now", min_age=0)))
     return decision
 
 

@@ -48,15 +48,15 @@ async def leased(
             run.on_event("lease_left", {"lease": lease.uri, "detail": str(error)})
 
     try:
-        found = await in_thread(lambda: _each(take, output_uris))
-        async with _renewed(taken, leases.expiry_s):
+        found = await in_thread(lambda: _each(take, output_uris), threads=run.threads)
+        async with _renewed(taken, leases.expiry_s, run):
             yield dict(zip(output_uris, found, strict=True))
     finally:
-        await in_thread(lambda: _each(release, taken))
+        await in_thread(lambda: _each(release, taken), threads=run.threads)
 
 
 @contextlib.asynccontextmanager
-async def _renewed(taken: Sequence[Lease], expiry_s: float) -> AsyncIterator[None]:
+async def _renewed(taken: Sequence[Lease], expiry_s: float, run: RunContext) -> AsyncIterator[None]:
     def renew(lease: Lease) -> None:
         try:
             lease.renew()
@@ -68,7 +68,8 @@ async def _renewed(taken: Sequence[Lease], expiry_s: float) -> AsyncIterator[Non
     async def renew_all() -> None:
         while True:
             await asyncio.sleep(expiry_s / 3)
-            await in_thread(lambda: _each(renew, taken))  # waited for: a late one would restore a released lease
+            # Waited for: a late one would restore a released lease.
+            await in_thread(lambda: _each(renew, taken), threads=run.threads)
 
     try:
         async with asyncio.TaskGroup() as group:

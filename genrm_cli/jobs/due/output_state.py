@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from genrm_cli.errors import Message, SettingRef, naming
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
@@ -47,7 +48,7 @@ class OutputState:
     """The state of the outputs of an input, the reason, and their metrics."""
 
     standing: OutputStanding
-    reason: str
+    reason: str | Message
     metrics: RunRecord | None = None
 
 
@@ -85,7 +86,8 @@ def look_at_outputs(
             continue
         if _is_in_set(places, settings, s3):
             set_name = settings.output.set_name
-            return OutputState(OutputStanding.FOREIGN, f"it was scored with the other files of {set_name} (--together)")
+            with_others = f"it was scored with the other files of {set_name} (", SettingRef("together"), ")"
+            return OutputState(OutputStanding.FOREIGN, Message.of(*with_others))
         if _is_rewritten(mark, known, places, s3) or _were_interrupted(places, s3):
             return INTERRUPTED
         return OutputState(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
@@ -146,11 +148,11 @@ def _were_interrupted(places: OutputPlaces, s3: S3Options) -> bool:
 
 def _stale_reason(
     metrics: RunRecord, recorded: Sequence[_Recorded], identities: Sequence[InputIdentity], settings: Settings
-) -> str | None:
+) -> str | Message | None:
     if not _are_made_from(recorded, identities) or len(metrics.files or recorded) != len(recorded):
         return "the input has changed"
     if metrics.limit is not None and metrics.limit != settings.limits.limit:
-        return f"it is a trial (--limit {metrics.limit})"
+        return Message.of("it is a trial (", SettingRef("limit", metrics.limit), ")")
     if metrics.settings_digest != digest_of(settings):
         return "the settings have changed"
     if metrics.single and settings.rewards.default_score is None:
@@ -168,7 +170,7 @@ def _stale_reason(
         return "a Python component failed"
     if metrics.failures and metrics.unscored_share > settings.rewards.max_unscored:
         return "too many rollouts stayed unscored"
-    return "--force" if settings.output.force else None
+    return Message.of(SettingRef("force")) if settings.output.force else None
 
 
 def _failed_functions(metrics: RunRecord) -> bool:
@@ -181,13 +183,13 @@ def _failed_functions(metrics: RunRecord) -> bool:
 
 def _reason_to_keep(
     metrics: RunRecord, recorded: Sequence[_Recorded], identities: Sequence[InputIdentity], settings: Settings
-) -> str | None:
+) -> str | Message | None:
     """Return why stale outputs must not be replaced; None if they may."""
     judge = metrics.judge
     if judge.name is not None and not judge.is_baseline and settings.judge.judge is not None:
-        return f"it holds {judge.name}'s verdicts; the built-in baseline would overwrite them"
+        return f"it holds {judge.name}'s verdicts; the lexical baseline would overwrite them"
     if settings.limits.limit is not None and metrics.limit is None:
-        return "it is the result of a full run, which a trial (--limit) must not replace"
+        return naming("it is the result of a full run, which a trial ($limit) must not replace")
     for record, identity in zip(recorded, identities, strict=True):
         made_from = None if record is None else record.input
         if made_from is None or _is_made_from(made_from, identity):
