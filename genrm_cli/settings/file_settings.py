@@ -184,7 +184,7 @@ class TrackingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
-    """Access to S3, leases and locks."""
+    """Access to S3, and leases."""
 
     s3_endpoint_url: str | None = setting(None, "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too.")
     s3_profile: str | None = setting(None, "Profile in the AWS credentials file.")
@@ -196,5 +196,4 @@ class StorageSettings:
         trust=False,
     )
     lease_expiry: float = duration(300.0, "Take over leases that were not renewed for this long.", low=1)
-    lock: bool = setting(False, "Exit with code 5 if the same command is already running on this machine.", trust=False)
     any_prefix: bool = setting(False, "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.")

@@ -247,7 +247,7 @@ def state_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except RuntimeError as error:
         raise UsageError(
-            "no home folder for the journal or the lock: HOME is not set. ",
+            "no home folder for the journal: HOME is not set. ",
             naming("Set XDG_STATE_HOME, or set $journal and omit $lock."),
         ) from error
     except OSError as error:

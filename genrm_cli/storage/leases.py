@@ -7,15 +7,12 @@ succeeds. This relies only on conditional creation, which S3 and most compatible
 clock of the store.
 """
 
-import fcntl
-import hashlib
 import json
 import os
 import socket
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -23,7 +20,7 @@ from math import isfinite
 from operator import itemgetter
 from pathlib import Path
 
-from genrm_cli.errors import StorageError, naming
+from genrm_cli.errors import StorageError
 from genrm_cli.storage.listing import Found, iter_named
 from genrm_cli.storage.location import S3Options, folder_of, is_s3, stem_of
 from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
@@ -228,34 +225,3 @@ def _started(pid: int) -> str | None:
         return None if Path("/proc/self/stat").exists() else ""
     except OSError:
         return ""
-
-
-@contextmanager
-def locked(folder: Path, words: Sequence[str]) -> Iterator[None]:
-    """Hold the lock for a command line and the working folder. Lock files are never removed.
-
-    Raises:
-        StorageError: another process holds the lock, or its file cannot be created.
-    """
-    name = hashlib.sha256("\0".join([str(Path.cwd()), *words]).encode()).hexdigest()[:16]
-    path = folder / f"{name}.lock"
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StorageError(naming("$lock"), f": {path} cannot be created: {error.strerror}.") from error
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise StorageError(
-                f"the same command is still running (process {owner}), and ",
-                naming("$lock is set; nothing was done. "),
-                f"The lock is {path}.",
-            ) from error
-        with suppress(OSError):  # on a full disk the lock works, but its message lacks the process
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(fd)

@@ -31,9 +31,9 @@ def test_a_setting_is_a_flag_or_a_keyword(ref: SettingRef, flag: str, keyword: s
 def test_an_error_shows_its_settings_and_leaves_text_alone() -> None:
     """Only references to settings are rendered: what a server said keeps its flags and underscores."""
     said = "start with --seed 1 or min_age=3"
-    error = UsageError(Message.of(SettingRef("min_age"), f": {said}; drop "), SettingRef("lock"), ".")
-    assert str(error) == f"min_age: {said}; drop lock."
-    assert error.message.render(render_flag) == f"--min-age: {said}; drop --lock."
+    error = UsageError(Message.of(SettingRef("min_age"), f": {said}; drop "), SettingRef("strict"), ".")
+    assert str(error) == f"min_age: {said}; drop strict."
+    assert error.message.render(render_flag) == f"--min-age: {said}; drop --strict."
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 

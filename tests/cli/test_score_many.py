@@ -495,32 +495,6 @@ def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server
     assert time.time() - 60 < time.mktime(time.strptime(metrics["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
 
 
-@pytest.mark.slow
-def test_a_second_start_is_refused_under_a_lock(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """--lock: the same command ends with 5 while the first works, which is not disturbed; kill -9 frees the lock."""
-    judge_server.behave(fault={"hang": True})
-    fill(genrm, "a.jsonl", "b.jsonl")
-    arguments = ("score", ".", *judged_by(judge_server), *NOW, "--no-probe", "--lock")
-    first = genrm.start(*arguments)
-    try:
-        judge_server.wait_until(lambda stats: stats["hangs"] > 0)
-        before = names_below(genrm.folder)
-        second = call(*arguments)
-        assert second.code == 5
-        line, done = second.err.splitlines()
-        assert done.endswith("exit 5")
-        assert f"the same command is still running (process {first.pid})" in line
-        assert names_below(genrm.folder) == before
-        assert first.poll() is None
-    finally:
-        first.kill()
-        first.communicate(timeout=60)
-    judge_server.reset()
-    third = call(*arguments)
-    assert third.code == 0, third.err
-    assert "2 scored" in last_line(third)
-
-
 @pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 @pytest.mark.slow
 def test_an_interrupted_run_of_many_files_goes_on(

@@ -23,7 +23,7 @@ from genrm_cli.errors import UsageError
 
 _OMITTED = (
     *("format", "limit", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
-    *("keep_replies", "leases", "lease_expiry", "lock"),
+    *("keep_replies", "leases", "lease_expiry"),
 )
 _NAMED_REJECTS = 3
 _SHARES = {

@@ -236,8 +236,6 @@ def _score(
         _refuse_streams(rollouts[0], invocation, report_page=report_page)
     say_endpoint_source(invocation)
     with contextlib.ExitStack() as stack:
-        if settings.storage.lock:
-            stack.enter_context(_lock(rollouts, invocation))
         log_only = ("file",) if report.alone else ("plan",)
         events = stack.enter_context(Events(settings.output.log_json, quiet=quiet, log_only=log_only))
         run = new_run(settings, invocation.api_keys, progress, events)
@@ -290,14 +288,6 @@ def _refuse_streams(uri: str, invocation: Invocation, *, report_page: bool) -> N
         raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
     if report_page:
         raise UsageError("--report writes a page beside the scored lines; name an output file with -o.")
-
-
-def _lock(rollouts: Sequence[str], invocation: Invocation) -> contextlib.AbstractContextManager[None]:
-    from genrm_cli.settings.resolve import state_folder
-    from genrm_cli.storage.leases import locked
-
-    settings = invocation.settings
-    return locked(state_folder(), [*rollouts, settings.output.output or settings.output.output_template])
 
 
 def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invocation) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
     from genrm_cli.jobs.preview.show import ShownGroup, ShownRequest
 
-_OMITTED = ("min_age", "leases", "lease_expiry", "lock", "segment_calls", "segment_age", "only_failed")
+_OMITTED = ("min_age", "leases", "lease_expiry", "segment_calls", "segment_age", "only_failed")
 _BEGINNING_CHARS = 80
 
 

@@ -18,7 +18,7 @@ _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
 _OMITTED = (
     *("min_age", "parallel_files", "segment_calls", "segment_age", "force", "dry_run", "keep_replies"),
-    *("leases", "lease_expiry", "lock"),
+    *("leases", "lease_expiry"),
 )
 
 

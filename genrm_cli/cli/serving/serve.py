@@ -16,7 +16,7 @@ from genrm_cli.settings.sources.keys import find_token
 
 _OMITTED = (
     *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
-    *("min_age", "require_metadata", "leases", "lease_expiry", "lock"),
+    *("min_age", "require_metadata", "leases", "lease_expiry"),
     *("output", "output_template", "force", "dry_run", "unscored", "max_unscored", "parallel_files"),
     *("deadline", "budget", "only_components", "only_failed", "json_output", "limit", "segment_calls", "segment_age"),
 )

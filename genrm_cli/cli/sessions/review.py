@@ -21,7 +21,6 @@ _OMITTED = (
     "log_json",
     "min_age",
     "leases",
-    "lock",
     "force",
 )
 _DECISIONS = "Decisions"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from genrm_cli.export.options import ExportOptions
 
 _OMITTED = (
-    *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry", "lock"),
+    *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
     *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
 )
 _SHOWN = ("mean", "q25", "median", "q75")

@@ -9,7 +9,7 @@ from genrm_cli.cli.options import Invocation, option, with_settings
 from genrm_cli.settings.table import all_settings
 
 _OMITTED = (
-    *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry", "lock"),
+    *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
     *("segment_calls", "segment_age", "only_failed"),
     *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
     *(each.name for each in all_settings() if each.panel == "Judge" and each.name != "redact_pattern"),
