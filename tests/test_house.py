@@ -109,7 +109,7 @@ PURE = (
     "report.scored_group",
     "report.page.tags",
     "report.trust",
-    "serve.cohorts",
+    "serve.cohort",
     "sessions.counts",
     "sessions.environment",
     "sessions.episode",

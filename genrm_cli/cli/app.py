@@ -24,7 +24,7 @@ from genrm_cli.cli.scoring.formats import formats
 from genrm_cli.cli.scoring.score import score
 from genrm_cli.cli.scoring.show import show
 from genrm_cli.cli.scoring.validate import validate
-from genrm_cli.cli.serving.serve import serve
+from genrm_cli.cli.serve import serve
 from genrm_cli.cli.sessions.collect import collect
 from genrm_cli.cli.sessions.review import review
 from genrm_cli.cli.setup.config import config

@@ -7,7 +7,7 @@ from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.open_judges import OnEvent
 from genrm_cli.serve.http.app import build_app
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
-from genrm_cli.serve.record.recorder import Recorder
+from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings import Settings, changed

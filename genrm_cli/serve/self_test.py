@@ -12,10 +12,10 @@ import httpx
 
 from genrm_cli.errors import GenrmError, JudgeError, UsageError
 from genrm_cli.judging.open_judges import OnEvent
+from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.run import serve
 from genrm_cli.settings import Settings, changed
 
-Json = dict[str, Any]
 OnCheck = Callable[[str], None]
 
 _REPLY_LIMIT_S = 900.0

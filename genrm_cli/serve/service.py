@@ -14,8 +14,8 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.open_judges import OnEvent, ignore_event
 from genrm_cli.rollouts.grouping import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
-from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining, Member, RefusedError
-from genrm_cli.serve.record.recorder import Recorder
+from genrm_cli.serve.cohort import Cohort, DisagreementError, Joining, Member, RefusedError
+from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.settings.serve_settings import ServeSettings
 

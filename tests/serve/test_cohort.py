@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
-from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, Joining, Member, in_order
+from genrm_cli.serve.cohort import Cohort, DisagreementError, Joining, Member, in_order
 
 
 def member(id_, text="text", prompt="Why?", principle=None):

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from genrm_cli.serve.cohorts.rounds import Rounds
+from genrm_cli.serve.rounds import Rounds
 
 SIZE = 3
 

@@ -7,7 +7,7 @@ import pytest
 from genrm_cli.judging.journal import Journal
 from genrm_cli.pairing import plan_comparisons
 from genrm_cli.rewards.estimators import CalibrationStatistics
-from genrm_cli.serve.running_calibration import RunningCalibration
+from genrm_cli.serve.served_scorer import RunningCalibration
 from genrm_cli.verdicts import Verdict
 
 SIZE = 8

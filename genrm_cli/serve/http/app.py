@@ -6,7 +6,7 @@ from starlette.routing import Router
 
 from genrm_cli.serve.http.endpoints import Answer, Gate, build_router, response_of
 from genrm_cli.serve.prometheus import ServiceCollector
-from genrm_cli.serve.rounds_service import RoundsService
+from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.shapes import SHAPES

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from genrm_cli.errors import GenrmError, InputError
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.serve.cohorts.cohort import RefusedError
+from genrm_cli.serve.cohort import RefusedError
 from genrm_cli.serve.shapes.call import Reply
 from genrm_cli.storage.encoding.records import BadLineError
 

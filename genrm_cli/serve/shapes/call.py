@@ -6,12 +6,10 @@ from typing import Any
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohorts.cohort import RefusedError
-from genrm_cli.serve.rounds_service import RoundsService
+from genrm_cli.serve.cohort import RefusedError
+from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.serve_settings import ServeSettings
-
-Json = dict[str, Any]
 
 
 @dataclass(slots=True)

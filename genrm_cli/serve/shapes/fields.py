@@ -8,11 +8,11 @@ import orjson
 
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.serve.cohorts.cohort import Member
+from genrm_cli.scored.json_form import Json
+from genrm_cli.serve.cohort import Member
 from genrm_cli.serve.shapes.call import Call
 from genrm_cli.storage.encoding.records import parse_record
 
-Json = dict[str, Any]
 MAX_ID_CHARS = 512
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.rollouts.grouping import digest_of_prompt, group_key
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.serve.cohorts.cohort import Member
-from genrm_cli.serve.shapes.call import Call, Json, NoRewardError, Reply, Route, number_of
+from genrm_cli.scored.json_form import Json
+from genrm_cli.serve.cohort import Member
+from genrm_cli.serve.shapes.call import Call, NoRewardError, Reply, Route, number_of
 from genrm_cli.serve.shapes.fields import cohort_size_of, digest_of, member_of, parse_body
 
 _TASK = "_ng_task_index"

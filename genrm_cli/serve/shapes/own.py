@@ -2,8 +2,12 @@
 
 from dataclasses import asdict
 
+from genrm_cli.groups.results import ComparisonResult, RolloutScore
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.serve.shapes.call import Call, Json, Reply, Route
+from genrm_cli.scored.json_form import Json, to_json
+from genrm_cli.scored.lines import outcome_record, result_of
+from genrm_cli.serve.answers import GroupAnswer
+from genrm_cli.serve.shapes.call import Call, Reply, Route
 from genrm_cli.serve.shapes.fields import (
     deadline_of,
     digest_of,
@@ -13,7 +17,6 @@ from genrm_cli.serve.shapes.fields import (
     parse_body,
     size_of,
 )
-from genrm_cli.serve.shapes.render import comparison_record, response_record
 
 MAX_RESPONSES = 1_024
 
@@ -84,3 +87,17 @@ ROUTES = (
     Route("POST", "/v1/groups", _judge),
     Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),
 )
+
+
+def response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:
+    """Return the result of a member, as in its scored line."""
+    return {"id": id_, **to_json(result_of(score, answer.rewards))}
+
+
+def comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Json:
+    """Return one request about a group, its members by id."""
+    shown = [answer.ids[index] for index in comparison.shown]
+    record: Json = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
+    if comparison.component is not None:
+        record["component"] = comparison.component
+    return record | to_json(outcome_record(comparison.outcome, comparison.verdict))

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.rollouts.reading.decoded import messages_of_template
 from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.shapes.call import Call, Json, Reply, Route, number_of
+from genrm_cli.serve.shapes.call import Call, Reply, Route, number_of
 from genrm_cli.serve.shapes.fields import cohort_size_of, digest_of, identifier_of, line_of, member_of, parse_body
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 

@@ -15,9 +15,10 @@ from starlette.routing import Router
 
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
+from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.http.endpoints import Answer, Gate, build_router, response_of
 from genrm_cli.serve.prometheus import labelled_counter
-from genrm_cli.serve.shapes.call import Json, Reply
+from genrm_cli.serve.shapes.call import Reply
 from genrm_cli.serve.shapes.fields import parse_body
 from genrm_cli.serve.shapes.nemo_gym import aggregate
 from genrm_cli.sessions.counts import RoleCounts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.serve.cohorts import cohort as serve
+from genrm_cli.serve import cohort
 from genrm_cli.sessions.environment import (
     FAILURES,
     PRIVATE_DATA,
@@ -89,7 +89,7 @@ def verify(environment: AnyEnvironment, state: Any) -> Verification:
     return Verification(environment.total(components) if is_usable else None, components, reason, faults)
 
 
-class RefusedError(serve.RefusedError):
+class RefusedError(cohort.RefusedError):
     """A request of a session cannot be served."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:

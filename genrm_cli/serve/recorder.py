@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.groups.count_group import count_group
@@ -16,14 +19,15 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.tasks import in_thread
 from genrm_cli.judging.open_judges import JudgeSpec, OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.rollouts.formats import Score, recognise
 from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.lines import comparison_json, scored_line
 from genrm_cli.scored.run_record import RunRecord, RunTotals, run_record, run_totals
-from genrm_cli.serve.cohorts.cohort import Member
-from genrm_cli.serve.record.lines import comparison_lines, scored_lines
-from genrm_cli.serve.record.spool import GroupSpool
+from genrm_cli.serve.cohort import Member
+from genrm_cli.serve.group_spool import GroupSpool
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.location import Mark, S3Options, is_s3, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 
@@ -172,3 +176,28 @@ def _spool_folder(folder: str) -> Path:
     except OSError as error:
         raise StorageError(SettingRef("record", folder), f": {path} cannot be created: {error.strerror}.") from error
     return path
+
+
+_OF_COMPARE = "response_objs"
+
+
+def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPlan) -> bytes:
+    """Return the lines of a group in its order, each with its reward; a compare request is one line."""
+    scores = [scored_line(score, rewards, plan).as_score() for score in rewards.scores]
+    if members and isinstance(members[0].line.get(_OF_COMPARE), dict):  # one response of a compare request
+        whole = {**members[0].line, _OF_COMPARE: [member.line[_OF_COMPARE] for member in members]}
+        return _annotated(whole, scores)
+    return b"".join(_annotated({**member.line}, [score]) for member, score in zip(members, scores, strict=True))
+
+
+def _annotated(line: dict[str, Any], scores: Sequence[Score]) -> bytes:
+    recognise(line).annotate(line, scores)
+    return render_record(line)
+
+
+def comparison_lines(rewards: GroupRewards, plan: GroupPlan) -> bytes:
+    """Return the lines of a group in the comparisons file."""
+    return b"".join(
+        orjson.dumps(comparison_json(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
+        for each in rewards.comparisons
+    )

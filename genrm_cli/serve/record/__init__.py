@@ -1,1 +1,0 @@
-"""Served groups as files: the same that `genrm score` writes."""
