@@ -83,14 +83,6 @@ REDACTIONS: Mapping[str, str] = {
     "identity": "identity, bank and card numbers",
 }
 
-PRESETS: Mapping[str, str] = {
-    "nemotron-3-nano": "Nemotron 3 Nano",
-    "nemotron-3-super": "Nemotron 3 Super",
-    "nemotron-3-super-rlvr": "Nemotron 3 Super, RLVR stage",
-    "nemotron-3-ultra": "Nemotron 3 Ultra",
-}
-
-
 EXPORT_FORMATS: Mapping[str, str] = {
     "trl-dpo": "pairs for TRL's DPOTrainer",
     "trl-reward": "pairs with margins for TRL's RewardTrainer",

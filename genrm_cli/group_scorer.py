@@ -45,6 +45,7 @@ class GroupScorer:
         progress: RunProgress | None = None,
         on_event: OnEvent = ignore_event,
         *,
+        calibration: Calibration | None = None,
         resumes: bool = False,
     ) -> None:
         """Check and compile the settings; open nothing.
@@ -54,6 +55,7 @@ class GroupScorer:
             api_keys: API keys by judge name.
             progress: progress that another thread may read.
             on_event: called for events that a user or a log should see.
+            calibration: calibration of the judge; the default of the methods below.
             resumes: keep asking after the judge was down for `give_up_after`, as a server does.
 
         Raises:
@@ -61,7 +63,7 @@ class GroupScorer:
         """
         check_settings(settings)
         self._settings, self._api_keys, self._on_event = settings, api_keys, on_event
-        self._resumes = resumes
+        self._resumes, self._given_calibration = resumes, calibration
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
         self._statistics = RunStatistics()
@@ -76,7 +78,7 @@ class GroupScorer:
         """Open the judges and the journal, and probe the judges.
 
         Raises:
-            JudgeError: the probe of a judge fails.
+            JudgeError: the probe of a judge fails; `probe=False` skips it.
             StorageError: the journal cannot be opened.
         """
         if self._open_judges is not None:
@@ -117,29 +119,40 @@ class GroupScorer:
         return self._statistics.fit()
 
     async def score_group(self, group: Group, *, calibration: Calibration | None = None) -> GroupRewards:
-        """Compare the rollouts of one group, by default without a calibration.
+        """Compare the rollouts of one group.
+
+        A failed request never raises: it is in `failures` of the result, and a response without any verdict has a
+        reason instead of a reward.
+
+        Args:
+            group: its rollouts; a single one gets no reward, or the setting `default_score`.
+            calibration: calibration of the judge; by default the scorer's own, or none.
 
         Raises:
-            GenrmError: the judge is down, the journal cannot be written, or the budget is too small.
+            JudgeError: the judge refuses every request, or did not answer for `give_up_after`.
+            StorageError: the journal cannot be written.
             RuntimeError: the scorer is not open.
         """
         judges, plan = self._open_set(), self._fitted_plan([group])
         judged = await judge_group(self._begin(group, plan), plan, judges)
-        (rewards,) = self._reward([self._finish(judged, plan)], plan, calibration or Calibration())
+        given = calibration or self._given_calibration or Calibration()
+        (rewards,) = self._reward([self._finish(judged, plan)], plan, given)
         return rewards
 
     async def score_groups(
         self, groups: Iterable[Group], *, calibration: Calibration | None = None
     ) -> list[GroupRewards]:
-        """Compare the rollouts of many groups, by default with a calibration fitted to them.
+        """Compare the rollouts of many groups and return the result of each, in the order of the groups.
 
         Args:
-            groups: the groups; consumed lazily, unless a budget must be divided among them.
-            calibration: calibration of the judge.
+            groups: any iterable. The next group is taken when all requests of the previous one have been made, so the
+                setting `concurrency` also limits the groups in progress. The texts of a finished group are released.
+                With the setting `budget`, the number of calls for all groups, all groups are read first.
+            calibration: calibration of the judge; by default the scorer's own, or else one fitted to these groups, as
+                in `genrm score`.
 
         Raises:
             GenrmError: see `score_group`. Requests in flight are cancelled.
-            RuntimeError: the scorer is not open.
         """
         judges, plan = self._open_set(), self._plan
         if self._settings.pairing.budget is not None:
@@ -153,7 +166,7 @@ class GroupScorer:
         numbered = ((number, self._begin(group, plan)) for number, group in enumerate(groups))
         await judge_groups(numbered, plan, judges, keep)
         in_order = [judged[number] for number in range(len(judged))]
-        return self._reward(in_order, plan, calibration or _calibration_of(in_order))
+        return self._reward(in_order, plan, calibration or self._given_calibration or _calibration_of(in_order))
 
     def _fitted_plan(self, groups: Iterable[Group]) -> GroupPlan:
         sizes = Counter(group.answered for group in groups)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -55,8 +55,7 @@ class Scorer(GroupScorer):
             UsageError: a setting is unknown, concerns files only, or has a wrong value; or there is no judge.
         """
         checked = _resolve(settings)
-        super().__init__(checked, find_api_keys(checked, api_key=api_key))
-        self._given_calibration = calibration
+        super().__init__(checked, find_api_keys(checked, api_key=api_key), calibration=calibration)
 
     async def score(
         self,
@@ -67,47 +66,20 @@ class Scorer(GroupScorer):
         principle: str | None = None,
         calibration: Calibration | None = None,
     ) -> GroupRewards:
-        """Compare the responses to one prompt and return their rewards.
-
-        A failed request never raises: it is in `failures` of the result, and a response without any verdict has a
-        reason instead of a reward.
+        """Compare the responses to one prompt and return their rewards; like `score_group`.
 
         Args:
             prompt: see `Group.of`, also for `responses`, `key` and `principle`.
-            responses: n >= 0. A single response gets no reward, or the setting `default_score`.
+            responses: n >= 0.
             key: name of the group.
             principle: the criterion to judge by.
-            calibration: calibration of the judge; by default the scorer's own, or none.
+            calibration: see `score_group`.
 
         Raises:
             InputError: the prompt or a response cannot be read.
-            JudgeError: the judge refuses every request, or did not answer for `give_up_after`.
-            StorageError: the journal cannot be written.
-            RuntimeError: the scorer is not open.
         """
         group = Group.of(prompt, responses, key=key, principle=principle)
         return await self.score_group(group, calibration=calibration)
-
-    async def score_group(self, group: Group, *, calibration: Calibration | None = None) -> GroupRewards:
-        """Compare the rollouts of one group; like `score`."""
-        return await super().score_group(group, calibration=calibration or self._given_calibration)
-
-    async def score_groups(
-        self, groups: Iterable[Group], *, calibration: Calibration | None = None
-    ) -> list[GroupRewards]:
-        """Compare the rollouts of many groups and return the result of each, in the order of the groups.
-
-        Args:
-            groups: any iterable. The next group is taken when all requests of the previous one have been made, so the
-                setting `concurrency` also limits the groups in progress. The texts of a finished group are released.
-                With the setting `budget`, the number of calls for all groups, all groups are read first.
-            calibration: calibration of the judge; by default the scorer's own, or else one fitted to these groups, as
-                in `genrm score`.
-
-        Raises:
-            GenrmError: see `score`. Requests in flight are cancelled.
-        """
-        return await super().score_groups(groups, calibration=calibration or self._given_calibration)
 
 
 def score(prompt: object, responses: Sequence[object], **settings: Any) -> GroupRewards:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from genrm_cli import catalog
 from genrm_cli.catalog import ESTIMATORS, RULES, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
 from genrm_cli.settings.declare import names_file, reward_setting, setting
@@ -91,9 +90,9 @@ class RewardSettings:
     )
     preset: str | None = setting(
         None,
-        f"Released length and style coefficients: {listed(catalog.PRESETS)}. Coefficients that you set yourself "
+        f"Released length and style coefficients: {listed(PRESETS)}. Coefficients that you set yourself "
         "override the preset.",
-        choices=catalog.PRESETS,
+        choices=PRESETS,
     )
     reasoning_bonus: float = reward_setting(
         0.0, "Bonus for the rollout with the shortest reasoning among the top scores.", low=0

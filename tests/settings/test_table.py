@@ -46,9 +46,8 @@ def test_names_are_unique():
         (catalog.ESTIMATORS, ESTIMATORS),
         (catalog.INPUT_FORMATS, FORMATS),
         (catalog.REDACTIONS, MARKS),
-        (catalog.PRESETS, PRESETS),
     ],
-    ids=("strategies", "estimators", "formats", "redactions", "presets"),
+    ids=("strategies", "estimators", "formats", "redactions"),
 )
 def test_the_catalog_names_what_is_implemented(named, implemented):
     """Users can type exactly the names that have an implementation."""

@@ -6,14 +6,26 @@ from typing import Annotated
 
 import typer
 
-from genrm_cli.cli.console import print_markdown, print_text
+from genrm_cli.cli.console import help_text, print_markdown, print_text
 from genrm_cli.cli.options import exits
-from genrm_cli.cli.setup.settings_page import render_settings_page
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.declare import Setting
+from genrm_cli.settings.table import all_settings
 
 _INDEX = "index"
 _NAME = re.compile(r"^\| \[(?P<name>[a-z0-9-]+)\]", re.MULTILINE)
 _FOLDER = files("genrm_cli") / "guide"
+_INTRODUCTION = """\
+# Settings
+
+Every setting is a flag (`--call-timeout`), an environment variable (`GENRM_CALL_TIMEOUT`) and a key in a settings file
+(`call_timeout = 600`). The settings file is the one named by `--config` or `GENRM_CONFIG`, otherwise `genrm.toml` or
+`[tool.genrm]` of `pyproject.toml` in the current folder. A file found there may not name endpoints, keys, files or
+code unless you trust it: see `genrm guide security`.
+
+Flags override the environment, which overrides the file, which overrides presets and defaults. `genrm config` prints
+the effective settings and their sources. Durations are in seconds, or written as `90s`, `15m` or `2h`.
+"""
 
 
 @exits
@@ -47,3 +59,26 @@ def read_page(name: str) -> str:
     if name != _INDEX and name not in page_names():
         raise UsageError(f"there is no page {name!r} in the guide. Pages: {', '.join(page_names())}")
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+
+
+def render_settings_page() -> str:
+    """Return the page as Markdown: a table for each section of the help."""
+    panels = dict.fromkeys(setting.panel for setting in all_settings())
+    tables = [
+        f"## {panel}\n\n| flag | default | meaning |\n|---|---|---|\n"
+        + "".join(f"{_row(setting)}\n" for setting in all_settings() if setting.panel == panel)
+        for panel in panels
+    ]
+    return "\n".join([_INTRODUCTION, *tables])
+
+
+def _row(setting: Setting) -> str:
+    off = setting.negative if setting.switch_off else None
+    flags = ", ".join(f"`{name}`" for name in (setting.flag, setting.short_flag, off) if name)
+    return f"| {flags} | {_shown(setting)} | {help_text(setting.help)} |"
+
+
+def _shown(setting: Setting) -> str:
+    if isinstance(setting.default, bool):
+        return "on" if setting.default else "off"
+    return "" if setting.default in (None, ()) else f"`{setting.default}`"
