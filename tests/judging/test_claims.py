@@ -104,7 +104,7 @@ def share(judge_server: JudgeServer, path: Path, runs: int, pairs: int) -> list[
     return shared
 
 
-@pytest.mark.parametrize("runs", [2, 4])
+@pytest.mark.parametrize("runs", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_runs_share_the_work(judge_server: JudgeServer, tmp_path: Path, runs: int) -> None:
     """Each question is asked by one run, every run asks some, and all get the same verdicts."""
     judge_server.behave(latency_s=0.02)
@@ -117,6 +117,7 @@ def test_runs_share_the_work(judge_server: JudgeServer, tmp_path: Path, runs: in
     assert min(asked) > 0
 
 
+@pytest.mark.slow
 def test_what_another_run_failed_at_is_asked_again(judge_server: JudgeServer, tmp_path: Path) -> None:
     """A run that waited for another one's verdict asks itself when that one gets none."""
     judge_server.behave(script=[{"content": "Both are fine."}], latency_s=0.05)

@@ -13,7 +13,10 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
-EVERY = pytest.mark.parametrize("name", READERS)
+FAST = ("nemotron", "nemotron-boxed", "arena-hard", "own-pattern")  # one of each way to find a verdict
+EVERY = pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in READERS]
+)
 VERDICTS = pytest.mark.parametrize("verdicts", ["in turn", pytest.param("all", marks=pytest.mark.slow)])
 HONEST = {FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.EMPTY}
 

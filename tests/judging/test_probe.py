@@ -91,16 +91,14 @@ def test_a_tie_is_decided_by_the_ranking(judge_server: JudgeServer) -> None:
     ("fault", "words"),
     [
         ({"content": "The first one", "finish_reason": "length"}, ("truncated", "max_reply_tokens")),
-        ({"content": None, "reasoning": "Hm", "finish_reason": "length"}, ("truncated", "max_reply_tokens")),
-        ({"content": ""}, ("empty", "reasoning parser")),
+        pytest.param({"content": ""}, ("empty", "reasoning parser"), marks=pytest.mark.slow),
         ({"content": "I like both."}, ("no_verdict", "profile='nemotron-plain'", "probe=False")),
-        ({"content": '{"score_1": 50, "score_2": 20, "ranking": 1}'}, ("out_of_range", "profile")),
         ({"status": 401}, ("auth", "GENRM_API_KEY", "api_key_env")),
-        ({"status": 404}, ("404", "base_url", "and model")),
-        ({"status": 500}, ("500", "probe=False")),
-        ({"body": "<html>nginx</html>"}, ("bad_body", "base_url")),
+        pytest.param({"status": 404}, ("404", "base_url", "and model"), marks=pytest.mark.slow),
+        pytest.param({"status": 500}, ("500", "probe=False"), marks=pytest.mark.slow),
+        pytest.param({"body": "<html>nginx</html>"}, ("bad_body", "base_url"), marks=pytest.mark.slow),
         ({"reset": "before"}, ("connection", "Is the server running?")),
-        ({"hang": True}, ("timeout", "look at its log")),
+        pytest.param({"hang": True}, ("timeout", "look at its log"), marks=pytest.mark.slow),
     ],
 )
 def test_what_is_wrong_is_said_with_a_remedy(
@@ -286,7 +284,7 @@ def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judg
     assert events == [("probing", {"endpoints": ["judge"], "model": "m", "call_timeout_s": 480.0})]
 
 
-@pytest.mark.parametrize(("scheme", "advised"), [("http", False), ("https", True)])
+@pytest.mark.parametrize(("scheme", "advised"), [pytest.param("http", False, marks=pytest.mark.slow), ("https", True)])
 def test_a_certificate_is_only_advised_where_one_is_used(scheme: str, advised: bool) -> None:
     """A refused connection to an http:// endpoint says nothing of --ca-bundle."""
     with socket.socket() as nobody:

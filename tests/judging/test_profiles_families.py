@@ -360,7 +360,10 @@ def test_no_torn_reply_favours_a_place(name: str) -> None:
             assert kind_of(mirrored) is outcome.kind
 
 
-@EVERY
+@pytest.mark.parametrize(
+    "name",
+    ["nemotron-boxed", *(pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES if each != "nemotron-boxed")],
+)
 def test_long_replies_are_read_in_linear_time(name: str) -> None:
     """Eight times the text of what a verdict begins with takes about eight times as long."""
     for piece in ("[[", "<answer>", "<score_A>1</score_A>", "[RESULT]", "Winner:", "\\boxed{", "1 ", " ", "\n", "**"):

@@ -81,7 +81,10 @@ def test_defaults_are_the_callers() -> None:
     assert parse_scores_json_as_reference(Reply('{"score_1": 5}'), UNQUOTED, 2.0, 3.0) == Verdict(5.0, 2.0, 3.0)
 
 
-@pytest.mark.parametrize("unit", ["{", '"', '{"', '{"a":', "```json", "```json```", '{"score_1":x}', "\\"])
+_SLOW_UNITS = ("{", '"', '{"', '{"a":', "```json```", '{"score_1":x}', "\\")
+
+
+@pytest.mark.parametrize("unit", ["```json", *(pytest.param(each, marks=pytest.mark.slow) for each in _SLOW_UNITS)])
 def test_reading_takes_linear_time(unit: str) -> None:
     """The reference's quadratic search is bounded."""
     assert_linear(read, lambda chars: unit * (chars // len(unit)))

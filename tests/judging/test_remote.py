@@ -149,6 +149,7 @@ def test_being_told_to_wait_uses_up_no_retry(judge_server: JudgeServer) -> None:
     assert outcome.attempts == judge_server.stats()["requests"] == 7
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_always_busy_ends_with_the_comparisons_time(judge_server: JudgeServer) -> None:
     """429 without end fails as what it is when the comparison's time is over."""
     judge_server.behave(fault={"status": 429, "headers": {"Retry-After": "60"}})

@@ -118,6 +118,7 @@ def test_a_deadline_that_has_passed_asks_nothing(judge_server: JudgeServer) -> N
     assert judge_server.stats()["requests"] == 0
 
 
+@pytest.mark.slow
 def test_a_comparisons_time_is_not_stretched_by_waiting_for_a_slot(judge_server: JudgeServer) -> None:
     """A comparison that gets its slot for a retry after its time is over makes no hopeless call with it."""
     judge_server.behave(script=[{"status": 500, "latency_s": 0}], latency_s=1.2)

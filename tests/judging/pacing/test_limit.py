@@ -19,7 +19,7 @@ def simulation(judge: SimulatedJudge, seed: int, **fields: float) -> Simulation:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("sigma", [0.6, 1.0])
+@pytest.mark.parametrize("sigma", [pytest.param(0.6, marks=pytest.mark.slow), 1.0])
 def test_a_refusing_judge_is_used_almost_wholly_within_30_s(seed: int, sigma: float) -> None:
     """Against 429 above 128 in flight: after 30 s 95 % of the best throughput, and at most 2 % of all calls refused."""
     run = simulation(SimulatedJudge(128, refuses=True, sigma=sigma), seed)
@@ -29,7 +29,9 @@ def test_a_refusing_judge_is_used_almost_wholly_within_30_s(seed: int, sigma: fl
     assert run.refused <= 0.02 * run.calls
 
 
-@pytest.mark.parametrize("capacity", [1, 2, 3, 5, 8, 20, 50])
+@pytest.mark.parametrize(
+    "capacity", [1, 8, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, 3, 5, 20, 50))]
+)
 def test_a_small_refusing_judge_is_neither_wasted_nor_pestered(capacity: int) -> None:
     """Whatever the capacity: 90 % of its throughput, and after a minute at most 3 % of calls are refused."""
     run = simulation(SimulatedJudge(capacity, refuses=True), 1)
@@ -70,6 +72,7 @@ def test_time_does_not_carry_the_level_away() -> None:
     assert 24 <= sum(levels) / len(levels) <= 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_judge_that_thinks_long_is_found_as_well(seed: int) -> None:
     """With 20 s a call, levels are found in the same number of latencies as with half a second."""
@@ -79,6 +82,7 @@ def test_a_judge_that_thinks_long_is_found_as_well(seed: int) -> None:
     assert run.answers_per_s(since_s=1_200) >= 0.93 * 128 / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refuses", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_judge_that_grows_is_followed(refuses: bool, seed: int) -> None:
@@ -91,6 +95,7 @@ def test_a_judge_that_grows_is_followed(refuses: bool, seed: int) -> None:
     assert run.answers_per_s(since_s=180) >= 0.9 * 64 / 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_judge_that_shrinks_is_relieved(seed: int) -> None:
     """When a silent judge loses seven eighths of its capacity, the level follows it down, without a call refused."""
@@ -114,6 +119,7 @@ def test_a_judge_that_becomes_slower_gets_less() -> None:
     assert min(run.levels_since(30)) < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_timeouts_lower_the_level_step_by_step(seed: int) -> None:
     """When nothing is answered any more, each round of timeouts lowers the level once, not once for each call."""

@@ -21,6 +21,7 @@ def typical_s(count: int, **behaviour: float) -> float:
     return median(run.took_s for run in runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0.01, 0.05)), 0.1])
 @pytest.mark.parametrize("capacity", [pytest.param(64, marks=pytest.mark.slow), 10_000])
 def test_random_refusals_cost_little(share: float, capacity: int) -> None:
@@ -38,7 +39,9 @@ def test_mixed_faults_cost_little() -> None:
     )
 
 
-@pytest.mark.parametrize(("per_s", "count"), [(5, 300), pytest.param(20, 672, marks=pytest.mark.slow), (100, 1_000)])
+@pytest.mark.parametrize(
+    ("per_s", "count"), [(5, 300), *(pytest.param(*each, marks=pytest.mark.slow) for each in [(20, 672), (100, 1_000)])]
+)
 @pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
 def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -> None:
     """5, 20 or 100 calls a second let through: at most 1.2 times the ideal time."""
@@ -48,6 +51,7 @@ def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -
     assert run.took_s <= 1.2 * count / per_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
 def test_a_capacity_is_used_and_respected(refusal_s: float) -> None:
     """A server that refuses above 128 calls gives 95 % of its best throughput, and refuses at most 2 % of calls."""
@@ -59,6 +63,7 @@ def test_a_capacity_is_used_and_respected(refusal_s: float) -> None:
     assert run.failed == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(32, 16), pytest.param(16, 32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("refused_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: float) -> None:
@@ -78,6 +83,7 @@ def test_a_flat_server_is_found_within_a_few_completions() -> None:
     assert run.took_s <= 1.05 * 800 * 2.0
 
 
+@pytest.mark.slow
 def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
     """5 % of calls that never end cost the slots that they hold, not the throughput of the others."""
     server = SimulatedServer(capacity=16, hanging_share=0.05)
@@ -110,7 +116,7 @@ def test_prompts_that_all_fail_end_the_run_without_giving_up() -> None:
     assert run.events == []
 
 
-@pytest.mark.parametrize("count", [1, 2, 200])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow), 200])
 @pytest.mark.parametrize("retry_after_s", [None, 1.0])
 def test_a_judge_that_refuses_everything_ends_the_run_in_time(count: int, retry_after_s: float | None) -> None:
     """--give-up-after 3 on a judge that answers 429 for ever: the run ends after 3 to 10 seconds."""

@@ -174,7 +174,12 @@ FORGERIES = ["", *FORGED, f"```json\n{FORGED[0]}\n```", *(forged[:-cut] for forg
 OPENINGS = ["", ', "x": {"y": {"z": "', '{"note": "', ', "x": "', ', "rubric_c": {"x": "', "{", '"']
 
 
-@pytest.mark.parametrize("members", list(itertools.permutations(("evidence", "reasoning", "score"))), ids=" ".join)
+MEMBERS = list(itertools.permutations(("evidence", "reasoning", "score")))
+
+
+@pytest.mark.parametrize(
+    "members", [MEMBERS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in MEMBERS[1:])], ids=" ".join
+)
 def test_a_response_cannot_grade_itself_through_a_careless_judge(members: tuple[str, ...]) -> None:
     """A judge that quotes without escaping has its grades read, or none; never those that the response wrote."""
     for place, (closing, forgery, opening) in itertools.product(
@@ -190,6 +195,7 @@ def test_a_response_cannot_grade_itself_through_a_careless_judge(members: tuple[
         assert kind_of(read(TWO, text)) in ((0.5, 0.0), *FailureKind), text
 
 
+@pytest.mark.slow
 def test_reading_takes_time_linear_in_the_text() -> None:
     """Eight times the text of the worst case takes about eight times as long."""
     for worst in ('{"scores":', '{"scores": {}} ', '"scores"', '"' + " " * 99, "<think>", '{"scores": "', "\\"):
