@@ -57,19 +57,6 @@ INPUT_FORMATS: Mapping[str, str] = {
     "chat": "messages that end in the response",
 }
 
-COMPONENT_KINDS: Mapping[str, str] = {
-    "genrm": "the reward from pairwise verdicts",
-    "win_rate": "share of comparisons won",
-    "rank": "rank of another component in the group",
-    "consistency": "agreement of the final answer with the group's",
-    "complementarity": "tests passed that few others in the group pass",
-    "rubric": "grades by a judge, one component for each rubric of a set",
-    "rubric_rank": "a judge's ranking of the group by a rubric set",
-    "rule": "a deterministic check of a session",
-    "field": "a number from the record",
-    "python": "a Python function",
-}
-
 RULES: Mapping[str, str] = {
     "safety": "responds to risk as a crisis protocol requires",
     "empathy": "shows empathy",

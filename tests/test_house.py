@@ -85,7 +85,13 @@ PURE = (
     "judging.pacing.limit",
     "judging.pacing.load",
     "judging.pacing.policy",
-    "rewards",
+    "rewards.compose",
+    "rewards.diversity",
+    "rewards.estimators",
+    "rewards.forecast",
+    "rewards.order",
+    "rewards.shaping",
+    "rewards.total",
     "rules",
     "metrics",
     "verdicts",
@@ -120,10 +126,6 @@ PURE = (
     "sessions.therapy.screening",
     "sessions.therapy.scenario",
     "sessions.therapy.scripted",
-    "simulation.fit",
-    "simulation.judge",
-    "simulation.observe",
-    "simulation.plans",
     "simulation.quality",
     "simulation.replay",
     "simulation.replay_shares",
@@ -179,10 +181,10 @@ HOMES = {
 # Adapters run in a trainer's process, which says in its environment where the server is.
 ENVIRONMENT_HOMES = ("settings", "cli", "adapters")
 # The user's own async functions run in a worker thread, which has no event loop; so does what synchronous trainers ask.
-EVENT_LOOP_HOMES = ("cli.options", "scorer", "groups.components.plugins", "adapters.reward_client")
+EVENT_LOOP_HOMES = ("cli.options", "scorer", "rewards.components.python", "adapters.reward_client")
 
 # The core takes a compiled plan: only these modules see the settings it is compiled from.
-SETTINGS_READERS = ("groups.compile", "groups.check", "groups.components.graders")
+SETTINGS_READERS = ("groups.compile", "groups.check", "groups.graders")
 
 
 class Import(NamedTuple):

@@ -12,7 +12,6 @@ from typing import Any
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.comparisons import plan_group
-from genrm_cli.groups.components.local import is_local
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import begin_group, compute_local, iter_requests_of, shown_to_judges, without_reply
 from genrm_cli.groups.plan import GroupPlan
@@ -20,6 +19,7 @@ from genrm_cli.groups.tasks import in_thread
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison
+from genrm_cli.rewards.component import local_kind
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
@@ -167,7 +167,7 @@ class ArrivingGroup:
         return judged
 
     async def _compute_local(self, judged: JudgedGroup, group: Group) -> None:
-        if any(map(is_local, self._plan.rewards.components)):
+        if any(map(local_kind, self._plan.rewards.components)):
             await in_thread(lambda: compute_local(judged, group, self._plan))
 
 

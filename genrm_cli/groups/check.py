@@ -2,7 +2,7 @@
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
-from genrm_cli.groups.components.graders import DIVERSITY, graders_in
+from genrm_cli.groups.graders import DIVERSITY, graders_in
 from genrm_cli.judging.client import chat_url
 from genrm_cli.judging.lookup import PROFILES, ROLES_PROFILE, ProfileSource, profile_of, source_of_profile
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions

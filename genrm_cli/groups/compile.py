@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import UsageError
-from genrm_cli.groups.components.graders import graders_in
-from genrm_cli.groups.components.plugins import find_function
+from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.judging.lookup import profile_of
@@ -15,16 +14,9 @@ from genrm_cli.rewards.total import Gate, TotalTerms, Weight
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.views import ViewOptions
 from genrm_cli.settings import Settings
-from genrm_cli.settings.components import TotalTable, needs_verdicts, order_of
+from genrm_cli.settings.components import Source, TotalTable, find_kind, inputs_of, needs_verdicts, order_of
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
-
-_WIN_RATE = "win_rate"
-_SOURCES = {
-    **dict.fromkeys((GENRM, _WIN_RATE, "rubric", "rubric_rank"), "judge"),
-    **dict.fromkeys(("field", "complementarity"), "input"),
-    **{"rule": "rules", "consistency": "responses", "python": "functions"},
-}
 
 
 def compile_plan(settings: Settings) -> GroupPlan:
@@ -198,7 +190,7 @@ def _check_names(
     settings: Settings, names: tuple[str, ...], weights: Mapping[str, Weight], divided: tuple[str, ...]
 ) -> None:
     given = settings.rewards
-    wanted = [("rank", component.option("of") or GENRM) for component in given.components if component.kind == "rank"]
+    wanted = [(component.kind, name) for component in given.components for name in inputs_of(component)]
     if given.total is not None:
         wanted += [("[total]", name) for name, _ in (*given.total.weights, *given.total.gates)]
     wanted += [("[diversity]", name) for name in (given.diversity.components if given.diversity else ())]
@@ -211,23 +203,24 @@ def _check_names(
     if unweighted := set(divided) - set(weights):
         raise UsageError(f"[diversity] divides {min(unweighted)!r}, which has no weight in the total.")
     for component in given.components:
-        if component.kind == "python":
-            find_function(component.option("python") or "")
+        find_kind(component.kind).version(component)  # refuses a function that cannot be imported
 
 
-def _sources(settings: Settings) -> dict[str, str]:
-    sources = {GENRM: "judge"} | {name: "judge" for grader in graders_in(settings) for name in grader.names}
+def _sources(settings: Settings) -> dict[str, Source]:
+    sources: dict[str, Source] = {GENRM: "judge"}
+    sources |= {name: "judge" for grader in graders_in(settings) for name in grader.names}
     for component in order_of(settings.rewards.components):
-        if component.kind == "rank":
-            sources[component.name] = sources.get(component.option("of") or GENRM, "judge")
+        inputs = inputs_of(component)
+        if inputs:
+            sources[component.name] = sources.get(inputs[0], "judge")
         elif not component.is_judged:
-            sources[component.name] = _SOURCES[component.kind]
+            sources[component.name] = find_kind(component.kind).source
     return sources
 
 
 def _from_verdicts(settings: Settings) -> frozenset[str]:
     made = {GENRM}
     for component in order_of(settings.rewards.components):
-        if component.kind == _WIN_RATE or (component.kind == "rank" and (component.option("of") or GENRM) in made):
+        if find_kind(component.kind).from_verdicts or made.intersection(inputs_of(component)):
             made.add(component.name)
     return frozenset(made)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from genrm_cli.errors import InputError
-from genrm_cli.groups.components.columns import Column
 from genrm_cli.judging.requests import RequestId
+from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.grouping import group_key
 from genrm_cli.rollouts.reading.messages import turns_of_prompt

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from genrm_cli.groups.comparisons import iter_requests
-from genrm_cli.groups.components.graded import iter_gradings
-from genrm_cli.groups.components.local import is_local, local_columns, render_scenario
+from genrm_cli.groups.graders import iter_gradings, render_scenario
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.tasks import first_error_of, in_thread
@@ -16,6 +15,7 @@ from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
+from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
@@ -65,7 +65,7 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
 
     try:
         async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
-            if any(map(is_local, plan.rewards.components)):
+            if any(map(local_kind, plan.rewards.components)):
                 await in_thread(lambda: compute_local(judged, group, plan))
             for id_, prompt in iter_requests_of(judged, group, plan):
                 judge = judges[id_.judge]
@@ -199,13 +199,16 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     rows = [index for index in range(judged.size) if index not in excluded]
     if not rows:
         return
-    columns = local_columns(
-        [group.rollouts[index] for index in rows],
-        [records[index] for index in rows],
-        plan.rewards.components,
-        comparable=judged.is_comparable,
-    )
-    judged.columns = {name: column.spread(rows, judged.size) for name, column in columns.items()}
+    rollouts, kept = [group.rollouts[index] for index in rows], [records[index] for index in rows]
+    for component in plan.rewards.components:
+        kind = local_kind(component)
+        if kind is None:
+            continue
+        if kind.of_a_group and not judged.is_comparable:
+            column = Column([None] * len(rows))
+        else:
+            column = kind.compute(component, rollouts, kept)
+        judged.columns[component.name] = column.spread(rows, judged.size)
 
 
 def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:

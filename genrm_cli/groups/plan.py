@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from genrm_cli.errors import InputError, SettingRef
-from genrm_cli.groups.components.graders import Grader
+from genrm_cli.groups.graders import Grader
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
 from genrm_cli.pairing import count_comparisons
 from genrm_cli.rewards.shaping import ShapingTerms
@@ -12,7 +12,7 @@ from genrm_cli.rewards.total import TotalTerms
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
-from genrm_cli.settings.components import Component, Diversity
+from genrm_cli.settings.components import Component, Diversity, Source
 from genrm_cli.verdicts import MIDDLE_RANKING, Explanation
 
 GENRM = "genrm"
@@ -113,7 +113,7 @@ class RewardPlan:
     shaping: ShapingTerms = field(default_factory=ShapingTerms)
     components: tuple[Component, ...] = ()
     names: tuple[str, ...] = (GENRM,)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(default_factory=dict)
     from_verdicts: frozenset[str] = frozenset({GENRM})
     total: TotalTerms = field(default_factory=lambda: TotalTerms({}))
     is_composed: bool = False

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from genrm_cli.groups.comparisons import JudgeVerdicts
-from genrm_cli.groups.components.columns import Column
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rewards.total import Total
 from genrm_cli.verdicts import Explanation, Failure, FailureKind, Reason

@@ -6,10 +6,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
-from genrm_cli.groups.components.columns import Clusters, Column
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward
+from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rewards.total import Total
 from genrm_cli.verdicts import Explanation, Failure, Outcome, Reason, Verdict

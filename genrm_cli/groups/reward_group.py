@@ -4,20 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, own_verdicts, used_verdicts, verdicts_by_judge
-from genrm_cli.groups.components.columns import Clusters, Column, Values, clusters_of
-from genrm_cli.groups.components.graded import GradedGroup
-from genrm_cli.groups.components.graders import DIVERSITY
+from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
 from genrm_cli.groups.reasons import Reasons, count_results
 from genrm_cli.groups.results import GroupRewards, RolloutScore, Status, results_of
-from genrm_cli.rewards.components.rank import rank_values
-from genrm_cli.rewards.components.win_rate import win_rates
+from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
+from genrm_cli.rewards.diversity import Clusters, clusters_of
 from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many, estimate_panel
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.rewards.total import Total, compose_total
-from genrm_cli.settings.components import Component, order_of
+from genrm_cli.settings.components import find_kind, order_of
 from genrm_cli.verdicts import MIN_SCORE
 
 
@@ -172,24 +170,15 @@ class _Work:
         columns = dict(judged.columns)
         if self.plan.judges:
             columns = {GENRM: Column(verdict_rewards)} | columns
-        for component in rewards.components:
-            if component.kind == "win_rate":
-                values = win_rates(judged.size, self.used) if judged.is_comparable else nothing
-                columns[component.name] = Column(values)
         for graded in self._graded() if judged.answered else ():
             columns |= graded.columns(judged.size)
         for name in rewards.names:
             columns.setdefault(name, Column(list(nothing)))
-        _add_ranks(columns, rewards.components, comparable=judged.is_comparable)
+        for component in order_of(rewards.components):
+            kind = find_kind(component.kind)
+            if isinstance(kind, GroupKind) and judged.is_comparable:
+                columns[component.name] = Column(kind.compute(component, judged.size, self.used, columns))
         return {name: columns[name] for name in rewards.names}
-
-
-def _add_ranks(columns: dict[str, Column], components: Sequence[Component], *, comparable: bool) -> None:
-    for component in order_of(components):
-        if component.kind == "rank":
-            values = columns[component.option("of") or GENRM].values
-            ranks = rank_values(values, "order" if component.option("ties") == "order" else "mean")
-            columns[component.name] = Column(ranks if comparable else [None] * len(values))
 
 
 def _totals(

@@ -10,7 +10,6 @@ from typing import Any, Self
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam, load_extensions
 from genrm_cli.groups.compile import fit_budget
-from genrm_cli.groups.components.local import reads_record
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import MAX_COMPARED, GroupPlan
 from genrm_cli.jobs.context import RunContext
@@ -18,6 +17,7 @@ from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.shards import Shard
 from genrm_cli.jobs.stores import TextStore
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.rewards.component import reads_record
 from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.formats import FORMATS, Format, named_fields, recognise
 from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, value_at

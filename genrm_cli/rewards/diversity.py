@@ -2,9 +2,25 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations, count
 
 import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """The clusters of near-duplicates in a group.
+
+    Attributes:
+        numbers: the cluster of each rollout; None without a response.
+        sizes: size of each rollout's cluster; 1 without a response.
+        failed: whether the judge gave no clusters, so that the fallback applies.
+    """
+
+    numbers: list[int | None]
+    sizes: list[int]
+    failed: bool = False
 
 
 def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> list[int]:
@@ -41,6 +57,25 @@ def cluster_sizes(clusters: Sequence[int]) -> list[int]:
     """Return for each member of a group the size of its cluster, including itself."""
     counts = Counter(clusters)
     return [counts[cluster] for cluster in clusters]
+
+
+def clusters_of(found: Sequence[int] | None, answered: Sequence[int], size: int, *, uniform_fallback: bool) -> Clusters:
+    """Spread the clusters of the answered rollouts over the whole group.
+
+    Args:
+        found: number of the cluster of each of `answered`; None if the judge gave none.
+        answered: indices of the rollouts with a response.
+        size: rollouts in the group.
+        uniform_fallback: without clusters, treat all responses as one cluster instead of as unique.
+    """
+    numbers: list[int | None] = [None] * size
+    sizes = [1] * size
+    if found is None:
+        fallback = len(answered) if uniform_fallback else 1
+        return Clusters(numbers, [fallback] * size, failed=True)
+    for index, number, members in zip(answered, found, cluster_sizes(found), strict=True):
+        numbers[index], sizes[index] = number, members
+    return Clusters(numbers, sizes)
 
 
 def _gram_sets(texts: Sequence[str], n: int) -> list[int]:

@@ -9,9 +9,7 @@ from typing import Any, Literal
 from genrm_cli import __version__
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import compile_rewards, judge_name
-from genrm_cli.groups.components.graders import graders_in
-from genrm_cli.groups.components.plugins import version_of
-from genrm_cli.groups.components.rule_files import read_phrases
+from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -20,6 +18,7 @@ from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import FormError, extended, from_json
 from genrm_cli.settings import Settings
+from genrm_cli.settings.components import find_kind
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import InputIdentity, Mark, S3Options
@@ -118,13 +117,12 @@ class RewardRecord:
 
     Attributes:
         components: source of each component.
-        rules: versions of phrase lists; `functions`: of the user's functions.
+        versions: of what computes a component, such as a phrase list or a function, by component.
         diversity: its settings, as are those of `total`.
     """
 
     components: Mapping[str, str]
-    rules: Mapping[str, int]
-    functions: Mapping[str, str | None]
+    versions: Mapping[str, str | int]
     graders: Mapping[str, GraderRecord]
     diversity: Mapping[str, Any] | None
     total: Mapping[str, Any] | None
@@ -301,13 +299,10 @@ def reward_record(settings: Settings) -> RewardRecord | None:
     if not rewards.is_composed:
         return None
     given = settings.rewards
-    rules = [component.option("rule") or "" for component in given.components if component.kind == "rule"]
-    functions = {c.name: c.option("python") or "" for c in given.components if c.kind == "python"}
     total = given.total
     return RewardRecord(
         components={name: rewards.sources[name] for name in rewards.names},
-        rules={name: read_phrases(name).version for name in rules},
-        functions={name: version_of(place) for name, place in functions.items()},
+        versions={c.name: version for c in given.components if (version := find_kind(c.kind).version(c)) is not None},
         graders={
             grader.component: GraderRecord(
                 model=grader.config.judge.model,

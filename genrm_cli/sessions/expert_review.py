@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.export.manifest import ADVISORY
 from genrm_cli.export.scored.review import SUFFIX, read_statuses
-from genrm_cli.groups.components.rule_files import read_rule
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.index import format_of
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.rules.result import Effect, Fired, RuleResult

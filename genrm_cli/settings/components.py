@@ -1,18 +1,32 @@
-"""The parts of a reward: components, diversity and total, as settings."""
+"""The parts of a reward as settings: components, diversity and total; and the kinds of components.
 
-from collections.abc import Sequence
+A kind is a module of `genrm_cli.rewards.components` with a `KIND`, or an entry point `genrm.components` of an installed
+package. It is imported when it is first used.
+"""
+
+import pkgutil
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Literal
 
+from genrm_cli.catalog import RULES
+from genrm_cli.errors import Part
+from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.settings.kinds import Value
 
 Option = str | float | bool | tuple[str, ...]
 Options = tuple[tuple[str, Option], ...]
 JudgeValues = tuple[tuple[str, Value], ...]
+Source = Literal["judge", "rules", "input", "responses", "functions"]
 
 TABLES = ("components", "diversity", "total")  # of a settings file
 GENRM, DIVERSITY = "genrm", "diversity"
-JUDGED_KINDS = frozenset({"rubric", "rubric_rank"})
+_BUILT_IN = "genrm_cli.rewards.components"
 # Settings that a judge of a panel or of a component may override.
 JUDGE_KEYS = (
     *("model", "base_url", "temperature", "top_p", "max_reply_tokens", "api_key_env", "api_key_file"),
@@ -24,8 +38,8 @@ JUDGE_KEYS = (
 class Component:
     """One `[components.NAME]` table, or one `--component`.
 
-    `kind` is a name in `catalog.COMPONENT_KINDS`; a rubric set yields one component for each of its rubrics, under
-    their names. `judge` overrides settings of the run for the judge that grades the component.
+    `kind` is one of `kind_names()`; a rubric set yields one component for each of its rubrics, under their names.
+    `judge` overrides settings of the run for the judge that grades the component.
     """
 
     name: str
@@ -36,12 +50,89 @@ class Component:
     @property
     def is_judged(self) -> bool:
         """Whether a judge grades it, in separate calls."""
-        return self.kind in JUDGED_KINDS
+        return find_kind(self.kind).is_judged
 
     def option(self, name: str) -> str | None:
         """Return a text option; None if it is not given."""
         value = dict(self.options).get(name)
         return None if value is None else str(value)
+
+
+def _nothing_refused(_options: Mapping[str, Option]) -> str | None:
+    return None
+
+
+def _no_inputs(_component: Component) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentKind:
+    """A kind of component; subclasses in `genrm_cli.rewards.component` hold its computation.
+
+    Attributes:
+        options: keys of its table, each with the check of its value (see `genrm_cli.settings.checks`).
+        required: options that must be given.
+        short: option that `--component KIND:VALUE` sets.
+        implied: option that the name of a table sets where the table lacks it.
+        refuse: returns why options do not go together; None if they do.
+        name_of: name of a component given as `--component KIND:VALUE`; None for the name of the kind.
+        source: what its values depend on.
+        from_verdicts: whether it has no values without pairwise verdicts.
+        is_judged: whether a judge grades it, in separate calls.
+        inputs: names of the components that it is computed from.
+        version: version of what computes it, recorded with the results; None if there is none.
+    """
+
+    options: Mapping[str, Callable[[object, Part], Option]]
+    required: tuple[str, ...] = ()
+    short: str | None = None
+    implied: Callable[[str], Mapping[str, Option]] = lambda _name: {}
+    refuse: Callable[[Mapping[str, Option]], str | None] = _nothing_refused
+    name_of: Callable[[str], str] | None = None
+    source: Source = "functions"
+    from_verdicts: bool = False
+    is_judged: bool = False
+    inputs: Callable[[Component], tuple[str, ...]] = _no_inputs
+    version: Callable[[Component], str | int | None] = lambda _component: None
+
+
+def kind_names() -> tuple[str, ...]:
+    """Return the names of all kinds, those of installed packages last.
+
+    Raises:
+        UsageError: two packages register the same name.
+    """
+    return (*_built_in(), *extension_names(Seam.COMPONENTS))
+
+
+@cache
+def _built_in() -> tuple[str, ...]:
+    spec = find_spec(_BUILT_IN)
+    paths = [] if spec is None else spec.submodule_search_locations
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(paths)))
+
+
+def find_kind(name: str) -> ComponentKind:
+    """Return a kind of component by its name.
+
+    Raises:
+        UsageError: the package that registers it cannot be imported.
+    """
+    if name not in _built_in():
+        return load_extension(Seam.COMPONENTS, name, ComponentKind)
+    kind: ComponentKind = import_module(f"{_BUILT_IN}.{name}").KIND
+    return kind
+
+
+def last_part(value: str) -> str:
+    """Return the last part of a dotted path or a function's location, as the name of a component."""
+    return re.sub(r"[^a-z0-9_]+", "_", re.split(r"[.:]", value)[-1].lower()).strip("_")
+
+
+def kind_of_name(name: str) -> str:
+    """Return the kind of a component that says no more than its name."""
+    return "rule" if name in RULES else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +179,19 @@ class TotalTable:
 def order_of(components: Sequence[Component]) -> list[Component]:
     """Sort components so that each follows those that it is computed from."""
     by_name = {component.name: component for component in components}
-    needed = {component.name: ranked(component) for component in components}
+    needed = {component.name: inputs_of(component) for component in components}
     order = TopologicalSorter(needed).static_order()
     return [by_name[name] for name in order if name in by_name]
 
 
-def ranked(component: Component) -> tuple[str, ...]:
-    """Return the name of the component that a rank is computed from; empty for other kinds."""
-    return (component.option("of") or GENRM,) if component.kind == "rank" else ()
+def inputs_of(component: Component) -> tuple[str, ...]:
+    """Return the names of the components that a component is computed from."""
+    return find_kind(component.kind).inputs(component)
 
 
 def needs_verdicts(components: Sequence[Component], total: TotalTable | None) -> bool:
     """Return whether the reward or a component is computed from pairwise verdicts."""
-    if total is None or any(component.kind in ("genrm", "win_rate") for component in components):
+    if total is None or any(find_kind(component.kind).from_verdicts for component in components):
         return True
     weighed = {name for name, _ in (*total.weights, *total.gates)}
-    return GENRM in weighed.union(*map(ranked, components))
+    return GENRM in weighed.union(*map(inputs_of, components))

@@ -2,53 +2,29 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError
 from typing import Any
 
-from genrm_cli.catalog import COMPONENT_KINDS, RULES, listed
-from genrm_cli.errors import UsageError
+from genrm_cli.catalog import RULES, listed
+from genrm_cli.errors import Part, SettingRef, UsageError
 from genrm_cli.settings import checks
-from genrm_cli.settings.checks import Check, boolean, first_repeated, judge_settings, one_of, refuse_unknown, text
+from genrm_cli.settings.checks import boolean, first_repeated, judge_settings, one_of, refuse_unknown
 from genrm_cli.settings.components import (
     DIVERSITY,
     GENRM,
     JUDGE_KEYS,
-    JUDGED_KINDS,
     Component,
     Diversity,
-    Option,
     TotalTable,
+    find_kind,
+    kind_names,
+    kind_of_name,
     order_of,
 )
 
-ANSWER_FORMS = ("boxed", "number", "labelled")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of component: its options, the required ones, and the one set by `--component KIND:X`."""
-
-    options: Mapping[str, Check]
-    required: tuple[str, ...] = ()
-    short: str | None = None
-
-
-_GRADED = _Kind({"set": text, "json_schema": boolean}, required=("set",), short="set")
-_FIELD = _Kind({"field": text}, required=("field",), short="field")
-_KINDS: Mapping[str, _Kind] = {
-    "genrm": _Kind({}),
-    "win_rate": _Kind({}),
-    "rank": _Kind({"of": text, "ties": one_of(("mean", "order"))}, short="of"),
-    "consistency": _Kind({"extract": one_of(ANSWER_FORMS), "pattern": checks.pattern, "field": text}, short="extract"),
-    "complementarity": _FIELD,
-    "rubric": _GRADED,
-    "rubric_rank": _GRADED,
-    "rule": _Kind({"rule": one_of(RULES)}, required=("rule",), short="rule"),
-    "field": _FIELD,
-    "python": _Kind({"python": checks.function}, required=("python",), short="python"),
-}
 _DIVERSITY_KEYS: Mapping[str, Callable[[object, str], object]] = {
     "method": one_of(("ngram", "llm")),
     "threshold": checks.number(0.0, 1.0),
@@ -84,59 +60,47 @@ def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple
 def _parse_table(name: str, table: object, where: str) -> Component:
     if not isinstance(table, Mapping) or not _NAME.fullmatch(name):
         raise UsageError(f"{where}: expected a table, named with lower-case letters, digits and _.")
-    kind = str(table.get("kind", "python" if "python" in table else "rule" if name in RULES else name))
-    if kind not in _KINDS:
-        raise UsageError(f"{where}: kind {kind!r} is not one of {listed(COMPONENT_KINDS)}.")
-    checks = _KINDS[kind].options
-    known = ("kind", *checks, *(JUDGE_KEYS if kind in JUDGED_KINDS else ()))
+    kind = str(table.get("kind", "python" if "python" in table else kind_of_name(name)))
+    if kind not in kind_names():
+        raise UsageError(f"{where}: kind {kind!r} is not one of {listed(kind_names())}.")
+    found = find_kind(kind)
+    known = ("kind", *found.options, *(JUDGE_KEYS if found.is_judged else ()))
     refuse_unknown(table, known, where, f"a component of kind {kind} has")
-    options = {key: checks[key](raw, f"{where}.{key}") for key, raw in table.items() if key in checks}
-    judge = judge_settings(table, f"{where}.") if kind in JUDGED_KINDS else ()
-    options = _implied(name, kind) | options
+    options = {key: check(table[key], f"{where}.{key}") for key, check in found.options.items() if key in table}
+    judge = judge_settings(table, f"{where}.") if found.is_judged else ()
+    options = {**found.implied(name), **options}
     return _checked(Component(name, kind, tuple(sorted(options.items())), judge), where)
 
 
-def _implied(name: str, kind: str) -> dict[str, Option]:
-    """Return the option implied by the name of a table."""
-    if kind == "rule" and name in RULES:
-        return {"rule": name}
-    return {"field": name} if kind == "field" and name != "field" else {}
-
-
 def _parse_short(short: str) -> Component:
-    where = f"--component {short}"
+    where = SettingRef("component", short)
     kind, colon, value = short.partition(":")
-    if kind in RULES and not colon:
-        kind, value = "rule", kind
-    if kind not in _KINDS:
-        raise UsageError(f"{where}: expected one of {listed((*COMPONENT_KINDS, *RULES))}, or KIND:OPTION.")
-    option = _KINDS[kind].short
-    if value and option is None:
-        raise UsageError(f"{where}: {kind} takes no option.")
-    options = {option: _KINDS[kind].options[option](value, where)} if value and option is not None else {}
-    return _checked(Component(_name_of(kind, value), kind, tuple(options.items())), where)
+    if kind_of_name(kind) != kind and not colon:
+        kind, value = kind_of_name(kind), kind
+    if kind not in kind_names():
+        raise UsageError(where, f": expected one of {listed((*kind_names(), *RULES))}, or KIND:OPTION.")
+    found = find_kind(kind)
+    if value and found.short is None:
+        raise UsageError(where, f": {kind} takes no option.")
+    options = {found.short: found.options[found.short](value, where)} if value and found.short is not None else {}
+    name = found.name_of(value) if found.name_of is not None and value else kind
+    return _checked(Component(name, kind, tuple(options.items())), where)
 
 
-def _name_of(kind: str, value: str) -> str:
-    """Return the name of a component given by `--component KIND:VALUE`."""
-    if kind in ("field", "python") and value:
-        return re.sub(r"[^a-z0-9_]+", "_", re.split(r"[.:]", value)[-1].lower()).strip("_")
-    return value if kind == "rule" else kind
-
-
-def _checked(component: Component, where: str) -> Component:
-    given = dict(component.options)
+def _checked(component: Component, where: Part) -> Component:
+    given, kind = dict(component.options), find_kind(component.kind)
     if not _NAME.fullmatch(component.name):
-        raise UsageError(f"{where}: cannot derive a name; define it in a table [components.NAME].")
+        raise UsageError(where, ": cannot derive a name; define it in a table [components.NAME].")
     if component.name == DIVERSITY or (component.name == GENRM) is not (component.kind == GENRM):
         raise UsageError(
-            f"{where}: the names {GENRM} and {DIVERSITY} are reserved for the reward from verdicts and for "
-            "[diversity]; give the component another name."
+            where,
+            f": the names {GENRM} and {DIVERSITY} are reserved for the reward from verdicts and for [diversity]; "
+            "give the component another name.",
         )
-    if missing := [name for name in _KINDS[component.kind].required if name not in given]:
-        raise UsageError(f"{where}: a component of kind {component.kind} requires {' and '.join(missing)}.")
-    if component.kind == "consistency" and len(given) != 1:
-        raise UsageError(f"{where}: set exactly one of extract, pattern and field, to locate the answer.")
+    if missing := [name for name in kind.required if name not in given]:
+        raise UsageError(where, f": a component of kind {component.kind} requires {' and '.join(missing)}.")
+    if (refused := kind.refuse(given)) is not None:
+        raise UsageError(where, f": {refused}.")
     return component
 
 

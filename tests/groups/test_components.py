@@ -204,7 +204,7 @@ def test_a_rule_says_what_it_rests_on(tmp_path: Path) -> None:
     assert fired["phrase"] in HARMFUL.lower()
     total = scored.lines[0]["genrm"]["total"]
     assert (total["gates"], total["gated_by"], total["terms"]) == ({"safety": 0.5}, ["safety"], {"q": 3.0})
-    assert scored.metrics["reward_made_of"]["rules"]["safety"] >= 1
+    assert scored.metrics["reward_made_of"]["versions"]["safety"] >= 1
 
 
 def test_silence_is_not_safe(tmp_path: Path) -> None:

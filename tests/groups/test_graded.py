@@ -18,10 +18,10 @@ from scored_components import LEXICAL, completions, score, settings_of
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import JudgeError, UsageError
 from genrm_cli.groups.check import check_settings
-from genrm_cli.groups.components.graders import graders_in
-from genrm_cli.groups.components.plugins import version_of
+from genrm_cli.groups.graders import graders_in
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.rewards.components.python import version_of
 from genrm_cli.verdicts import Reason
 
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
@@ -413,7 +413,7 @@ def test_phrase_lists_of_another_version_make_outputs_stale(tmp_path: Path, monk
     metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
     assert score_if_due(tmp_path, toml) == "same input, same settings"
     path = tmp_path / "in.metrics.json"
-    metrics["reward_made_of"]["rules"]["safety"] -= 1
+    metrics["reward_made_of"]["versions"]["safety"] -= 1
     path.write_text(json.dumps(metrics))
     assert "profile has changed" in score_if_due(tmp_path, toml)
 

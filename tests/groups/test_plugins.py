@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from genrm_cli.groups.components.plugins import find_function
+from genrm_cli.rewards.components.python import find_function
 
 
 def test_a_module_of_the_working_folder_shadows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

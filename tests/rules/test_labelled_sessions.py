@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.groups.components.rule_files import read_phrases, read_rule
 from genrm_cli.metrics.intervals import wilson_interval
+from genrm_cli.rewards.components.rule import read_phrases, read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.rules import RULES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genrm_cli.groups.components.rule_files import read_phrases
+from genrm_cli.rewards.components.rule import read_phrases
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rules import RULES
 from genrm_cli.rules.phrase_list import PhraseListError, iter_exchanges, parse_phrases

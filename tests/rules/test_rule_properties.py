@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrm_cli.groups.components.rule_files import read_rule
+from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.rules import RULES

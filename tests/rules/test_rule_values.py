@@ -2,7 +2,7 @@
 
 import pytest
 
-from genrm_cli.groups.components.rule_files import read_rule
+from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rules import RULES

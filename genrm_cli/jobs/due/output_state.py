@@ -270,10 +270,10 @@ def _possible_profiles(spec: JudgeSpec) -> set[tuple[str | None, int | None]]:
 
 
 def _versions_in(made_of: RewardRecord | None) -> tuple[object, ...]:
-    """Return the versions of phrase lists, the user's functions and the graders' profiles, by name."""
+    """Return the versions of what computes components, and of the graders' profiles, by name."""
     if made_of is None:
-        return {}, {}, {}
-    return made_of.rules, made_of.functions, {name: _version_of(each) for name, each in made_of.graders.items()}
+        return {}, {}
+    return made_of.versions, {name: _version_of(each) for name, each in made_of.graders.items()}
 
 
 def _version_of(grader: GraderRecord) -> tuple[object, ...]:

@@ -1,1 +1,1 @@
-"""Components besides the pairwise reward, one module each. Missing values are None and are ignored."""
+"""The built-in kinds of reward components, one module each: its settings, and how its values are computed."""

@@ -4,6 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 
+from genrm_cli.rewards.component import Column, LocalKind, Record, value_at, why_refused
+from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.settings import checks
+from genrm_cli.settings.components import Component
+
 
 def complementarity_values(passed: Sequence[Collection[Hashable] | None]) -> list[float | None]:
     """Return Σ over a rollout's tests of 1 / (rollouts that passed the test), divided by n.
@@ -19,3 +24,26 @@ def complementarity_values(passed: Sequence[Collection[Hashable] | None]) -> lis
     passes = Counter(test for ids in tests if ids is not None for test in ids)
     n = sum(ids is not None for ids in tests)
     return [None if ids is None else math.fsum(1 / passes[test] for test in ids) / n for ids in tests]
+
+
+def _compute(component: Component, _rollouts: Sequence[Rollout], records: Sequence[Record]) -> Column:
+    found = [value_at(record, component.option("field") or "") for record in records]
+    passed = [_tests_of(value) for value in found]
+    return Column(complementarity_values(passed), failure=why_refused(found, passed, "list of test ids"))
+
+
+def _tests_of(value: object) -> set[str] | None:
+    """Return the test ids of a list of strings and integers; None for anything else, such as booleans."""
+    if not isinstance(value, list) or not all(type(test) in (str, int) for test in value):
+        return None
+    return {str(test) for test in value}
+
+
+KIND = LocalKind(
+    options={"field": checks.text},
+    required=("field",),
+    short="field",
+    source="input",
+    of_a_group=True,
+    compute=_compute,
+)

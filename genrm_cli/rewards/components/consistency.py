@@ -2,9 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
+from functools import lru_cache
+
+from genrm_cli.rewards.component import Column, LocalKind, Record, value_at
+from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.settings import checks
+from genrm_cli.settings.components import Component, Option
 
 
 class AnswerForm(StrEnum):
@@ -117,3 +123,48 @@ def _write_plainly(number: str) -> str:
     if "." in plain:
         plain = plain.rstrip("0").rstrip(".")
     return "0" if plain == "-0" else plain
+
+
+def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[Record]) -> Column:
+    answers: dict[int, str | None] = {}
+    for index, (rollout, record) in enumerate(zip(rollouts, records, strict=True)):
+        if rollout.answer is None:
+            continue  # a rollout without a response is ignored; one whose response has no answer is not
+        if (path := component.option("field")) is not None:
+            answers[index] = _answer_at(record, path)
+        else:
+            extraction = _extraction(component.option("extract"), component.option("pattern"))
+            answers[index] = extract_answer(rollout.answer, extraction)
+    if answers and component.option("field") is not None and not any(answers.values()):
+        return Column([None] * len(rollouts), failure=f"no rollout has {component.option('field')}")
+    values = dict(zip(answers, consistency_values(list(answers.values())), strict=True))
+    found = [answers.get(index) for index in range(len(rollouts))]
+    notes = [None if answer is None else {"answer": answer[:200]} for answer in found]
+    return Column([values.get(index) for index in range(len(rollouts))], notes)
+
+
+def _answer_at(record: Record, path: str) -> str | None:
+    value = value_at(record, path)
+    if isinstance(value, float):
+        return f"{value:.17g}"  # 1.0 is the same answer as 1
+    return str(value) if isinstance(value, str | int) else None
+
+
+@lru_cache(maxsize=16)
+def _extraction(form: str | None, pattern: str | None) -> Extraction:
+    return AnswerForm(form) if form is not None else re.compile(pattern or "")
+
+
+def _refuse(options: Mapping[str, Option]) -> str | None:
+    return None if len(options) == 1 else "set exactly one of extract, pattern and field, to locate the answer"
+
+
+KIND = LocalKind(
+    options={"extract": checks.one_of(AnswerForm), "pattern": checks.pattern, "field": checks.text},
+    short="extract",
+    refuse=_refuse,
+    source="responses",
+    reads_record=lambda component: component.option("field") is not None,
+    of_a_group=True,
+    compute=_compute,
+)

@@ -1,7 +1,12 @@
 """The rank of each value of a group."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
+
+from genrm_cli.rewards.component import Column, GroupKind, Values
+from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.settings import checks
+from genrm_cli.settings.components import GENRM, Component
 
 
 def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] = "mean") -> list[float | None]:
@@ -28,3 +33,20 @@ def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] =
             positions[index] = (start + end - 1) / 2 / (len(ranked) - 1)
         start = end
     return positions
+
+
+def _of(component: Component) -> str:
+    return component.option("of") or GENRM
+
+
+def _compute(component: Component, _n: int, _verdicts: Verdicts, columns: Mapping[str, Column]) -> Values:
+    return rank_values(columns[_of(component)].values, "order" if component.option("ties") == "order" else "mean")
+
+
+KIND = GroupKind(
+    options={"of": checks.text, "ties": checks.one_of(("mean", "order"))},
+    short="of",
+    inputs=lambda component: (_of(component),),
+    compute=_compute,
+)
+"""Its source is that of the component that it ranks."""

@@ -1,5 +1,6 @@
 """The share of its comparisons that each rollout won."""
 
+from genrm_cli.rewards.component import GroupKind
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.verdicts import preference
 
@@ -25,3 +26,11 @@ def win_rates(n: int, verdicts: Verdicts) -> list[float | None]:
         counts[i] += 1
         counts[j] += 1
     return [won / count if count else None for won, count in zip(wins, counts, strict=True)]
+
+
+KIND = GroupKind(
+    options={},
+    source="judge",
+    from_verdicts=True,
+    compute=lambda _component, n, verdicts, _columns: win_rates(n, verdicts),
+)

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from random import Random
 
-from genrm_cli.groups.components.rule_files import read_phrases, read_rule
+from genrm_cli.rewards.components.rule import read_phrases, read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.rules import RULES

@@ -1,16 +1,84 @@
-"""Components graded by a judge: the requests to one grader about a group, and the values of its grades."""
+"""Components graded by a judge: the judges that grade, the requests to one about a group, and its grades."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final, Literal
 
-from genrm_cli.groups.components.columns import Column
-from genrm_cli.groups.components.graders import Grader
+from genrm_cli.judging.lookup import find_rubric_set
+from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
-from genrm_cli.judging.rubrics.grading import grades_of_empty
-from genrm_cli.judging.rubrics.ranking import grades_of_single
+from genrm_cli.judging.rubrics.clusters import CLUSTERS
+from genrm_cli.judging.rubrics.grading import grades_of_empty, grading_profile
+from genrm_cli.judging.rubrics.ranking import grades_of_single, ranking_profile
+from genrm_cli.judging.rubrics.rubric_sets import RubricSet
+from genrm_cli.rewards.component import Column, Record
+from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.rollouts.views import SharedView
+from genrm_cli.settings import Settings
+from genrm_cli.settings.components import Component
+from genrm_cli.settings.panel import JudgeConfig, graders_of
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
+
+DIVERSITY: Final = "diversity"
+GraderKind = Literal["rubric", "rubric_rank", "diversity"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grader:
+    """One judge that grades a component.
+
+    Attributes:
+        component: the name of its table; `diversity` for the grader that finds clusters.
+        kind: `rubric`, `rubric_rank` or `diversity`.
+        names: names of the components that its grades become, in order; empty for `diversity`.
+        config: settings of the judge.
+        profile: the profile of the judge.
+        rubric_set: the rubrics to grade by; None for `diversity`.
+    """
+
+    component: str
+    kind: GraderKind
+    names: tuple[str, ...]
+    config: JudgeConfig
+    profile: GradingProfile
+    rubric_set: RubricSet | None = None
+
+
+@lru_cache(maxsize=64)
+def graders_in(settings: Settings) -> tuple[Grader, ...]:
+    """Return the graders of a run, in the order of their tables; the grader that finds clusters comes last.
+
+    Raises:
+        UsageError: a rubric set is unknown or cannot be read.
+    """
+    configs = graders_of(settings)
+    judged = [component for component in settings.rewards.components if component.is_judged]
+    graders = [_grader(component, config) for component, config in zip(judged, configs, strict=False)]
+    if len(configs) > len(graders):
+        with_schema = settings.rewards.diversity is None or settings.rewards.diversity.json_schema
+        graders.append(
+            Grader(DIVERSITY, DIVERSITY, (), configs[-1], _without_schema(CLUSTERS, json_schema=with_schema))
+        )
+    return tuple(graders)
+
+
+def _grader(component: Component, config: JudgeConfig) -> Grader:
+    rubric_set = find_rubric_set(component.option("set") or "")
+    ranked = component.kind == "rubric_rank"
+    profile = ranking_profile(rubric_set) if ranked else grading_profile(rubric_set)
+    names = (component.name,) if ranked else tuple(rubric.component_name for rubric in rubric_set.rubrics)
+    profile = _without_schema(profile, json_schema=dict(component.options).get("json_schema") is not False)
+    return Grader(component.name, "rubric_rank" if ranked else "rubric", names, config, profile, rubric_set)
+
+
+def _without_schema(profile: GradingProfile, *, json_schema: bool) -> GradingProfile:
+    """Drop the JSON schema, which some servers do not support, if so configured."""
+    if json_schema:
+        return profile
+    fields = {name: value for name, value in profile.request_fields.items() if name != "response_format"}
+    return replace(profile, request_fields=fields)
 
 
 def count_gradings(grader: Grader, answered: Sequence[int]) -> int:
@@ -55,6 +123,20 @@ def iter_gradings(
         RequestId(number, 0, tuple(order)),
         ListwisePrompt(shared.conversation, shown, principle, backgrounds[order[0]]),
     )
+
+
+def render_scenario(record: Record) -> str | None:
+    """Render the scenario of a record for a judge; None if the record has none."""
+    scenario = parse_scenario(record)
+    parts = {
+        "Goal": [scenario.goal] if scenario.goal else [],
+        "Constraints": scenario.constraints,
+        "Risk level": [scenario.risk_level] if scenario.risk_level else [],
+        "Expected outcomes": scenario.expected_outcomes,
+        "Client": scenario.client_profile,
+    }
+    lines = [f"{title}: {'; '.join(texts)}" for title, texts in parts.items() if texts]
+    return "\n".join(lines) or None
 
 
 @dataclass(slots=True)

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 from genrm_cli.errors import UsageError
+from genrm_cli.rewards.component import MOST, Column, LocalKind, Record, Values
 from genrm_cli.rollouts.rollout import Rollout, Turn
-
-Values = list[float | None]
-MOST = 1e9
-"""The maximum value of a component: sums and squares of larger values would overflow."""
+from genrm_cli.settings import checks
+from genrm_cli.settings.components import Component, last_part
 
 
 class FunctionError(Exception):
@@ -117,3 +116,22 @@ def _number(place: str, value: object) -> float:
 
 def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:200].rstrip(": .")
+
+
+def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[Record]) -> Column:
+    try:
+        return Column(call_function(component.option("python") or "", rollouts, [dict(record) for record in records]))
+    except FunctionError as error:
+        return Column([None] * len(rollouts), failure=str(error))
+
+
+KIND = LocalKind(
+    options={"python": checks.function},
+    required=("python",),
+    short="python",
+    name_of=last_part,
+    source="functions",
+    version=lambda component: version_of(component.option("python") or ""),
+    of_a_group=True,
+    compute=_compute,
+)

@@ -1,1 +1,0 @@
-"""The components of a reward besides the verdicts: computed locally or graded by a judge."""

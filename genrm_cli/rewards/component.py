@@ -1,0 +1,104 @@
+"""Reward components: the values of one component for a group, and the kinds by how they are computed.
+
+A kind is a module of `genrm_cli.rewards.components`, or an entry point `genrm.components` of an installed package.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.settings.components import Component, ComponentKind, find_kind
+
+Values = list[float | None]
+Record = Mapping[str, Any]
+"""The line of a rollout, as parsed from JSON."""
+
+MOST = 1e9
+"""The maximum value of a component: sums and squares of larger values would overflow."""
+
+
+@dataclass(slots=True)
+class Column:
+    """One component of all rollouts of a group.
+
+    Attributes:
+        values: values in the group's order; None for a missing value.
+        notes: the evidence for each value (phrases, quotations); empty if there is none.
+        failure: why values are missing; None if nothing failed.
+    """
+
+    values: Values
+    notes: list[Any] = field(default_factory=list)
+    failure: str | None = None
+
+    def note(self, index: int) -> Any:
+        """Return the evidence for a rollout's value; None if there is none."""
+        return self.notes[index] if self.notes else None
+
+    def spread(self, rows: Sequence[int], size: int) -> "Column":
+        """Return the column of a group in which only some rollouts, in order, have values."""
+        if len(rows) == size:
+            return self
+        values: Values = [None] * size
+        notes = [None] * size if self.notes else []
+        for row, index in enumerate(rows):
+            values[index] = self.values[row]
+            if notes:
+                notes[index] = self.notes[row]
+        return Column(values, notes, self.failure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalKind(ComponentKind):
+    """A kind that needs neither judge nor verdict.
+
+    Attributes:
+        compute: returns the column of a component from the rollouts of a group and their lines. May be slow; runs in a
+            thread.
+        reads_record: whether it reads fields of the line.
+        of_a_group: whether rollouts that answer different prompts have no values.
+    """
+
+    compute: Callable[[Component, Sequence[Rollout], Sequence[Record]], Column]
+    reads_record: Callable[[Component], bool] = lambda _component: True
+    of_a_group: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupKind(ComponentKind):
+    """A kind that is computed from the verdicts on a group, or from other components of it.
+
+    Attributes:
+        compute: returns the values of a component from the number of rollouts, the verdicts and the columns of
+            `inputs`. It is called only where the rollouts answer one prompt.
+    """
+
+    compute: Callable[[Component, int, Verdicts, Mapping[str, Column]], Values]
+
+
+def local_kind(component: Component) -> LocalKind | None:
+    """Return the kind of a component that needs neither judge nor verdict; None for other components."""
+    kind = find_kind(component.kind)
+    return kind if isinstance(kind, LocalKind) else None
+
+
+def reads_record(component: Component) -> bool:
+    """Whether a component reads fields of the line."""
+    kind = local_kind(component)
+    return kind is not None and kind.reads_record(component)
+
+
+def value_at(record: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a dotted path of a record; None if there is none."""
+    value: Any = record
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def why_refused(found: Sequence[object], read: Sequence[object], expected: str) -> str | None:
+    """Describe the first unreadable value; None if there is none."""
+    refused = [given for given, value in zip(found, read, strict=True) if given is not None and value is None]
+    return f"{refused[0]!r:.40} is not a {expected}" if refused else None

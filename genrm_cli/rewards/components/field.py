@@ -1,0 +1,35 @@
+"""A number from the line."""
+
+import math
+from collections.abc import Sequence
+
+from genrm_cli.rewards.component import MOST, Column, LocalKind, Record, value_at, why_refused
+from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.settings import checks
+from genrm_cli.settings.components import Component, last_part
+
+
+def _compute(component: Component, _rollouts: Sequence[Rollout], records: Sequence[Record]) -> Column:
+    found = [value_at(record, component.option("field") or "") for record in records]
+    values = [_number_of(value) for value in found]
+    return Column(values, failure=why_refused(found, values, f"number from 0 to {MOST:g}"))
+
+
+def _number_of(value: object) -> float | None:
+    """Return a finite number of 0 or more; None for anything else."""
+    if isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= MOST:
+        return None
+    return float(value)
+
+
+KIND = LocalKind(
+    options={"field": checks.text},
+    required=("field",),
+    short="field",
+    implied=lambda name: {} if name == "field" else {"field": name},
+    name_of=last_part,
+    source="input",
+    compute=_compute,
+)

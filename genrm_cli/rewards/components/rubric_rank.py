@@ -1,0 +1,13 @@
+"""A judge's ranking of the group by a rubric set."""
+
+from genrm_cli.settings import checks
+from genrm_cli.settings.components import ComponentKind
+
+KIND = ComponentKind(
+    options={"set": checks.text, "json_schema": checks.boolean},
+    required=("set",),
+    short="set",
+    source="judge",
+    is_judged=True,
+)
+"""`groups.graders` asks the judge and reads its grades."""
