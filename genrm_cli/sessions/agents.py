@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from genrm_cli.errors import JudgeError, SettingRef
+from genrm_cli.errors import JudgeError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.json_types import Record
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
@@ -17,7 +18,7 @@ from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
-from genrm_cli.sessions.environment import AnyEnvironment, Ask, JsonObject, ModelUse, run_dialogue_with
+from genrm_cli.sessions.environment import AnyEnvironment, Ask, ModelUse, run_dialogue_with
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
@@ -32,6 +33,14 @@ _VERSION = 1
 
 class RunStoppedError(Exception):
     """The deadline or a budget ended the run; the message names which."""
+
+
+class SilentError(Exception):
+    """A model gave no turn; `is_too_long` if the conversation exceeds its context."""
+
+    def __init__(self, detail: str, *, is_too_long: bool = False) -> None:
+        super().__init__(detail)
+        self.is_too_long = is_too_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ class AgentConfig:
             request_fields=use.request_fields,
         )
 
-    def as_record(self) -> JsonObject:
+    def as_record(self) -> Record:
         """Return the model and its sampling, JSON-ready."""
         sampling = {"temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens}
         return {"model": self.model, "sampling": {name: value for name, value in sampling.items() if value is not None}}
@@ -78,7 +87,7 @@ Answer = Callable[[str, Sequence[Turn], int], Awaitable[Outcome]]
 class Agents:
     """The open models of a run, by role."""
 
-    def __init__(self, roles: Sequence[str], judges: JudgeSet) -> None:
+    def __init__(self, roles: Sequence[str], judges: JudgeSet | None) -> None:
         self._numbers = {role: number for number, role in enumerate(roles)}
         self._judges = judges
 
@@ -87,8 +96,13 @@ class Agents:
 
         Raises:
             RunStoppedError: the deadline or a budget ended the run.
+            UsageError: no model plays this role.
             JudgeError: no endpoint has answered for too long.
         """
+        if self._judges is None or role not in self._numbers:
+            raise UsageError(
+                f"the environment asks its {role}, but no model plays it; pass ", naming("$client_base_url.")
+            )
         judge = self._judges[self._numbers[role]]
         request = judge.prepare(ChatPrompt(conversation), repeat)
         outcome = judge.recall(request)
@@ -103,8 +117,16 @@ class Agents:
 
 
 def spoken_words(outcome: Outcome) -> str:
-    """Return what a model said, without its reasoning; empty if it said nothing else."""
-    return words_of(items_of_text(outcome.reply_text or "")).strip()
+    """Return what a model said, without its reasoning.
+
+    Raises:
+        SilentError: it said nothing.
+    """
+    if isinstance(failure := outcome.result, Failure):
+        raise SilentError(f"{failure.kind}: {failure.detail}", is_too_long=failure.is_too_long)
+    if words := words_of(items_of_text(outcome.reply_text or "")).strip():
+        return words
+    raise SilentError("a reply holds reasoning only")
 
 
 @asynccontextmanager
@@ -126,6 +148,9 @@ async def open_agents(
         UsageError: an endpoint's URL cannot be used.
         JudgeError: a model cannot be used.
     """
+    if not agents:
+        yield Agents((), None)
+        return
     settings = run.settings
     options = OpenOptions(
         limits=settings.limits,
@@ -154,10 +179,10 @@ async def _probe_parts(environment: AnyEnvironment, agents: Agents, configs: Map
     async def answer(ask: Ask) -> str:
         nonlocal asked
         asked = ask.role
-        outcome = await agents.ask(ask.role, ask.conversation, 1)
-        if isinstance(outcome.result, Failure):
-            raise JudgeError(f"{_role_of(ask.role).title}: {outcome.result.kind}: {outcome.result.detail}")
-        return spoken_words(outcome)
+        try:
+            return spoken_words(await agents.ask(ask.role, ask.conversation, 1))
+        except SilentError as error:
+            raise JudgeError(f"{_role_of(ask.role).title}: {error}") from error
 
     try:
         complaint = await run_dialogue_with(environment.probe_models(), answer)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.json_types import Record
 from genrm_cli.sessions.agents import POLICY, TRUNK, AgentConfig
-from genrm_cli.sessions.environment import AnyEnvironment, JsonObject
+from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.settings.table import Settings
 from genrm_cli.storage.encoding.records import render_record
@@ -63,9 +64,9 @@ class CollectOptions:
         policies = ((POLICY, self.policy), (TRUNK, self.trunk))
         return [(role, agent) for role, agent in policies if agent is not None] + list(self.client.items())
 
-    def policy_record(self) -> JsonObject:
+    def policy_record(self) -> Record:
         """Return the object `policy` of the records."""
-        record: JsonObject = {"name": self.policy_name, "role": self.role}
+        record: Record = {"name": self.policy_name, "role": self.role}
         if self.base_model is not None:
             record["base_model"] = self.base_model
         if self.role == TEACHER and self.policy is not None:
@@ -128,7 +129,7 @@ def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
     return EpisodePlaces(output, sibling(output, "_failures.jsonl"), sibling(output, ".collect.json"))
 
 
-def read_summary(uri: str, s3: S3Options) -> JsonObject | None:
+def read_summary(uri: str, s3: S3Options) -> Record | None:
     """Return the summary of an earlier run; None if there is none, or none of this format."""
     content = read_object(uri, s3)
     try:
@@ -153,11 +154,11 @@ class EpisodeRecords:
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def add_episode(self, index: int, record: JsonObject) -> None:
+    def add_episode(self, index: int, record: Record) -> None:
         """Put an episode aside."""
         self._episodes[0][index], self._episodes[1][index] = self._spool.append(render_record(record))
 
-    def add_failure(self, index: int, record: JsonObject) -> None:
+    def add_failure(self, index: int, record: Record) -> None:
         """Put a session aside that is not written as an episode."""
         self.has_failures = True
         self._failures[0][index], self._failures[1][index] = self._spool.append(render_record(record))

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,9 +12,9 @@ from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
+from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.scored.run_record import versions_record
 from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
 from genrm_cli.sessions.collected_files import (
@@ -26,7 +26,7 @@ from genrm_cli.sessions.collected_files import (
     read_summary,
 )
 from genrm_cli.sessions.counts import CollectCounts
-from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment, JsonObject
+from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, episode_record
 from genrm_cli.sessions.play import Act, asked_policy, play_episode, scripted_policy
@@ -34,7 +34,6 @@ from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit
 from genrm_cli.storage.sink import check_writable, exists, make_folder
-from genrm_cli.verdicts import Outcome
 
 _PROGRESS_EVERY_S = 30.0
 
@@ -43,7 +42,7 @@ _PROGRESS_EVERY_S = 30.0
 class CollectReport:
     """A finished run: its summary, and what it counted; None if the outputs were up to date."""
 
-    summary: JsonObject
+    summary: Record
     counts: CollectCounts | None = None
 
 
@@ -113,7 +112,7 @@ class _Collecting:
 
     # Before the run
 
-    def find_current(self) -> JsonObject | None:
+    def find_current(self) -> Record | None:
         """Return the summary of complete outputs with these settings; None if there is work to do.
 
         Only for the holder of the lease: it finishes a commit that was interrupted.
@@ -148,12 +147,11 @@ class _Collecting:
 
     # The run
 
-    async def collect(self, lease: Lease | None) -> JsonObject:
+    async def collect(self, lease: Lease | None) -> Record:
         """Play all episodes, write the outputs and return the summary."""
         started_s = time.monotonic()
         with EpisodeRecords(self.counts.planned) as records:
-            async with self._open() as agents:
-                await self._play_all(self._policy(agents), agents, records)
+            await self._play_all(records)
             wall_time_s = time.monotonic() - started_s
             return await self._run.in_thread(lambda: self._write(records, lease, wall_time_s))
 
@@ -163,21 +161,17 @@ class _Collecting:
         trunk_turns = 0 if self._options.trunk is None else (self._options.branch_at or 1) - 1
         return asked_policy(answer, trunk_turns)
 
-    @asynccontextmanager
-    async def _open(self) -> AsyncIterator[Answer]:
-        """Open the models that take part, behind the journal."""
-        agents = self._options.agents
-        if not agents:
-            yield _nobody
-            return
-        path = turns_path(self._places.episodes, self._run.settings)
-        async with (
-            open_journal_at(path, self._places.episodes, self._run) as journal,
-            open_agents(agents, self._environment, self._run, journal) as opened,
-        ):
-            yield opened.ask
+    async def _play_all(self, records: EpisodeRecords) -> None:
+        options, run, output = self._options, self._run, self._places.episodes
+        async with AsyncExitStack() as opened:
+            journal = None
+            if options.agents:
+                path = turns_path(output, run.settings)
+                journal = await opened.enter_async_context(open_journal_at(path, output, run))
+            agents = await opened.enter_async_context(open_agents(options.agents, self._environment, run, journal))
+            await self._play_slots(self._policy(agents.ask), agents.ask, records)
 
-    async def _play_all(self, act: Act, answer: Answer, records: EpisodeRecords) -> None:
+    async def _play_slots(self, act: Act, answer: Answer, records: EpisodeRecords) -> None:
         slots = self._iter_slots()
 
         async def work() -> None:
@@ -245,14 +239,14 @@ class _Collecting:
             record["metadata"]["left_out"] = "client fault" if faults else "ended before its branch"
             records.add_failure(slot.index, record)
 
-    def _progress(self) -> JsonObject:
+    def _progress(self) -> Record:
         counts = self.counts
         calls = sum(role.calls for role in counts.roles.values())
         return {"sessions": counts.finished, "planned": counts.planned, "turns": counts.turns, "calls": calls}
 
     # After the run
 
-    def _write(self, records: EpisodeRecords, lease: Lease | None, wall_time_s: float) -> JsonObject:
+    def _write(self, records: EpisodeRecords, lease: Lease | None, wall_time_s: float) -> Record:
         run, places = self._run, self._places
         summary = self._summary(wall_time_s)
         provenance = {"run-id": self._options.run_id, "settings-digest": self._digest}
@@ -273,7 +267,7 @@ class _Collecting:
             outputs.commit()
         return summary
 
-    def _summary(self, wall_time_s: float) -> JsonObject:
+    def _summary(self, wall_time_s: float) -> Record:
         options, limits = self._options, self._run.settings.limits
         counts = self.counts.as_dict()
         tokens_in = sum(role.prompt_tokens for role in self.counts.roles.values())
@@ -300,7 +294,3 @@ class _Collecting:
             "settings_digest": self._digest,
             "versions": versions_record(),
         }
-
-
-async def _nobody(role: str, conversation: Sequence[Turn], repeat: int) -> Outcome:
-    raise UsageError(f"the environment asks its {role}, but no model plays it; pass ", naming("$client_base_url."))

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.running_stats import RunningStats
-from genrm_cli.sessions.environment import JsonObject
 from genrm_cli.verdicts import Failure, Outcome
 
 
@@ -91,7 +91,7 @@ class CollectCounts:
         ended = self.ends.total()
         return (self.faulty / ended, *wilson_interval(self.faulty / ended, ended)) if ended else None
 
-    def as_dict(self) -> JsonObject:
+    def as_dict(self) -> Record:
         """Return the counts, JSON-ready, the rate of faulty episodes with its 95 % interval."""
         rate = self.fault_rate
         return {

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 
 TURN_LIMIT, CONTEXT_TOO_LONG = "turn_limit", "context_too_long"
@@ -19,9 +20,6 @@ TRUNCATIONS = frozenset({TURN_LIMIT, CONTEXT_TOO_LONG})
 
 FAILURES = frozenset({POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA})
 """Reasons that leave no episode: a failed session is not an episode with a low reward."""
-
-JsonObject = dict[str, Any]
-"""An object of a record, a summary or a reply: what is written, not what decides anything."""
 
 T = TypeVar("T")
 
@@ -120,7 +118,7 @@ class EpisodeScenario:
     scenario_id: str
     origin: str = "synthetic"
 
-    def as_record(self) -> JsonObject:
+    def as_record(self) -> Record:
         """Return what rollout records say of the scenario, JSON-ready; nothing hidden from the policy."""
         return {"scenario_id": self.scenario_id}
 
@@ -190,7 +188,7 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         """Return the reward that the components add up to, by default their mean; None without any."""
         return round(sum(components.values()) / len(components), 6) if components else None
 
-    def identity(self) -> JsonObject:
+    def identity(self) -> Record:
         """Return who plays the environment's part, JSON-ready: like the version, it decides the episodes."""
         return {} if self.max_turns is None else {"max_turns": self.max_turns}
 
@@ -211,7 +209,7 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         del state
         return ()
 
-    def describe(self, state: StateT) -> JsonObject:
+    def describe(self, state: StateT) -> Record:
         """Return what else records say of an ended episode, JSON-ready; no policy or judge sees it."""
         del state
         return {}

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from genrm_cli.sessions.environment import AnyEnvironment, EpisodeScenario, EpisodeState, JsonObject
+from genrm_cli.json_types import Record
+from genrm_cli.sessions.environment import AnyEnvironment, EpisodeScenario, EpisodeState
 from genrm_cli.verdicts import ChatTurn, Outcome
 
 
@@ -104,9 +105,9 @@ class RunOrigin:
 
     run_id: str
     created_at: str
-    policy: JsonObject
-    policy_model: JsonObject
-    client: JsonObject
+    policy: Record
+    policy_model: Record
+    client: Record
     scenario_digests: Mapping[str, str]
 
 
@@ -114,9 +115,9 @@ def episode_record(
     played: Played,
     environment: AnyEnvironment,
     run: RunOrigin,
-    reward: JsonObject | None,
+    reward: Record | None,
     faults: Sequence[str],
-) -> JsonObject:
+) -> Record:
     """Return the record of an episode, JSON-ready; `reward` is None where it is no episode."""
     slot, end = played.slot, played.state.end
     failure = {} if played.failed is None else {"failure": played.detail}

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.sessions.agents import POLICY, TRUNK, Answer, spoken_words
+from genrm_cli.sessions.agents import POLICY, TRUNK, Answer, SilentError, spoken_words
 from genrm_cli.sessions.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -17,7 +17,7 @@ from genrm_cli.sessions.environment import (
     run_dialogue_with,
 )
 from genrm_cli.sessions.episode import EpisodeSlot, Played, Usage
-from genrm_cli.verdicts import ChatTurn, Failure, Outcome
+from genrm_cli.verdicts import ChatTurn, Outcome
 
 Act = Callable[[Any, int], Awaitable[Outcome]]
 """The policy: takes a state and what tells equal calls apart, and answers with its next turn."""
@@ -59,13 +59,11 @@ async def play_episode(
     def take(role: str, outcome: Outcome) -> str:
         usage.setdefault(role, Usage()).add(outcome)
         on_outcome(role, outcome)
-        if isinstance(outcome.result, Failure):
+        try:
+            words = spoken_words(outcome)
+        except SilentError as silent:
             reason = POLICY_FAILED if role == POLICY else CLIENT_FAILED
-            detail = f"{outcome.result.kind}: {outcome.result.detail}"
-            raise _FailedError(reason, detail, too_long=outcome.result.is_too_long and role == POLICY)
-        words = spoken_words(outcome)
-        if not words:
-            raise _FailedError(POLICY_FAILED if role == POLICY else CLIENT_FAILED, "a reply holds reasoning only")
+            raise _FailedError(reason, str(silent), too_long=silent.is_too_long and role == POLICY) from silent
         if redactor is not None and (matches := private_matches(words, redactor)):
             raise _FailedError(PRIVATE_DATA, f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}")
         return words

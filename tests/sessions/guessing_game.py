@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import (
     TURN_LIMIT,
@@ -12,7 +13,6 @@ from genrm_cli.sessions.environment import (
     Environment,
     EpisodeScenario,
     EpisodeState,
-    JsonObject,
     ModelUse,
     ended,
     without_asking,
@@ -81,6 +81,6 @@ class GuessingGame(Environment[Secret, Guesses]):
             low, high = (int(guess.text) + 1, high) if hint.text == "Higher." else (low, int(guess.text) - 1)
         return "1" if kind == "stuck" else str(min(high, max(low, (low + high) // 2 + seed % 2)))
 
-    def describe(self, state: Guesses) -> JsonObject:
+    def describe(self, state: Guesses) -> Record:
         """Tell the number."""
         return {"number": state.secret.number}

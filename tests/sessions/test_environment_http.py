@@ -11,7 +11,7 @@ from judge_server_fixture import JudgeServer
 from served import REPLY_LIMIT_S, TOKEN, Json, Served, serving
 from sessions import ENVIRONMENT, begin, samples, step
 
-from genrm_cli.sessions.hosting.hosted import observe, verify
+from genrm_cli.sessions.hosting.hosted import observe
 
 SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
 THERAPY = ("--environment", "therapeutic_session")
@@ -53,25 +53,20 @@ def error_of(reply: httpx.Response) -> tuple[int, str]:
 def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
     """The server hosts the environment of `genrm collect`, and the rewards of the steps add up to the session's."""
     state = begin(samples()[0], 1, 3)
-    here = observe(ENVIRONMENT, state)
     begun = post(agent, "/reset", EXAM)
-    assert (begun["observation"], begun["info"]["turn_index"]) == (here.text, 0)
+    assert (begun["observation"], begun["info"]["turn_index"]) == (state.messages[-1].text, 0)
     gains = []
-    while not (here.terminated or here.truncated):
+    while state.end is None:
         state = step(state, SAID)
-        here = observe(ENVIRONMENT, state)
         there = post(agent, "/step", turn(SAID))
         gains.append(there["reward"])
-        assert there["observation"] == (here.text or None)
-        assert (there["terminated"], there["truncated"]) == (here.terminated, here.truncated)
+        assert there["observation"] == (observe(ENVIRONMENT, state).text or None)
+        assert (there["terminated"], there["truncated"]) == (state.end is not None, False)
     assert there["info"]["end_reason"] == "client_stabilised"
     verified = post(agent, "/verify", {"kept": [1]})
-    expected = verify(ENVIRONMENT, state)
-    assert (verified["kept"], verified["reward"], verified["reward_components"]) == (
-        [1],
-        expected.reward,
-        expected.components,
-    )
+    expected = observe(ENVIRONMENT, state)
+    found = (verified["kept"], verified["reward"], verified["reward_components"])
+    assert found == ([1], expected.reward, expected.components)
     assert sum(gains) == pytest.approx(expected.reward)
     assert error_of(agent.post("/step", json=turn(SAID))) == (409, "ended")
 

@@ -45,9 +45,9 @@ def test_a_session_expires_after_its_last_request() -> None:
         await sessions.step("stays", "How are you?")
         clock.now_s = 16
         assert len(sessions) == 1
-        assert sessions.verify("stays").reward is not None
+        assert sessions.look("stays").reward is not None
         with pytest.raises(RefusedError, match="expired"):
-            sessions.verify("left")
+            sessions.look("left")
 
     asyncio.run(play())
 
@@ -59,7 +59,7 @@ def test_turns_of_one_session_follow_each_other() -> None:
         sessions = open_sessions(Clock(), scripted=False)
         await sessions.reset("one", EXAM)
         both = await asyncio.gather(sessions.step("one", "And then?"), sessions.step("one", "Since when?"))
-        assert [stepped.observation.state.turn_index for stepped in both] == [1, 2]
+        assert [stepped.observation.turn_index for stepped in both] == [1, 2]
         same = await asyncio.gather(*(sessions.step("one", "Who knows?", "id") for _ in range(2)))
         assert same[0] is same[1]
 

@@ -22,7 +22,6 @@ from genrm_cli.serve.shapes.call import Reply
 from genrm_cli.serve.shapes.fields import parse_body
 from genrm_cli.serve.shapes.nemo_gym import aggregate
 from genrm_cli.sessions.counts import RoleCounts
-from genrm_cli.sessions.environment import FAILURES
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[Reply]]
@@ -41,29 +40,31 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
     stepped = await sessions.step(id_, words_of(items).strip(), request_id if isinstance(request_id, str) else None)
     seen = stepped.observation
     info: Json = {**seen.info, "reward_components": dict(seen.components)}
-    if stepped.faults:
-        info["client_faults"] = list(stepped.faults)
-    if stepped.faults or seen.info.get("end_reason") in FAILURES:
+    if seen.faults:
+        info["client_faults"] = list(seen.faults)
+    if seen.is_failure:
         info["mask_sample"] = True
+    is_cut = seen.end is not None and seen.end.truncated
     return Reply(
         {
             "observation": seen.text or None,
             "reward": stepped.gain,
-            "terminated": seen.terminated,
-            "truncated": seen.truncated,
+            "terminated": seen.end is not None and not is_cut,
+            "truncated": is_cut,
             "info": info,
         }
     )
 
 
 async def _verify(sessions: HostedSessions, id_: str, row: Json) -> Reply:
-    verified = sessions.verify(id_)
-    known: Json = {"reward_components": dict(verified.components), "end_reason": verified.end_reason}
-    if verified.reward is not None:
-        return Reply(row | known | {"reward": verified.reward})
-    failed: Json = {"failure_reason": f"the session is no episode: {verified.end_reason}"}
-    if verified.faults:
-        reason = f"the simulated client is at fault: {', '.join(verified.faults)}"
+    seen = sessions.look(id_)
+    end_reason = None if seen.end is None else seen.end.reason
+    known: Json = {"reward_components": dict(seen.components), "end_reason": end_reason}
+    if seen.reward is not None and not seen.is_failure:
+        return Reply(row | known | {"reward": seen.reward})
+    failed: Json = {"failure_reason": f"the session is no episode: {end_reason}"}
+    if seen.faults:
+        reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
         failed = {"failure_reason": reason, "_ng_failure_class": "user_failure"}
     return Reply(row | known | failed | {"mask_sample": True, "reward": 0.0})
 

@@ -1,19 +1,17 @@
 """Serve an environment until told to stop."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.serve.http.endpoints import Gate
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
-from genrm_cli.sessions.agents import AgentConfig, open_agents, spoken_words
+from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.counts import RoleCounts
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
 from genrm_cli.sessions.hosting.hosted import HostedSessions, RefusedError
-from genrm_cli.verdicts import Failure, Outcome
 
 
 async def serve_environment(
@@ -43,50 +41,21 @@ async def serve_environment(
     check_tls(settings)
     with listen_on(settings, has_token=token is not None) as listening:
         roles: dict[str, RoleCounts] = {role: RoleCounts() for role in client}
-        async with _answers(client, environment, run, roles) as answer:
+        async with open_agents(list(client.items()), environment, run, None) as agents:
+
+            async def answer(ask: Ask) -> str:
+                outcome = await agents.ask(ask.role, ask.conversation, 1)
+                roles[ask.role].add(outcome)
+                try:
+                    return spoken_words(outcome)
+                except SilentError as silent:
+                    raise RefusedError(503, "client_failed", f"{ask.role}: {silent}") from silent
+
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
             sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
             app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
             on_ready(url_of(listening, settings))
             await run_server(app, listening, settings, _drain)
-
-
-@asynccontextmanager
-async def _answers(
-    client: Mapping[str, AgentConfig],
-    environment: AnyEnvironment,
-    run: RunContext,
-    counts: Mapping[str, RoleCounts],
-) -> AsyncIterator[Callable[[Ask], Awaitable[str]]]:
-    if not client:
-        yield _nobody
-        return
-    async with open_agents(list(client.items()), environment, run, None) as agents:
-
-        async def answer(ask: Ask) -> str:
-            outcome = await agents.ask(ask.role, ask.conversation, 1)
-            counts[ask.role].add(outcome)
-            return _words(ask.role, outcome)
-
-        yield answer
-
-
-def _words(role: str, outcome: Outcome) -> str:
-    """Return what a model says.
-
-    Raises:
-        RefusedError: it says nothing.
-    """
-    if isinstance(outcome.result, Failure):
-        raise RefusedError(503, "client_failed", f"{role}: {outcome.result.kind}: {outcome.result.detail}")
-    words = spoken_words(outcome)
-    if not words:
-        raise RefusedError(503, "client_failed", f"{role}: the reply holds reasoning only")
-    return words
-
-
-async def _nobody(ask: Ask) -> str:
-    raise RefusedError(503, "client_failed", f"{ask.role}: no model plays it")
 
 
 async def _drain() -> None:

@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.serve import cohort
 from genrm_cli.sessions.environment import (
@@ -15,6 +16,7 @@ from genrm_cli.sessions.environment import (
     AnyEnvironment,
     Ask,
     Dialogue,
+    End,
     EpisodeScenario,
     T,
     ended,
@@ -25,68 +27,48 @@ from genrm_cli.sessions.play import private_matches
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What `reset` and `step` return.
+    """What an agent sees of an episode, and what it is worth so far.
 
     Attributes:
-        state: after the step; the policy must not see it.
         text: what the policy hears; empty if nobody answered.
         components: of the reward so far.
         reward: what they add up to; None before the policy's first turn.
-        terminated: whether the episode ended by itself.
-        truncated: whether a limit cut it off.
-        info: turn index, and at the end its reason and who ended it.
+        turn_index: how many turns the policy has had.
+        end: how the episode ended; None while it goes on.
+        faults: of the simulated client; empty while the episode goes on.
     """
 
-    state: Any
     text: str
     components: Mapping[str, float]
     reward: float | None
-    terminated: bool
-    truncated: bool
-    info: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The reward of an episode.
-
-    Attributes:
-        reward: None for an episode that must not be trained on, because the policy said nothing, the simulated client
-            was at fault, or it ended in a failure.
-        components: of the reward.
-        end_reason: how the episode ended; None while it goes on.
-        faults: of the simulated client.
-    """
-
-    reward: float | None
-    components: Mapping[str, float]
-    end_reason: str | None
+    turn_index: int
+    end: End | None
     faults: tuple[str, ...]
+
+    @property
+    def info(self) -> Record:
+        """Turn index, and at the end its reason and who ended it."""
+        ended = {} if self.end is None else {"end_reason": self.end.reason, "ended_by": self.end.by}
+        return {"turn_index": self.turn_index, **ended}
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the episode must not be trained on: the client was at fault, or it ended in a failure."""
+        return bool(self.faults) or (self.end is not None and self.end.reason in FAILURES)
 
 
 def observe(environment: AnyEnvironment, state: Any) -> Observation:
     """Return what an agent sees of a state after `Environment.reset` or `Environment.step`."""
-    end = state.end
     components = environment.components(state) if state.turn_index else {}
-    reason = {} if end is None else {"end_reason": end.reason, "ended_by": end.by}
     last = state.messages[-1] if state.messages else None
     return Observation(
-        state,
         last.text if last is not None and last.role == "user" else "",
         components,
         environment.total(components) if components else None,
-        terminated=end is not None and not end.truncated,
-        truncated=end is not None and end.truncated,
-        info={"turn_index": state.turn_index, **reason},
+        state.turn_index,
+        state.end,
+        environment.faults(state) if state.end is not None else (),
     )
-
-
-def verify(environment: AnyEnvironment, state: Any) -> Verification:
-    """Return the reward of an episode as it stands."""
-    components, faults = environment.components(state), environment.faults(state)
-    reason = None if state.end is None else state.end.reason
-    is_usable = state.turn_index and not faults and reason not in FAILURES
-    return Verification(environment.total(components) if is_usable else None, components, reason, faults)
 
 
 class RefusedError(cohort.RefusedError):
@@ -109,17 +91,13 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """A step.
+    """A step: what the agent sees after it, and how much the reward has grown.
 
-    Attributes:
-        observation: after it.
-        gain: how much the reward has grown, so that the gains of a session add up to its reward.
-        faults: of the simulated client; empty while the session goes on.
+    The gains of a session add up to its reward.
     """
 
     observation: Observation
     gain: float
-    faults: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -231,45 +209,45 @@ class HostedSessions:
                 raise RefusedError(409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset")
             if not action:
                 raise RefusedError(422, "unreadable", "the response holds no text of the policy")
-            seen = await self._step(session.state, action)
-            faults = self._environment.faults(seen.state) if seen.state.end is not None else ()
+            state = await self._step(session.state, action)
+            seen = observe(self._environment, state)
             reward = seen.reward or 0.0
-            self._count(seen, faults)
-            session.last = Stepped(seen, round(reward - session.reward, 9), faults)
-            session.state, session.reward, session.request_id = seen.state, reward, request_id
+            self._count(seen)
+            session.last = Stepped(seen, round(reward - session.reward, 9))
+            session.state, session.reward, session.request_id = state, reward, request_id
             return session.last
 
-    def verify(self, id_: str) -> Verification:
-        """Return the reward of a session as it stands.
+    def look(self, id_: str) -> Observation:
+        """Return a session as it stands, with the faults of its client so far.
 
         Raises:
             RefusedError: there is no such session, or the policy has said nothing.
         """
-        session = self._session(id_)
-        if not session.state.turn_index and session.state.end is None:
+        state = self._session(id_).state
+        if not state.turn_index and state.end is None:
             raise RefusedError(409, "nothing_said", "the policy has taken no turn in this session; POST /step")
-        return verify(self._environment, session.state)
+        return replace(observe(self._environment, state), faults=self._environment.faults(state))
 
     def close(self, id_: str) -> None:
         """Forget a session, if there is one."""
         self._sessions.pop(id_, None)
 
-    async def _step(self, state: Any, action: str) -> Observation:
+    async def _step(self, state: Any, action: str) -> Any:
         # Nothing of a private turn stays: the session ends in the state before it.
         if not self._is_private(action):
-            seen = observe(self._environment, await self._run(self._environment.step(state, action)))
-            if not self._is_private(seen.text):
-                return seen
-        return observe(self._environment, ended(state, PRIVATE_DATA))
+            answered = await self._run(self._environment.step(state, action))
+            if not self._is_private(answered.messages[-1].text if answered.messages[-1].role == "user" else ""):
+                return answered
+        return ended(state, PRIVATE_DATA)
 
     def _is_private(self, text: str) -> bool:
         return self._redactor is not None and bool(private_matches(text, self._redactor))
 
-    def _count(self, seen: Observation, faults: Sequence[str]) -> None:
+    def _count(self, seen: Observation) -> None:
         self.counts.turns += 1
-        self.counts.faults.update(faults)
-        if (end := seen.state.end) is not None:
-            self.counts.ends[end.reason] += 1
+        self.counts.faults.update(seen.faults)
+        if seen.end is not None:
+            self.counts.ends[seen.end.reason] += 1
 
     async def _run(self, dialogue: Dialogue[T]) -> T:
         return await run_dialogue_with(dialogue, self._answer)

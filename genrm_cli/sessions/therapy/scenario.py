@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from genrm_cli.errors import InputError
-from genrm_cli.sessions.environment import EpisodeScenario, JsonObject
+from genrm_cli.json_types import Record
+from genrm_cli.sessions.environment import EpisodeScenario
 
 SYSTEM = (
     "You are a supportive counsellor in a practice session with a fictional client. Listen, reflect, ask open "
@@ -59,7 +60,7 @@ class SessionScenario(EpisodeScenario):
         """How far good turns move the client."""
         return DIFFICULTIES[self.difficulty]
 
-    def as_record(self) -> JsonObject:
+    def as_record(self) -> Record:
         """Return the fields of a rollout record, JSON-ready; nothing that only the client knows."""
         return {
             "scenario_id": self.scenario_id,

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from random import Random
 
+from genrm_cli.json_types import Record
 from genrm_cli.rewards.components.rule import read_phrases, read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
@@ -17,7 +18,6 @@ from genrm_cli.sessions.environment import (
     Dialogue,
     Environment,
     EpisodeState,
-    JsonObject,
     ended,
     without_asking,
 )
@@ -70,7 +70,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         self._reader = turn_reader(read_phrases("empathy"), read_phrases("safety"))
         self._rules = {name: read_rule(name) for name in RULES}
 
-    def identity(self) -> JsonObject:
+    def identity(self) -> Record:
         """Return who plays the client; a scripted one is a stand-in."""
         client = self.client
         return {
@@ -154,7 +154,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         """Return what the simulated client did wrong."""
         return client_faults(state.scenario, state.messages, state.client)
 
-    def describe(self, state: SessionState) -> JsonObject:
+    def describe(self, state: SessionState) -> Record:
         """Return the client's hidden numbers and what moved them."""
         moods = state.client.moods
         return {
