@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.settings import Settings
+from genrm_cli.settings.kinds import Table
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.toml_file import SettingsFile
@@ -105,7 +106,7 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     return _run_in_thread(score_once()) if _is_in_loop() else asyncio.run(score_once())
 
 
-def _resolve(given: Mapping[str, object]) -> Settings:
+def _resolve(given: Table) -> Settings:
     """Return the settings from keywords.
 
     Raises:

@@ -12,7 +12,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any
 
 import typer
 from rich.console import Console, RenderableType
@@ -22,12 +21,13 @@ from rich.table import Table
 from rich.text import Text
 
 from genrm_cli.errors import GenrmError, Message, SettingRef, naming
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.settings.table import all_settings
 from genrm_cli.storage.printable import escaped, escaped_in_json, escaped_line
 
 LINE_EVERY_S = 30.0
-OnEvent = Callable[[str, dict[str, Any]], None]
+OnEvent = Callable[[str, JsonObject], None]
 
 
 class _Console(Console):
@@ -115,7 +115,7 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
         reporter.join()
 
 
-def progress_fields(now: Progress, elapsed_s: float) -> dict[str, Any]:
+def progress_fields(now: Progress, elapsed_s: float) -> JsonObject:
     """Return the progress of a run as fields of a log line."""
     return {
         "elapsed_s": round(elapsed_s, 1),
@@ -202,7 +202,7 @@ def print_table(table: Table) -> None:
     _stdout_console().print(table)
 
 
-def print_json(value: dict[str, Any]) -> None:
+def print_json(value: Record) -> None:
     """Print one JSON object to stdout."""
     from genrm_cli.storage.encoding.records import render_record
 

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Self, TextIO
 
 from genrm_cli.cli.console import counted, say, say_error, say_warning, showing_progress, text_of
 from genrm_cli.errors import Message, StorageError
+from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
 
@@ -45,7 +46,7 @@ class Events:
         if self._log is not None:
             self._log.close()
 
-    def __call__(self, event: str, fields: dict[str, Any]) -> None:
+    def __call__(self, event: str, fields: JsonObject) -> None:
         """Print and log an event."""
         wanted = not self._quiet or fields.get("exit_code", 0) != 0
         if wanted and event not in self._log_only and (tell := _SAID.get(event)) is not None:
@@ -55,7 +56,7 @@ class Events:
         with self._lock:
             self._write({"time": round(time.time(), 3), "event": event, **fields})
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: JsonObject) -> None:
         """Write a line; a log that cannot be written does not stop the run."""
         if self._log is None:
             return
@@ -90,7 +91,7 @@ _WHY_PROFILE = {
 }
 
 
-def judge_text(judge: dict[str, Any]) -> str:
+def judge_text(judge: JsonObject) -> str:
     """Describe the judge in one line: its name, its profile and how that was chosen, and its endpoints."""
     if judge["profile"] is None:
         return f"{judge['name']}, the built-in baseline"
@@ -98,7 +99,7 @@ def judge_text(judge: dict[str, Any]) -> str:
     return f"{judge['name']}, profile {judge['profile'].partition('+')[0]} ({why}), {' '.join(judge['base_urls'])}"
 
 
-def plan_text(plan: dict[str, Any]) -> str:
+def plan_text(plan: JsonObject) -> str:
     """Return the planned comparisons, calls, tokens, cost and time of a run in one line."""
     known = f", {plan['known']:,} of them answered in an earlier run" if plan["known"] else ""
     cost = f", cost about {plan['cost']:,.2f}" if plan["cost"] is not None else ""
@@ -117,7 +118,7 @@ def duration_text(time_s: float) -> str:
     return f"{time_s / _MINUTE_S:.1f} min" if time_s < _HOUR_S else f"{time_s / _HOUR_S:.1f} h"
 
 
-def file_text(result: dict[str, Any]) -> str:
+def file_text(result: JsonObject) -> str:
     """Return the result of one input in one line."""
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
     code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
@@ -130,19 +131,19 @@ def status_text(status: str) -> str:
     return {"waits": "skipped", "score": "to score"}.get(status, status)
 
 
-def _say_file(result: dict[str, Any]) -> None:
+def _say_file(result: JsonObject) -> None:
     if result["status"] == "failed":
         say_error(file_text(result))
     elif result["status"] != "up to date":
         say(file_text(result))
 
 
-def _say_probe(fields: dict[str, Any]) -> None:
+def _say_probe(fields: JsonObject) -> None:
     if fields["warning"]:
         say_warning(fields["warning"])
 
 
-def _warning(template: str) -> Callable[[dict[str, Any]], None]:
+def _warning(template: str) -> Callable[[JsonObject], None]:
     return lambda fields: say_warning(
         template.format(
             **{name: text_of(value) if isinstance(value, Message) else value for name, value in fields.items()}
@@ -151,7 +152,7 @@ def _warning(template: str) -> Callable[[dict[str, Any]], None]:
 
 
 _SAID_ONCE = {"leases_uncertain", "lease_left"}
-_SAID: dict[str, Callable[[dict[str, Any]], None]] = {
+_SAID: dict[str, Callable[[JsonObject], None]] = {
     "judge": lambda fields: say(f"judge: {judge_text(fields)}"),
     "plan": lambda fields: say(plan_text(fields)),
     "probing": lambda fields: say(

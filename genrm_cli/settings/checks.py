@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, UsageError
 from genrm_cli.settings.components import JUDGE_KEYS, Option
-from genrm_cli.settings.kinds import Value, compile_pattern
+from genrm_cli.settings.kinds import Table, Value, compile_pattern
 from genrm_cli.settings.table import setting_named
 
 Check = Callable[[object, Part], Option]
@@ -109,7 +109,7 @@ def numbers(raw: object, where: Part) -> tuple[tuple[str, float], ...]:
     return tuple((str(name), check(value, f"{where}.{name}")) for name, value in table(raw, where).items())
 
 
-def table(raw: object, where: Part) -> Mapping[str, object]:
+def table(raw: object, where: Part) -> Table:
     """Check for a table."""
     if not isinstance(raw, Mapping):
         raise UsageError(where, f": {raw!r} is not a table.")
@@ -133,7 +133,7 @@ def _is_bound(raw: object) -> bool:
 
 
 def judge_settings(
-    given: Mapping[str, object],
+    given: Table,
     prefix: str,
     known: Container[str] = JUDGE_KEYS,
 ) -> tuple[tuple[str, Value], ...]:

@@ -4,7 +4,7 @@ import difflib
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,8 @@ from pathlib import Path
 from genrm_cli.catalog import REDACTIONS, listed
 
 Value = str | int | float | bool | tuple[str, ...] | None
+Table = Mapping[str, object]
+"""A table of a TOML file."""
 
 MAX_CONCURRENCY = 16_384
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

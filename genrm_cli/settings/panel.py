@@ -11,6 +11,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
 from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
+from genrm_cli.settings.kinds import Table
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.settings.table import Settings
 
@@ -109,9 +110,7 @@ def _refuse_joining(settings: Settings) -> None:
         raise UsageError("share needs --estimator adaptive, which puts the verdicts of all judges on one scale.")
 
 
-def _config(
-    name: str, weight: float, settings: Settings, base: JudgeSettings, own: Mapping[str, object]
-) -> JudgeConfig:
+def _config(name: str, weight: float, settings: Settings, base: JudgeSettings, own: Table) -> JudgeConfig:
     """Return a judge with the settings of the run, overridden by its own.
 
     A judge that names its own key drops the key settings of the run, because a key file would override its variable.
@@ -157,7 +156,7 @@ def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     return tuple(_grader(name, settings, base, dict(values)) for name, values in own.items())
 
 
-def _grader(name: str, settings: Settings, base: JudgeConfig, own: Mapping[str, object]) -> JudgeConfig:
+def _grader(name: str, settings: Settings, base: JudgeConfig, own: Table) -> JudgeConfig:
     judge, run = base.judge, settings.judge
     if "base_url" in own:
         judge = replace(judge, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)

@@ -11,7 +11,7 @@ from genrm_cli.errors import Part, SettingRef, UsageError, naming
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
 from genrm_cli.settings.judge_settings import PanelJudge
-from genrm_cli.settings.kinds import Value, did_you_mean
+from genrm_cli.settings.kinds import Table, Value, did_you_mean
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
@@ -85,7 +85,7 @@ def resolve_settings(
     return settings, _origins_of(settings, sources, tables, file.path)
 
 
-def _split_tables(file: SettingsFile) -> tuple[dict[str, object], dict[str, object]]:
+def _split_tables(file: SettingsFile) -> tuple[Table, Table]:
     """Return the settings of a file, and its tables."""
     keys = dict(file.values)
     tables = {name: keys.pop(name) for name in TABLES if name in keys}
@@ -168,7 +168,7 @@ def _apply_defaults(chosen: dict[str, _Choice]) -> None:
                 chosen.setdefault(other, _Choice(default, _Rank.PRESET, f"{name} {value}"))
 
 
-def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: str) -> tuple[PanelJudge, ...]:
+def _panel(tables: Table, chosen: Mapping[str, _Choice], path: str) -> tuple[PanelJudge, ...]:
     """Return the judges of the file's panel; empty if a flag or variable names a single judge."""
     if "judge" not in tables:
         return ()
@@ -179,7 +179,7 @@ def _panel(tables: Mapping[str, object], chosen: Mapping[str, _Choice], path: st
     return panel
 
 
-def _parse_rewards(tables: Mapping[str, object], values: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _parse_rewards(tables: Table, values: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Parse the tables that define rewards."""
     given, shorts = tables.get("components", {}), values.get("component", ())
     parsed: dict[str, Any] = {"components": parse_components(given, shorts, f"{path}: components")}

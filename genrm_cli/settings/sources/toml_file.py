@@ -1,12 +1,12 @@
 """Settings files: found in the working folder or named by the user, and read within limits."""
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.kinds import Table
 
 MAX_DEPTH = 64
 _MAX_INTEGER = 2**63
@@ -21,7 +21,7 @@ class SettingsFile:
     """
 
     path: str = ""
-    values: Mapping[str, object] = field(default_factory=dict)
+    values: Table = field(default_factory=dict)
     is_named: bool = True
 
 
@@ -39,16 +39,16 @@ def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
     return SettingsFile()
 
 
-def _table_at(values: Any, path: tuple[str, ...], file: str) -> Mapping[str, object]:
+def _table_at(values: Any, path: tuple[str, ...], file: str) -> Table:
     for part in path:
         values = values.get(part, {})
         if not isinstance(values, dict):
             raise UsageError(f"{file}: {part} is {values!r}, expected a table.")
-    table: Mapping[str, object] = values
+    table: Table = values
     return table
 
 
-def read_toml(path: Path) -> dict[str, object]:
+def read_toml(path: Path) -> Table:
     """Read a TOML file.
 
     Raises:

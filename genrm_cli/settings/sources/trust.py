@@ -16,6 +16,7 @@ from typing import Literal
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import Setting, names_file
+from genrm_cli.settings.kinds import Table
 from genrm_cli.settings.sources.toml_file import SettingsFile
 from genrm_cli.settings.table import all_settings
 
@@ -31,7 +32,7 @@ _HARMLESS = frozenset(
 )
 
 
-def iter_needing_trust(values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def iter_needing_trust(values: Table) -> Iterator[tuple[str, str]]:
     """Yield each setting of a file that requires trust: its flat name, or that of its table, and its location."""
     settings = {setting.key: setting for setting in all_settings()}
     for key, value in values.items():
@@ -49,7 +50,7 @@ def iter_needing_trust(values: Mapping[str, object]) -> Iterator[tuple[str, str]
             yield settings[key].name, key
 
 
-def _places_needing_trust(tables: Mapping[str, object], settings: Mapping[str, Setting]) -> Iterator[str]:
+def _places_needing_trust(tables: Table, settings: Mapping[str, Setting]) -> Iterator[str]:
     """Yield each key that requires trust, with the title of its table."""
     for title, table in tables.items():
         for key, value in table.items() if isinstance(table, Mapping) else ():
