@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from genrm_cli.catalog import RING_STRATEGIES, STRATEGIES
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
 from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
@@ -81,7 +81,7 @@ def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> Non
             f"two [[judge]] tables are named {twice!r}; give each its own name, as in judge_id = 'strict'."
         )
     if (quorum or 1) > len(names):
-        raise UsageError(f"--quorum {quorum} exceeds the number of judges in the panel, {len(names)}.")
+        raise UsageError(SettingRef("quorum", quorum), f" exceeds the number of judges in the panel, {len(names)}.")
 
 
 def _refuse_mixed(judges: Sequence[PanelJudge]) -> None:
@@ -105,9 +105,13 @@ def _refuse_joining(settings: Settings) -> None:
     if any(judge.weight != 1 for judge in panel.judges):
         raise UsageError("with share, judges count by agreement with the first one, or by accuracy; omit weight.")
     if pairing.budget is not None:
-        raise UsageError("--budget cannot be divided among judges with a share; set ring_k and the shares instead.")
+        raise UsageError(
+            naming("$budget cannot be divided among judges with a share; set ring_k and the shares instead.")
+        )
     if settings.rewards.estimator != "adaptive":
-        raise UsageError("share needs --estimator adaptive, which puts the verdicts of all judges on one scale.")
+        raise UsageError(
+            naming("share needs $estimator, which puts the verdicts of all judges on one scale.", estimator="adaptive")
+        )
 
 
 def _config(name: str, weight: float, settings: Settings, base: JudgeSettings, own: Table) -> JudgeConfig:
@@ -138,8 +142,8 @@ def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -
         for name in ("judge_id", *dict(judge.values)):
             if name in sources:
                 raise UsageError(
-                    f"{name} is set by {sources[name]}, but [[judge]] {number} of the settings file has its own; "
-                    "change it there, or name one judge with --model."
+                    f"{name} is set by {sources[name]}, but [[judge]] {number} of the settings file has its own; ",
+                    naming("change it there, or name one judge with $model."),
                 )
 
 

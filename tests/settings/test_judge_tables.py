@@ -122,7 +122,7 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\nbase_url = 7', "judge 1: base_url: 7 is neither text nor a list"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* judge_id = 'strict'"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\njudge_id = "a"\nmodel = "b"', "are named 'a'"),
-        ('quorum = 2\n[[judge]]\nmodel = "a"', "--quorum 2 exceeds the number of judges in the panel, 1"),
+        ('quorum = 2\n[[judge]]\nmodel = "a"', "quorum=2 exceeds the number of judges in the panel, 1"),
     ],
 )
 def test_an_invalid_panel_is_refused(tmp_path: Path, text: str, says: str) -> None:
