@@ -181,6 +181,11 @@ class Explanation:
         return f"{self.reason.text}: {self.detail}" if self.detail else self.reason.text
 
 
+def sign_of(number: float) -> int:
+    """Return 1 for a positive number, -1 for a negative one, and 0 for 0."""
+    return (number > 0) - (number < 0)
+
+
 def preference(verdict: Verdict) -> float:
     """Return how strongly the first response is preferred: by the scores or, if these are equal, by the ranking.
 

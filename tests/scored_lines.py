@@ -5,7 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from genrm_cli.groups.compile import compile_plan
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.scored.describe_run import run_record, run_totals
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.settings import settings_from
+
 Json = dict[str, Any]
+ADJUSTMENTS = ("reasoning_bonus", "answer_bonus", "reasoning_length", "answer_length", "style")
 
 
 def scored(
@@ -27,10 +34,15 @@ def scored(
         "reason_text": None if reward is not None else "no verdict",
         "base_score": reward,
         "standard_error": 0.5,
+        "reliability": None,
+        "adjustments": dict.fromkeys(ADJUSTMENTS, 0.0),
+        "rank": None,
         "advantage": 0.0,
         "group": group,
         "group_size": size,
         "index": index,
+        "comparisons": 2,
+        "failed": 0,
         "defaulted": 0,
         "judge": "j",
         "is_baseline": False,
@@ -46,7 +58,20 @@ def verdict(
     """Make a line of a comparisons file."""
     ranking = 3.5 - (score_1 - score_2) / 2
     line = {"format": 1, "group": group, "i": i, "j": j, "judge_idx": repeat, "score_1": score_1, "score_2": score_2}
-    return line | {"ranking": ranking, "failure": None, "judge": "j"} | more
+    cost = {"attempts": 1, "latency_s": 0.1, "prompt_tokens": 10, "completion_tokens": 2}
+    return line | {"ranking": ranking, "failure": None, "judge": "j"} | cost | more
+
+
+def total(**more: Any) -> Json:
+    """Make the composition of a reward from components."""
+    return {"weights": {}, "terms": {}, "gates": {}, "gated_by": [], "missing": []} | more
+
+
+def metrics(**more: Any) -> Json:
+    """Make a metrics file of a run that counted nothing; further arguments replace its members."""
+    settings = settings_from(judge="lexical")
+    totals = run_totals(settings, RunMetrics(), compile_plan(settings), (), 1.0)
+    return to_json(run_record(totals, settings, input_=None, output="x", output_mark=None, journal=None)) | more
 
 
 def write_lines(path: Path, lines: Iterable[Json]) -> Path:

@@ -34,9 +34,9 @@ from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
+from genrm_cli.scored.describe_run import input_version, judge_record, provenance_of, versions_record
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.lines import outcome_record
-from genrm_cli.scored.run_record import input_version, judge_record, provenance_of, versions_record
+from genrm_cli.scored.write_lines import outcome_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document

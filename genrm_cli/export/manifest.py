@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
 from genrm_cli import __version__
 from genrm_cli.export.make_rows import RowCounts, SideNumbers
 from genrm_cli.export.options import ExportOptions
-from genrm_cli.export.scored.read_scored import Reading
+from genrm_cli.export.read_scored import Reading
+from genrm_cli.scored.json_form import Json, to_json
+from genrm_cli.scored.run_record import RunRecord
 
 MANIFEST_FORMAT = 1
 ADVISORY = "Rewards are a model's judgement: advisory, and no substitute for review by experts before training."
+_SCORED_WITH = ("settings_digest", "strategy", "ring_k", "estimator", "repeats", "judge", "time", "versions")
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -24,7 +26,7 @@ def manifest_of(
     groups: int,
     outputs: Sequence[str],
     warnings: list[str],
-) -> dict[str, Any]:
+) -> Json:
     """Return the manifest of an export, JSON-ready."""
     return {
         "format": MANIFEST_FORMAT,
@@ -40,7 +42,7 @@ def manifest_of(
                 "lines": each.lines,
                 "rollouts": each.rollouts,
                 "judges": sorted(each.judges),
-                "scored_with": dict(reading.settings[each.input]),
+                "scored_with": _scored_with(reading.metrics[each.input]),
             }
             for each in reading.inputs
         ],
@@ -60,6 +62,12 @@ def manifest_of(
         **_comparison_of(counts),
         "warnings": warnings,
     }
+
+
+def _scored_with(metrics: RunRecord | None) -> Json:
+    """Return how an input was scored; empty without its metrics."""
+    record = {} if metrics is None else to_json(metrics)
+    return {name: record[name] for name in _SCORED_WITH if name in record}
 
 
 def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, template_strips: bool) -> list[str]:
@@ -83,7 +91,7 @@ def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, 
         (
             template_strips and counts.with_reasoning and options.reasoning == "keep",
             f"{counts.with_reasoning:,} responses contain reasoning: a chat template that strips reasoning from "
-            "earlier turns may leave them without it, or empty. Try one row, or use --reasoning strip.",
+            "earlier turns may leave them without it, or empty. Try one row, or strip it with reasoning=strip.",
         ),
         (
             counts.neighbours,
@@ -93,7 +101,7 @@ def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, 
     return [text for holds, text in checks if holds]
 
 
-def _distribution(values: Sequence[float]) -> dict[str, Any]:
+def _distribution(values: Sequence[float]) -> Json:
     numbers = np.asarray(values, dtype=np.float64)
     if not len(numbers):
         return {"count": 0}
@@ -106,7 +114,7 @@ def _distribution(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _comparison_of(counts: RowCounts) -> dict[str, Any]:
+def _comparison_of(counts: RowCounts) -> Json:
     """Return how chosen differ from rejected responses; empty for other exports."""
     if "chosen" not in counts.sides:
         return {}

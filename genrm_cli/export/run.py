@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from genrm_cli.errors import InputError, UsageError
+from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.export.choosing.split import PromptSplit
+from genrm_cli.export.compared_verdicts import ComparedVerdicts
 from genrm_cli.export.formats import FORMATS
 from genrm_cli.export.late_fields import LateFields
 from genrm_cli.export.make_rows import MadeRow, RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
 from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.read_scored import Reading, Stop, read_scored
 from genrm_cli.export.rows import ExportFormat, Json
-from genrm_cli.export.scored.comparisons import ComparedVerdicts
-from genrm_cli.export.scored.read_scored import Reading, Stop, read_scored
-from genrm_cli.export.scored.scored_table import ScoredTable
+from genrm_cli.export.scored_table import ScoredTable
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.scored.files import ScoredInput, find_scored
+from genrm_cli.scored.groups import open_comparisons
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.parquet import ParquetWriter
 from genrm_cli.storage.encoding.records import render_document, render_record
@@ -60,7 +61,7 @@ def export(
     uris = [uri for each in scored for uri in each.files]
     for uri in uris:
         if is_same_place(uri, output):
-            raise UsageError(f"the output {output} is an input; choose another output with -o.")
+            raise UsageError(f"the output {output} is an input; choose another with ", SettingRef("output"), ".")
     mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
     with ScoredTable() as table, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs:
         writers = _Writers(outputs, output, format_, options)
@@ -104,11 +105,18 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
         raise UsageError(f"{output}: name it .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
     require_rl_prefix(output, settings.storage.any_prefix)
     if options.reasoning == "separate" and not format_.separates_reasoning:
-        raise UsageError(f"--reasoning separate: {format_.name} has no field for reasoning; choose keep or strip.")
+        raise UsageError(
+            SettingRef("reasoning", "separate"), f": {format_.name} has no field for reasoning; choose keep or strip."
+        )
     if options.split and goes_out_at_once(output):
-        raise UsageError("--split writes two files, so -o must name a file.")
+        raise UsageError(SettingRef("split"), " writes two files; name a file with ", SettingRef("output"), ".")
     if format_.unit == "pair" and options.mixed_settings and options.pairs.min_confidence is not None:
-        raise UsageError("--min-confidence needs one judge and one set of settings; drop --mixed-settings.")
+        raise UsageError(
+            SettingRef("min_confidence"),
+            " needs one judge and one set of settings; remove ",
+            SettingRef("mixed_settings", True),
+            ".",
+        )
 
 
 def _read_comparisons(
@@ -121,17 +129,20 @@ def _read_comparisons(
     """
     compared = ComparedVerdicts()
     for number, each in enumerate(scored):
-        source = each.open_beside(".comparisons.jsonl", s3, settings)
-        if source is None:
+        found, metrics = open_comparisons(each, s3, settings), reading.metrics[number]
+        if found is None:
             raise InputError(
-                f"{each.name}: --pairs compared and --min-confidence need the comparisons file beside it; "
-                "put *.comparisons.jsonl of the same run there"
+                f"{each.name}: ",
+                SettingRef("pairs", "compared"),
+                " and ",
+                SettingRef("min_confidence"),
+                " need the comparisons file beside it; put *.comparisons.jsonl of the same run there",
             )
-        judge = reading.settings[number].get("judge")
-        panel = judge.get("panel") if isinstance(judge, dict) else None
-        weights = {one["name"]: float(one["weight"]) for one in panel or ()}
-        with source:
-            compared.add_file(source.iter_lines(), source.uri, number, table, weights)
+        weights = {} if metrics is None else {one.name: one.weight for one in metrics.judge.judges}
+        for _, comparison in found:
+            group = table.find_group(number, str(comparison.group))
+            if group is not None:
+                compared.add(comparison, group, weights.get(comparison.judge) or 1.0)
     return compared
 
 

@@ -1,30 +1,29 @@
 """Index an input: parse every line once, find the groups, spool the texts."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
-from genrm_cli.errors import UsageError
-from genrm_cli.extensions import Seam, load_extensions
 from genrm_cli.groups.compile import fit_budget
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import MAX_COMPARED, GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.shards import Shard
-from genrm_cli.jobs.stores import TextStore
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.component import reads_record
-from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
-from genrm_cli.rollouts.formats import FORMATS, Format, named_fields, recognise
+from genrm_cli.rollouts.declared import parse_requirement
+from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, value_at
 from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.scored.parse_lines import parse_line
+from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.settings.file_settings import InputSettings
-from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
+from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
@@ -95,7 +94,7 @@ class InputIndex:
         self.plan = plan
         self.largest_group = 0
         self._settings = settings
-        self._texts = TextStore()
+        self._texts: RolloutStore[Record | None] = RolloutStore()
         self._may_split = settings.group_by is None
         self._with_records = plan.shows_as_gym or bool(plan.graders) or any(map(reads_record, plan.rewards.components))
 
@@ -201,7 +200,7 @@ def _read_lines(
     for line in source.iter_lines():
         metrics.lines += 1
         try:
-            record, format_, rollouts = _parse_line(line, settings, requirements)
+            record, format_, rollouts = parse_line(line, settings, requirements)
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
@@ -217,45 +216,6 @@ def _read_lines(
             # One that lacks its group counts as one of a group that could not be compared.
             metrics.rollouts_in_groups += key is None
             index.append(key, rollout, Place(line.number, position), record, format_)
-
-
-def _parse_line(
-    line: Line, settings: InputSettings, requirements: Sequence[Requirement]
-) -> tuple[dict[str, Any], Format, list[Rollout]]:
-    if line.oversize is not None:
-        most = f"more than max_line_bytes={settings.max_line_bytes}"
-        raise BadLineError(f"{line.oversize:,} bytes long, {most}", most)
-    record = parse_record(line.raw)
-    format_ = format_of(record, settings)
-    rollouts = format_.read(record)
-    check_declared(record, requirements)
-    return record, format_, rollouts
-
-
-def format_of(record: dict[str, Any], settings: InputSettings) -> Format:
-    """Return the format that the settings force, else the one that the record is written in."""
-    if settings.response_field is not None:
-        return _named_fields(settings.response_field, settings.prompt_field, settings.id_field)
-    if settings.format is None:
-        return recognise(record, installed_formats().values())
-    return FORMATS.get(settings.format) or installed_formats()[settings.format]
-
-
-def installed_formats() -> Mapping[str, Format]:
-    """Return the formats that installed packages register, by name.
-
-    Raises:
-        UsageError: one cannot be loaded, or its name is not that of its entry point or belongs to a built-in format.
-    """
-    installed = load_extensions(Seam.FORMATS, Format)
-    for name, format_ in installed.items():
-        if name != format_.name or name in FORMATS:
-            problem = "that name is built in" if name in FORMATS else f"it calls itself {format_.name!r}"
-            raise UsageError(f"the format {name!r} of an installed package cannot be used: {problem}.")
-    return installed
-
-
-_named_fields = lru_cache(maxsize=8)(named_fields)
 
 
 def _key_of(record: dict[str, Any], rollout: Rollout, line: int | str, settings: InputSettings) -> str | None:

@@ -28,7 +28,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
-from genrm_cli.scored.lines import comparison_json, scored_line
+from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.verdicts import StoppedBy
 
 Tag = TypeVar("Tag")

@@ -16,7 +16,6 @@ from genrm_cli.jobs.index import (
     FirstRejects,
     InputIndex,
     Reject,
-    format_of,
     index_input,
     iter_duplicates,
 )
@@ -27,8 +26,10 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score
+from genrm_cli.scored.describe_run import input_version, output_mark, provenance_of, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.run_record import FileRecord, RunRecord, input_version, provenance_of, run_record, run_totals
+from genrm_cli.scored.parse_lines import format_of
+from genrm_cli.scored.run_record import FileRecord, RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import Line, parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
@@ -145,7 +146,7 @@ class _Work:
             source.verify_unchanged()
             sink.finish()
             name = name_below(folder_of(self.task.places.scored), uri) if self.sources.are_many else uri
-            return FileRecord(input=input_version(source.identity), output=name, output_mark=sink.mark)
+            return FileRecord(input=input_version(source.identity), output=name, output_mark=output_mark(sink.mark))
 
 
 def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) -> _Work:

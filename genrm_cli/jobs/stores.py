@@ -1,12 +1,9 @@
 """What a file job keeps on disk between its passes: texts, results, scores."""
 
-import hashlib
 import io
 import pickle
 from array import array
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,11 +13,8 @@ import orjson
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.rewards.estimators import Calibration, Floats, RunStatistics, Verdicts, verdict_array
 from genrm_cli.rollouts.formats import Score
-from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.storage.spool import Spool
 
-_PROMPTS_REMEMBERED = 4_096
-_FIELDS = tuple(field.name for field in fields(Rollout))
 _KEPT_COLUMNS = 6  # whose verdict, and its numbers
 _BLOCK_BYTES = 1 << 20
 
@@ -67,59 +61,6 @@ class _Store:
 
     def _load(self, span: tuple[int, int]) -> Any:
         return pickle.loads(self._spool.read(*span))  # noqa: S301  (our own bytes, in a file without a name)
-
-
-class TextStore:
-    """The rollouts of an input by row, so that its lines are parsed once; 8 bytes of memory a rollout.
-
-    A prompt that several recent rollouts share is kept once.
-    """
-
-    def __init__(self) -> None:
-        self._rollouts, self._prompts = Spool(), Spool()
-        self._offsets = array("Q")
-        self._recent: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
-        self._last: tuple[tuple[int, int], tuple[Turn, ...]] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._rollouts.close()
-        self._prompts.close()
-
-    def append(self, key: str | None, rollout: Rollout, record: Mapping[str, Any] | None) -> None:
-        """Keep the rollout of the next row with its group key, and its line where components read it."""
-        values = [getattr(rollout, name) for name in _FIELDS[1:]]
-        kept = (key, self._keep_prompt(rollout.prompt), values, record)
-        offset, _ = self._rollouts.append(pickle.dumps(kept, pickle.HIGHEST_PROTOCOL))
-        self._offsets.append(offset)
-
-    def _keep_prompt(self, prompt: tuple[Turn, ...]) -> tuple[int, int]:
-        pickled = pickle.dumps([tuple(turn) for turn in prompt], pickle.HIGHEST_PROTOCOL)
-        digest = hashlib.blake2b(pickled, digest_size=16).digest()
-        span = self._recent.get(digest)
-        if span is None:
-            span = self._recent[digest] = self._prompts.append(pickled)
-            if len(self._recent) > _PROMPTS_REMEMBERED:
-                self._recent.popitem(last=False)
-        self._recent.move_to_end(digest)
-        return span
-
-    def read(self, row: int) -> tuple[str | None, Rollout, Mapping[str, Any] | None]:
-        """Return the group key and the rollout of a row, and its line where it was kept."""
-        end = self._offsets[row + 1] if row + 1 < len(self._offsets) else len(self._rollouts)
-        kept = self._rollouts.read(self._offsets[row], end - self._offsets[row])
-        key, span, values, record = pickle.loads(kept)  # noqa: S301  (our own bytes, in a file without a name)
-        return key, Rollout(self._prompt_at(span), *values), record
-
-    def _prompt_at(self, span: tuple[int, int]) -> tuple[Turn, ...]:
-        if self._last is None or self._last[0] != span:
-            pickled = self._prompts.read(*span)
-            self._last = span, tuple(Turn(*turn) for turn in pickle.loads(pickled))  # noqa: S301  (as above)
-        return self._last[1]
 
 
 class OutcomeStore(_Store):

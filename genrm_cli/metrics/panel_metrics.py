@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from genrm_cli.metrics.running_stats import Mergeable
-from genrm_cli.verdicts import Verdict, preference
+from genrm_cli.verdicts import Verdict, preference, sign_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class PanelMetrics:
             asked: whether each judge was asked; by default all were.
         """
         self._left_out += not counts
-        preferences = [None if verdict is None else _sign(preference(verdict)) for verdict in verdicts]
+        preferences = [None if verdict is None else sign_of(preference(verdict)) for verdict in verdicts]
         all_asked = asked or (True,) * len(verdicts)
         rows = zip(self._judges, preferences, self.comparing, all_asked, strict=True)
         for judge, preferred, compares, was_asked in rows:
@@ -202,12 +202,8 @@ def kendall_tau(one: Sequence[float | None], other: Sequence[float | None]) -> f
     rows = [(x, y) for x, y in zip(one, other, strict=True) if x is not None and y is not None]
     concordance = spread_x = spread_y = 0
     for (x1, y1), (x2, y2) in combinations(rows, 2):
-        sign_x, sign_y = _sign(x1 - x2), _sign(y1 - y2)
+        sign_x, sign_y = sign_of(x1 - x2), sign_of(y1 - y2)
         concordance += sign_x * sign_y
         spread_x += sign_x != 0
         spread_y += sign_y != 0
     return concordance / math.sqrt(spread_x * spread_y) if spread_x and spread_y else None
-
-
-def _sign(number: float) -> int:
-    return (number > 0) - (number < 0)

@@ -17,6 +17,7 @@ from genrm_cli.verdicts import (
     contradicts_itself,
     echoes_score,
     preference,
+    sign_of,
 )
 
 
@@ -31,16 +32,11 @@ class Agreement(Mergeable):
         """Add pairs of verdicts."""
         for one, other in pairs:
             self.pairs += 1
-            self.agreeing += _sign(one) == _sign(other)
+            self.agreeing += sign_of(preference(one)) == sign_of(preference(other))
 
     def rate(self) -> float | None:
         """Return the share that agree; None without pairs."""
         return self.agreeing / self.pairs if self.pairs else None
-
-
-def _sign(verdict: Verdict) -> int:
-    lead = preference(verdict)
-    return (lead > 0) - (lead < 0)
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ import numpy as np
 
 from genrm_cli.report.figures import Mean, Share, mean_of, share_of
 from genrm_cli.report.measure_group import correlation
-from genrm_cli.report.scored_group import ScoredGroup
 from genrm_cli.rollouts.rollout import words_of
+from genrm_cli.scored.lines import ScoredGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ class Comparison:
 
 def contents_of(group: ScoredGroup) -> GroupContents:
     """Return the digests and ranks of a group."""
-    first = group.rollouts[0].rollout
+    first = group.members[0].rollout
     return GroupContents(
         _digest("\0".join(f"{turn.role}\0{turn.text}" for turn in first.prompt)),
-        tuple(_digest(words_of(each.rollout.response or ())) for each in group.rollouts),
-        tuple(each.index for each in group.rollouts),
-        tuple(each.reward for each in group.rollouts),
-        tuple(each.rank for each in group.rollouts),
+        tuple(_digest(words_of(each.rollout.response or ())) for each in group.members),
+        tuple(each.line.index for each in group.members),
+        tuple(each.line.reward for each in group.members),
+        tuple(each.line.rank for each in group.members),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from genrm_cli.metrics.intervals import wilson_interval
 from genrm_cli.metrics.summary import NOISY_BELOW
 from genrm_cli.report.measure_group import GroupFigures
+from genrm_cli.scored.run_record import RunRecord
 
 FORMAT = 1
 """Version of the figures; grows when a key changes its meaning or goes."""
@@ -147,10 +148,10 @@ def figures_of(
     uri: str,
     groups: Sequence[GroupFigures],
     components: ComponentSums,
-    metrics: Mapping[str, Any],
+    metrics: RunRecord | None,
     judge: str | None,
 ) -> RunFigures:
-    """Return the figures of a run; `metrics` is the object beside the scored lines, empty without one."""
+    """Return the figures of a run; `metrics` is the file beside the scored lines, None without one."""
     rewards = [reward for group in groups for reward in group.rewards if reward is not None]
     spreads, effects = _known(groups, "spread"), _known(groups, "length_effect")
     reliabilities = _known(groups, "reliability")
@@ -160,11 +161,11 @@ def figures_of(
     rollouts = _total(groups, "size")
     return RunFigures(
         uri=uri,
-        time=_text(metrics.get("time")),
+        time=None if metrics is None else metrics.time,
         judge=judge,
         is_baseline=any(group.is_baseline for group in groups),
-        settings_digest=_text(metrics.get("settings_digest")),
-        partial=_why_partial(metrics),
+        settings_digest=None if metrics is None else metrics.settings_digest,
+        partial=None if metrics is None else _why_partial(metrics),
         groups=len(groups),
         rollouts=rollouts,
         scored=len(rewards),
@@ -193,10 +194,10 @@ def figures_of(
         circular=share_of(_total(groups, "circular"), _total(groups, "triples")),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.values.items()},
-        panel_agreement=_number(_mapping(metrics.get("panel")).get("krippendorff_alpha")),
-        repeat_agreement=_number(metrics.get("repeat_agreement")),
-        cost={name: number for name in _COST if (number := _number(metrics.get(name))) is not None},
-        masked={name: count for name, count in _mapping(metrics.get("redactions")).items() if _number(count)},
+        panel_agreement=None if metrics is None or metrics.panel is None else metrics.panel.krippendorff_alpha,
+        repeat_agreement=None if metrics is None else metrics.repeat_agreement,
+        cost={} if metrics is None else {name: getattr(metrics, name) for name in _COST},
+        masked={} if metrics is None else {name: count for name, count in metrics.redactions.items() if count},
         look_here=_stand_out(groups),
     )
 
@@ -242,28 +243,16 @@ def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
     return dict(total.most_common())
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def _known(groups: Sequence[GroupFigures], name: str) -> list[float]:
     return [value for group in groups if (value := getattr(group, name)) is not None]
 
 
-def _why_partial(metrics: Mapping[str, Any]) -> str | None:
-    if metrics.get("stopped_by"):
-        return f"--{str(metrics['stopped_by']).replace('_', '-')} stopped the run"
-    if metrics.get("limit") is not None:
-        return f"a trial of {metrics['limit']} groups (--limit)"
-    return "the run was stopped before its end" if metrics.get("partial") else None
+def _why_partial(metrics: RunRecord) -> str | None:
+    if metrics.stopped_by is not None:
+        return f"{metrics.stopped_by} stopped the run"
+    if metrics.limit is not None:
+        return f"a trial of {metrics.limit} groups (limit)"
+    return "the run was stopped before its end" if metrics.partial else None
 
 
 def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[str, ...]]:

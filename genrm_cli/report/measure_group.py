@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from genrm_cli.report.scored_group import AskedComparison, ScoredGroup
 from genrm_cli.rollouts.rollout import words_of
-from genrm_cli.verdicts import FailureKind, Verdict, preference
+from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
+from genrm_cli.verdicts import FailureKind, Verdict, preference, sign_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,8 +80,8 @@ class GroupFigures:
 
 def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     """Return the figures of a group; `prompt` is the beginning of what was asked."""
-    words = [words_of(each.rollout.response or ()) for each in group.rollouts]
-    rewards = tuple(each.reward for each in group.rollouts)
+    words = [words_of(each.rollout.response or ()) for each in group.members]
+    rewards = tuple(each.line.reward for each in group.members)
     lengths = tuple(map(len, words))
     known = [number for number, reward in enumerate(rewards) if reward is not None]
     scores = [reward for reward in rewards if reward is not None]
@@ -89,8 +89,8 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     leads = [preference(each.verdict) for each in pairs if each.verdict is not None]
     means, both, flips = _pair_means(pairs)
     triples, circular = _triples(means, len(rewards))
-    failures = Counter(each.failure[0] for each in group.comparisons if each.failure is not None)
-    not_asked = failures.pop(FailureKind.NOT_ASKED, 0)
+    failures = Counter(each.failure.kind.value for each in group.comparisons if each.failure is not None)
+    not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
     return GroupFigures(
         group.key,
         prompt,
@@ -98,7 +98,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         rewards,
         lengths,
         float(np.std(scores)) if len(scores) > 1 else None,
-        group.reliability,
+        group.line.reliability,
         _residual(pairs, leads, len(rewards)),
         correlation(scores, [float(lengths[number]) for number in known]),
         correlation(scores, [float(_marks(words[number])) for number in known]),
@@ -113,10 +113,10 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         failures,
         not_asked,
         sum(bool(each.reply) and each.failure is None for each in group.comparisons),
-        Counter(each.reason or each.status for each in group.rollouts if each.reward is None),
+        Counter(each.line.reason_text or each.line.status for each in group.members if each.line.reward is None),
         _duplicates(words),
         _varying(group),
-        group.is_baseline,
+        group.line.is_baseline,
     )
 
 
@@ -131,8 +131,8 @@ def correlation(first: Sequence[float], second: Sequence[float], least: int = _L
 
 def _varying(group: ScoredGroup) -> tuple[str, ...]:
     values: dict[str, set[float]] = {}
-    for each in group.rollouts:
-        for name, value in each.components.items():
+    for each in group.members:
+        for name, value in (each.line.components or {}).items():
             if value is not None:
                 values.setdefault(name, set()).add(value)
     return tuple(name for name, found in values.items() if len(found) > 1)
@@ -155,11 +155,11 @@ def _plain(text: str) -> bytes:
     return b" ".join(text.encode("utf-8", "surrogatepass").translate(None, _PUNCTUATION).split())
 
 
-def _pair_means(pairs: Sequence[AskedComparison]) -> tuple[dict[tuple[int, int], float], int, int]:
+def _pair_means(pairs: Sequence[ComparisonRecord]) -> tuple[dict[tuple[int, int], float], int, int]:
     """Return the mean preference of each pair (i < j), the pairs judged in both orders, and those that flip."""
     by_order: dict[tuple[int, int], list[float]] = defaultdict(list)
     for each in pairs:
-        first, second = each.shown
+        first, second = each.indices
         by_order[first, second].append(preference(each.verdict) if isinstance(each.verdict, Verdict) else 0.0)
     means, both, flips = {}, 0, 0
     for (first, second), leads in by_order.items():
@@ -171,12 +171,8 @@ def _pair_means(pairs: Sequence[AskedComparison]) -> tuple[dict[tuple[int, int],
             other = -sum(back) / len(back)
             means[first, second] = (lead + other) / 2
             both += 1
-            flips += _sign(lead) != _sign(other)
+            flips += sign_of(lead) != sign_of(other)
     return means, both, flips
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
 
 
 def _triples(means: dict[tuple[int, int], float], n: int) -> tuple[int, int]:
@@ -190,14 +186,14 @@ def _triples(means: dict[tuple[int, int], float], n: int) -> tuple[int, int]:
     return round(np.trace(asked @ asked @ asked) / 6), round(np.trace(beats @ beats @ beats) / 3)
 
 
-def _residual(pairs: Sequence[AskedComparison], leads: Sequence[float], n: int) -> float | None:
+def _residual(pairs: Sequence[ComparisonRecord], leads: Sequence[float], n: int) -> float | None:
     """Return the unexplained share of the preferences in a least-squares fit of levels."""
-    if n > _MAX_DENSE or not leads or any(not 0 <= i < n for each in pairs for i in each.shown):
+    if n > _MAX_DENSE or not leads or any(not 0 <= i < n for each in pairs for i in each.indices):
         return None
     design = np.zeros((len(leads), n))
     rows = np.arange(len(leads))
-    design[rows, [each.shown[0] for each in pairs]] += 1
-    design[rows, [each.shown[1] for each in pairs]] -= 1
+    design[rows, [each.indices[0] for each in pairs]] += 1
+    design[rows, [each.indices[1] for each in pairs]] -= 1
     seen = np.asarray(leads, dtype=np.float64)
     total = float(seen @ seen)
     levels, _, rank, _ = np.linalg.lstsq(design, seen, rcond=None)

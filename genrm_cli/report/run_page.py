@@ -5,15 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from genrm_cli.jobs.context import s3_options
+from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.report.compare_runs import GroupContents, contents_of
 from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of
 from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.report.page.blocks import Blocks
 from genrm_cli.report.page.group_document import group_document, mask_of, prompt_beginning, rounded, with_labels_masked
 from genrm_cli.report.page.tags import Tags
-from genrm_cli.report.scored_run import ScoredRun
 from genrm_cli.report.trust import Trust, judge_trust
 from genrm_cli.scored.files import ScoredInput
+from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
 
 COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "residual", "failed", "at"]
@@ -82,19 +84,19 @@ def read_run(
     start, judge, measured, components = len(rows), None, list[GroupFigures](), ComponentSums()
     contents: dict[int, GroupContents] = {}
     keys = Counter[str]()
-    with ScoredRun(scored, settings) as run:
-        run.read()
+    with ScoredRun(scored, settings, open_known_journal) as run:
+        run.read(s3_options(settings))
         for found in run.iter_groups():
             group = with_labels_masked(found, mask)
             keys[group.key] += 1
             if keys[group.key] > 1:  # masking made two keys equal, which must lead to two groups
                 group = replace(group, key=f"{group.key} ({keys[group.key]})")
             figures = measure_group(group, prompt_beginning(group, mask))
-            for each in group.rollouts:
-                components.add(each.components)
+            for each in group.members:
+                components.add(each.line.components or {})
             measured.append(figures)
             rows.append(_row(number, figures, blocks.add(group_document(group, mask))))
-            judge = judge or group.judge
+            judge = judge or group.line.judge
             if compare:
                 contents[len(rows) - 1] = contents_of(group)
         figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge)

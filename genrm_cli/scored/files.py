@@ -1,13 +1,14 @@
 """Find outputs of `genrm score`, and open the files beside them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-from genrm_cli.errors import InputError, UsageError
-from genrm_cli.scored.run_record import FileRecord, read_run_record
+from genrm_cli.errors import InputError, SettingRef, UsageError
+from genrm_cli.scored.json_form import FormError, from_json
+from genrm_cli.scored.run_record import FileRecord, OutputMark, RunRecord
 from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.listing import iter_found, names_many
 from genrm_cli.storage.location import (
     Mark,
@@ -20,8 +21,16 @@ from genrm_cli.storage.location import (
     stem_of,
     stem_of_set,
 )
+from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.sink import exists, mark_of, place_of
 from genrm_cli.storage.source import Source, open_source
+
+REMEDY = (
+    "; it is not a file of `genrm score`, or torn; score the rollouts again with ",
+    SettingRef("force", True),
+    ", or move it away",
+)
+"""What to do about a file that is not what it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +64,6 @@ class ScoredInput:
         return open_source(beside, s3, settings.input.max_line_bytes) if exists(beside, s3) else None
 
 
-def group_name(detail: Mapping[str, Any], line: int) -> str:
-    """Return the key of a scored rollout's group; for a rollout that belongs to none, a name of its own."""
-    key = detail.get("group")
-    return f"(no group, line {line})" if key is None else str(key)
-
-
 def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list[ScoredInput]:
     """Return the scored files that a command line names, each once; in folders and prefixes those named `.scored`.
 
@@ -90,10 +93,46 @@ def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list
     return [ScoredInput(uri, (uri,)) for uri in uris]
 
 
-def is_marked(found: Mark, recorded: Mark) -> bool:
+def read_run_record(uri: str, s3: S3Options) -> RunRecord | None:
+    """Read the metrics file of an earlier run; None if it is missing or something else."""
+    content = read_object(uri, s3)
+    try:
+        return None if content is None else parse_run_record(content)
+    except (BadLineError, FormError):
+        return None
+
+
+def parse_run_record(content: bytes) -> RunRecord:
+    """Parse a metrics file.
+
+    Raises:
+        BadLineError: it is not a JSON object.
+        FormError: it is not a metrics file.
+    """
+    return from_json(RunRecord, parse_record(content))
+
+
+def read_metrics_beside(scored: ScoredInput, s3: S3Options, settings: Settings) -> RunRecord | None:
+    """Read the metrics file beside scored lines; None without one.
+
+    Raises:
+        InputError: it is not a metrics file.
+    """
+    source = scored.open_beside(".metrics.json", s3, settings)
+    if source is None:
+        return None
+    with source:
+        try:
+            return parse_run_record(b"\n".join(line.raw for line in source.iter_lines()))
+        except (BadLineError, FormError) as error:
+            raise InputError(f"{source.uri}: {error}", *REMEDY) from error
+
+
+def is_marked(found: Mark, recorded: OutputMark) -> bool:
     """Whether the output is the one recorded; a copy has another time and no upload id."""
     is_copy = found.upload is None and recorded.upload is not None
-    return found.size_bytes == recorded.size_bytes and (is_copy or found == recorded)
+    is_same = (found.upload, found.mtime_ns) == (recorded.upload, recorded.mtime_ns)
+    return found.size_bytes == recorded.size_bytes and (is_copy or is_same)
 
 
 def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:

@@ -7,7 +7,6 @@ required when read. Keys that a class does not declare are ignored.
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import StrEnum
-from inspect import get_annotations
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -105,11 +104,16 @@ def _members(form: type) -> tuple[_Member, ...]:
         if not is_dataclass(form):
             raise TypeError(f"{form} is not a dataclass")
         hints = get_type_hints(form)
-        names = dict.fromkeys(name for each in form.__mro__ for name in get_annotations(each))
         by_name = {field.name: field for field in fields(form)}
-        found = tuple(_member(by_name[name], hints[name]) for name in names if name in by_name)
+        found = tuple(_member(by_name[name], hints[name]) for name in _names_of(form))
         _MEMBERS[form] = found
     return found
+
+
+def _names_of(form: type) -> list[str]:
+    base = form.__bases__[0]
+    inherited = _names_of(base) if is_dataclass(base) else []
+    return [field.name for field in fields(form) if field.name not in inherited] + inherited
 
 
 def _member(field: "Field[Any]", hint: object) -> _Member:
@@ -168,12 +172,13 @@ def _union(choices: tuple[Any, ...]) -> tuple[_Convert | None, _Convert, Json]:
         return found(value)
 
     def read(value: Any) -> Any:
+        problems = []
         for _, reader, _ in converted:
             try:
                 return reader(value)
             except FormError as error:
-                problem = error
-        raise problem
+                problems.append(error)
+        raise problems[0]
 
     return write if writes else None, read, {"anyOf": [schema for _, _, schema in converted]}
 

@@ -1,17 +1,14 @@
-"""The `genrm` object of a scored line, and the lines of the comparisons file."""
+"""Scored lines and comparison records, and the groups that they form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.results import ComparisonResult, GroupRewards, RolloutScore
 from genrm_cli.rewards.shaping import Adjustments
-from genrm_cli.rewards.total import Total
 from genrm_cli.rollouts.formats import Score
-from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.json_form import FormError, Json, extended, from_json, to_json
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Reason, Verdict
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.scored.json_form import FormError, from_json, to_json
+from genrm_cli.verdicts import FailureKind, Reason, Verdict
 
 FORMAT: Literal[1] = 1
 """Version of scored lines and of comparison records; increased when a key changes its meaning or is removed."""
@@ -95,6 +92,10 @@ class ScoredLine(RolloutResult):
     total: TotalRecord | None = None
     diversity: DiversityRecord | None = None
 
+    def group_name(self, line: int) -> str:
+        """Return the key of the group; for a rollout of this line that belongs to none, a name of its own."""
+        return f"(no group, line {line})" if self.group is None else self.group
+
     def as_score(self) -> Score:
         """Return the reward and the `genrm` object, as formats write them into a line."""
         record = to_json(self)
@@ -131,7 +132,7 @@ class OutcomeRecord:
     @property
     def verdict(self) -> Verdict | None:
         """The verdict; None for a failure and for grades."""
-        if self.score_1 is None or self.score_2 is None or self.ranking is None:
+        if self.failure is not None or self.score_1 is None or self.score_2 is None or self.ranking is None:
             return None
         return Verdict(self.score_1, self.score_2, self.ranking)
 
@@ -173,60 +174,31 @@ class ComparisonRecord(OutcomeRecord):
         return len(self.indices) == 2 and self.component is None
 
 
-def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
-    """Return the result of a rollout of a group."""
-    numbers, columns = score.numbers, rewards.columns
-    return RolloutResult(
-        reward=score.reward,
-        status=score.status,
-        reason=score.reason,
-        reason_text=score.reason_text,
-        base_score=numbers.base_score,
-        standard_error=score.standard_error,
-        rank=numbers.rank,
-        advantage=numbers.advantage,
-        comparisons=score.comparisons,
-        failed=score.failed,
-        components={name: column.values[score.index] for name, column in columns.items()} if columns else None,
-    )
+@dataclass(frozen=True, slots=True)
+class ScoredMember:
+    """A rollout of a scored group."""
+
+    rollout: Rollout
+    line: ScoredLine
 
 
-def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> ScoredLine:
-    """Return the scored line of a rollout of a group."""
-    columns, clusters = rewards.columns, rewards.clusters
-    notes = {name: note for name, column in columns.items() if (note := column.note(score.index))}
-    failures = {name: column.failure for name, column in columns.items() if column.failure}
-    return extended(
-        ScoredLine,
-        result_of(score, rewards),
-        reliability=rewards.reliability,
-        adjustments=score.numbers.adjustments,
-        group=rewards.key,
-        group_size=len(rewards.scores),
-        index=score.index,
-        defaulted=score.defaulted,
-        judge=plan.judge_name,
-        is_baseline=plan.is_baseline,
-        component_notes=notes if columns else None,
-        component_failures=failures or None,
-        total=_total_record(score.total, plan) if score.total is not None and plan.rewards.has_total else None,
-        diversity=None
-        if clusters is None
-        else DiversityRecord(
-            cluster=clusters.numbers[score.index], size=clusters.sizes[score.index], failed=clusters.failed
-        ),
-    )
+@dataclass(frozen=True, slots=True)
+class ScoredGroup:
+    """The rollouts of one task by index, and the requests about them in the order of the comparisons file."""
 
+    key: str
+    members: tuple[ScoredMember, ...]
+    comparisons: tuple[ComparisonRecord, ...]
 
-def _total_record(total: Total, plan: GroupPlan) -> TotalRecord:
-    terms = plan.rewards.total
-    return TotalRecord(
-        weights={name: weight.weight for name, weight in terms.weights.items()},
-        terms=total.terms,
-        gates={gate.component: gate.least for gate in terms.gates},
-        gated_by=total.gated_by,
-        missing=total.missing,
-    )
+    @property
+    def line(self) -> ScoredLine:
+        """The scored line of any rollout: what it says of the group, and of the judge, is the same in all."""
+        return self.members[0].line
+
+    @property
+    def rewards(self) -> list[float]:
+        """The rewards that are known."""
+        return [each.line.reward for each in self.members if each.line.reward is not None]
 
 
 def parse_scored_line(score: Score) -> ScoredLine:
@@ -239,40 +211,3 @@ def parse_scored_line(score: Score) -> ScoredLine:
         return from_json(ScoredLine, {**score.detail, "reward": score.reward})
     except FormError as error:
         raise UnreadableRecordError(f"genrm.{error}; run `genrm score` on it again") from error
-
-
-def outcome_record(outcome: Outcome, verdict: Verdict | None) -> OutcomeRecord:
-    """Return the result of one request, with the verdict that counts for it."""
-    result = outcome.result
-    return OutcomeRecord(
-        score_1=None if verdict is None else verdict.score_1,
-        score_2=None if verdict is None else verdict.score_2,
-        ranking=None if verdict is None else verdict.ranking,
-        failure=FailureRecord(kind=result.kind, detail=result.detail) if isinstance(result, Failure) else None,
-        attempts=outcome.attempts,
-        latency_s=round(outcome.latency_s, 4),
-        prompt_tokens=outcome.prompt_tokens,
-        completion_tokens=outcome.completion_tokens,
-        grades=result.values if isinstance(result, Grades) else None,
-    )
-
-
-def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
-    """Return one line of the comparisons file as JSON; with replies, a request without one has `null`."""
-    shown, outcome = comparison.shown, comparison.outcome
-    key = outcome.journal_key.hex() if outcome.journal_key and not with_reply else None  # where the reply can be found
-    record = extended(
-        ComparisonRecord,
-        outcome_record(outcome, comparison.verdict),
-        group=comparison.group,
-        component=comparison.component,
-        i=shown[0] if len(shown) <= 2 else None,
-        j=shown[1] if len(shown) == 2 else None,
-        shown=shown if len(shown) > 2 else None,
-        judge_idx=comparison.repeat,
-        judge=comparison.judge,
-        neutralised=comparison.neutralised or None,
-        reply=outcome.reply_text if with_reply else None,
-        journal_key=key,
-    )
-    return ({"reply": None} if with_reply else {}) | to_json(record)

@@ -20,9 +20,10 @@ from genrm_cli.groups.tasks import in_thread
 from genrm_cli.judging.open_judges import JudgeSpec, OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score, recognise
+from genrm_cli.scored.describe_run import output_mark, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.lines import comparison_json, scored_line
-from genrm_cli.scored.run_record import RunRecord, RunTotals, run_record, run_totals
+from genrm_cli.scored.run_record import RunRecord, RunTotals
+from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.serve.cohort import Member
 from genrm_cli.serve.group_spool import GroupSpool
 from genrm_cli.settings import Settings
@@ -163,7 +164,9 @@ class Recorder:
 
     def _record_of(self, uri: str, mark: Mark | None, totals: RunTotals) -> RunRecord:
         journal = self._settings.journal.journal if self._settings.journal.use_journal else None
-        return run_record(totals, self._settings, input_=None, output=uri, output_mark=mark, journal=journal)
+        return run_record(
+            totals, self._settings, input_=None, output=uri, output_mark=output_mark(mark), journal=journal
+        )
 
 
 def _spool_folder(folder: str) -> Path:

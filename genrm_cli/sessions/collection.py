@@ -15,7 +15,7 @@ from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_
 from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.scored.run_record import versions_record
+from genrm_cli.scored.describe_run import versions_record
 from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
 from genrm_cli.sessions.collected_files import (
     SUMMARY_FORMAT,

@@ -8,18 +8,18 @@ from datetime import UTC, datetime
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.export.manifest import ADVISORY
-from genrm_cli.export.scored.review import SUFFIX, read_statuses
 from genrm_cli.jobs.context import s3_options
-from genrm_cli.jobs.index import format_of
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.rules.result import Effect, Fired, RuleResult
 from genrm_cli.scored.files import ScoredInput
-from genrm_cli.scored.lines import ScoredLine, parse_scored_line
+from genrm_cli.scored.lines import ScoredLine
+from genrm_cli.scored.parse_lines import ScoredRollout, parse_scored
+from genrm_cli.scored.review_file import SUFFIX, read_statuses
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
+from genrm_cli.storage.encoding.records import BadLineError, render_record
 from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object, replace_object
@@ -115,11 +115,11 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
 
     def iter_flagged() -> Iterator[ReviewEntry]:
         nonlocal rollouts
-        for id_, rollout, record, line in _iter_scored(scored_uri, settings):
+        for id_, scored in _iter_scored(scored_uri, settings):
             rollouts += 1
-            flags, transcript = _flags_of(rollout, record, line, rules)
+            flags, transcript = _flags_of(scored.rollout, scored.record, scored.line, rules)
             if flags:
-                entry = ReviewEntry(id_, statuses.get(id_, PENDING), line.reward, flags, transcript)
+                entry = ReviewEntry(id_, statuses.get(id_, PENDING), scored.line.reward, flags, transcript)
                 counts[entry.status] += 1
                 if id_ not in statuses:
                     unseen.append(id_)
@@ -230,7 +230,7 @@ def _collected_flags(metadata: object) -> Iterator[Flag]:
         yield Flag(NOTABLE, f"faulty simulated client: {', '.join(map(str, faults))}")
 
 
-def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, Rollout, JsonObject, ScoredLine]]:
+def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:
     """Yield the scored rollouts of a file, but for those without a group.
 
     Raises:
@@ -239,15 +239,10 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
     with open_source(scored_uri, s3_options(settings), settings.input.max_line_bytes) as source:
         for line in source.iter_lines():
             try:
-                record = parse_record(line.raw)
-                format_ = format_of(record, settings.input)
-                scored = [parse_scored_line(score) for score in format_.scores(record)]
-                pairs = list(zip(format_.read(record), scored, strict=True))
-            except (BadLineError, UnreadableRecordError, ValueError) as error:
+                found = parse_scored(line, settings.input)
+            except (BadLineError, UnreadableRecordError) as error:
                 raise InputError(f"{scored_uri}: {source.unit} {line.number}: {error}") from error
-            for position, (rollout, result) in enumerate(pairs):
-                if result.group is not None:
-                    yield (result.group, result.index), rollout, format_.own_record(record, position), result
+            yield from (((each.line.group, each.line.index), each) for each in found if each.line.group is not None)
 
 
 def _review_uri(scored_uri: str, settings: Settings) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from genrm_process import SAMPLE_DATA, Call, Genrm
-from scored_lines import read_lines, scored, verdict, write_lines
+from scored_lines import read_lines, scored, total, verdict, write_lines
 
 from genrm_cli.catalog import EXPORT_FORMATS
 
@@ -116,7 +116,7 @@ def test_drops_are_counted_by_reason(call: Call, folder: Path) -> None:
         scored("b", 5.0, index=1),
         scored("a", 3.0, index=2),
         scored("d", 2.9, index=3),
-        scored("e", 9.0, index=4, total={"gated_by": ["safety"]}),
+        scored("e", 9.0, index=4, total=total(gated_by=["safety"])),
     ]
     write_lines(folder / "x.scored.jsonl", lines)
     options = ("--pairs", "all", "--min-gap", "0.5", "--max-pairs-per-prompt", "2")

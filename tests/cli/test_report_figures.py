@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
-from scored_lines import scored, verdict, write_lines
+from scored_lines import metrics, scored, verdict, write_lines
 
 FAILURE = {"score_1": None, "score_2": None, "ranking": None}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -39,9 +39,10 @@ def write_run(folder: Path, name: str, shift: float, day: int) -> Path:
             asked.append(verdict(i, j, 1 + (i + group) % 5, 1 + (j * group) % 5, group=key))
         failure = {"kind": "not_asked" if group % 2 else "timeout", "detail": "x"}
         asked.append(verdict(3, 0, 0, 0, group=key) | FAILURE | {"failure": failure})
-    metrics = {"time": f"2026-11-0{day}T10:11:12+00:00", "calls": 1234, "wall_time_s": 77.2, "prompt_tokens": 98765}
-    metrics |= {"repeat_agreement": 0.913, "panel": {"krippendorff_alpha": 0.4321}, "redactions": {"email": 17}}
-    (folder / f"{name}.metrics.json").write_text(json.dumps(metrics))
+    panel = {"judges": [], "pairs": [], "krippendorff_alpha": 0.4321, "comparisons_left_out": 0}
+    written = metrics(time=f"2026-11-0{day}T10:11:12+00:00", calls=1234, wall_time_s=77.2, prompt_tokens=98765)
+    written |= {"repeat_agreement": 0.913, "panel": panel, "redactions": {"email": 17}}
+    (folder / f"{name}.metrics.json").write_text(json.dumps(written))
     write_lines(folder / f"{name}.comparisons.jsonl", asked)
     return write_lines(folder / f"{name}.scored.jsonl", lines)
 
@@ -89,7 +90,7 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
     assert (run["verdicts"], run["not_asked"], run["failures"]) == (5, 7, {})
     assert (run["failed"]["count"], run["failed"]["of"]) == (0, 5)
     assert {"weight": "care", "text": "7 planned comparisons were not asked.", "tag": "not-asked"} in run["reasons"]
-    assert "--max-calls stopped the run" in run["partial"]
+    assert "max_calls stopped the run" in run["partial"]
 
 
 @pytest.mark.parametrize("name", ["size", "mean", "spread", "reliability", "length", "residual", "failed"])

@@ -116,9 +116,15 @@ def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:
         ("x.scored.jsonl", b"no\n", "x.scored.jsonl: none of its 1 lines is scored (line 1: not JSON"),
         ("x.json", b'{"by_category": {', "x.json: none of its 1 lines is scored (line 1: not JSON"),
         ("x.scored.jsonl", b'{"prompt": "a", "completion": "b"}\n', "expected an output of `genrm score`, or a result"),
-        ("x.comparisons.jsonl", b'{"group": "task:1"}\n\n{"gro', "x.comparisons.jsonl: line 3: not JSON"),
+        ("x.comparisons.jsonl", b'{"gro', "x.comparisons.jsonl: line 1: not JSON"),
+        (
+            "x.comparisons.jsonl",
+            b'{"group": "task:1"}',
+            "x.comparisons.jsonl: line 1: format is missing; it is not a file",
+        ),
         ("x.comparisons.jsonl", b"[1]\n", "x.comparisons.jsonl: line 1: JSON, but a list instead of an object"),
-        ("x.metrics.json", b"{", "x.metrics.json: line 1: not JSON"),
+        ("x.metrics.json", b"{", "x.metrics.json: not JSON"),
+        ("x.metrics.json", b'{"format": 2}', "x.metrics.json: format: found 2; expected one of 1; it is not"),
         ("x.journal.sqlite", b"not SQLite, but long enough for a header of it" * 9, "It is damaged or not a journal"),
     ],
 )
@@ -143,12 +149,3 @@ def test_lines_that_cannot_be_read_are_counted(run: Path, call: Call, genrm: Gen
     assert "1 line could not be read" in done.err
     assert json.loads(done.out)["runs"][0]["rejected_lines"] == 1
     assert "1 line could not be read." in (genrm.folder / "out.html").read_text(encoding="utf-8")
-
-
-def test_metrics_of_other_types_are_left_out(run: Path, call: Call, genrm: Genrm) -> None:
-    """A metrics file of another program does not break the page."""
-    odd = {"redactions": [1], "panel": 3, "calls": "x", "time": 5, "repeat_agreement": "a", "wall_time_s": True}
-    (genrm.folder / "x.metrics.json").write_text(json.dumps(odd))
-    done = call("report", run, "-o", "out.html", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["runs"][0]["cost"] == {}

@@ -85,7 +85,7 @@ def test_words_of_another_verdict_are_not_shown(run: Path, call: Call) -> None:
     path = run.with_name("in.comparisons.jsonl")
     first, *rest = read_lines(path)
     second, third = rest
-    write_lines(path, [first | {"score_1": 1.5}, second | {"journal_key": "not hex"}, third | {"journal_key": 7}])
+    write_lines(path, [first | {"score_1": 1.5}, second | {"journal_key": "not hex"}, third | {"journal_key": "00"}])
     assert call("report", run, "-o", "out.html").code == 0
     assert [each.get("reply") for each in comparisons(run.with_name("out.html"))] == [None] * 3
 

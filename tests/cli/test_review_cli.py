@@ -1,16 +1,13 @@
 """`genrm review`: what experts look at, what they decide, and how exports obey."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from genrm_process import Call, Genrm
 from scored_lines import read_lines, write_lines
-from scored_lines import scored as scored_line
-
-from genrm_cli.rewards.shaping import Adjustments
+from scored_lines import scored as make_scored
 
 Json = dict[str, Any]
 KIND = "That sounds hard. What is it like for you?"
@@ -21,8 +18,7 @@ def episode(index: int, *said: str, reward: float = 3.0, risk: str = "moderate",
     messages = [{"role": "user", "content": "I am tired."}]
     for turn in said:
         messages += [{"role": "assistant", "content": turn}, {"role": "user", "content": f"Yes, {index}."}]
-    result = {"rank": 1, "comparisons": 4, "failed": 0, "reliability": None, "adjustments": asdict(Adjustments())}
-    detail = scored_line("", reward, group="group:x/v0", index=index, size=4, **result)["genrm"]
+    detail = make_scored("", reward, group="group:x/v0", size=4, index=index, standard_error=0.1)["genrm"]
     return {
         "run_id": "r",
         "episode_index": index,

@@ -17,7 +17,7 @@ from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
-from genrm_cli.scored.lines import comparison_json, scored_line
+from genrm_cli.scored.write_lines import comparison_json, scored_line
 
 
 def plan_of(strategy: str, estimator: str = "combined") -> GroupPlan:

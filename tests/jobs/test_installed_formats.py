@@ -5,7 +5,7 @@ from installed_package import InstallPackage
 
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
-from genrm_cli.jobs.index import format_of
+from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.settings.file_settings import InputSettings
 
 SOURCE = """

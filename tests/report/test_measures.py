@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_pages import bytes_of
+from scored_lines import metrics, scored, verdict
 
 from genrm_cli.report.compare_runs import compare_runs, contents_of, rank_correlation
 from genrm_cli.report.drift import iter_changes
@@ -16,33 +17,35 @@ from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of, hist
 from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.report.page.blocks import packed
 from genrm_cli.report.page.tags import Tags
-from genrm_cli.report.scored_group import ScoredGroup, parse_group, parse_rollout
 from genrm_cli.report.trust import judge_trust
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
+from genrm_cli.scored.json_form import from_json
+from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredMember, parse_scored_line
+from genrm_cli.scored.run_record import RunRecord
 
 
 def group_of(
     answers: list[str], rewards: list[float | None], asked: Sequence[tuple[int, int, float, float]] = (), **detail: Any
 ) -> ScoredGroup:
     """Make a group with verdicts (first, second, score of each)."""
-    rollouts = [
-        parse_rollout(
-            Rollout((Turn("user", "Why?"),), (Text(answer),)),
-            Score(reward, {"index": index, "status": "unscored" if reward is None else "scored", **detail}),
-        )
+    members = [
+        member_of(answer, reward, len(answers), index=index, **detail)
         for index, (answer, reward) in enumerate(zip(answers, rewards, strict=True))
     ]
-    lines = [
-        {"i": i, "j": j, "score_1": a, "score_2": b, "ranking": 3.5 - (a - b) / 2, "judge": "j"} for i, j, a, b in asked
-    ]
-    return parse_group("task:1", rollouts, detail, lines)
+    return ScoredGroup("task:1", tuple(members), tuple(from_json(ComparisonRecord, verdict(*each)) for each in asked))
 
 
-def figures(*groups: ScoredGroup, time: str = "2026-01-01", **metrics: Any) -> RunFigures:
+def member_of(answer: str, reward: float | None, size: int, **detail: Any) -> ScoredMember:
+    """Make a scored rollout; further arguments go into its `genrm` object."""
+    line = parse_scored_line(Score(reward, scored(answer, reward, size=size, **detail)["genrm"]))
+    return ScoredMember(Rollout((Turn("user", "Why?"),), (Text(answer),)), line)
+
+
+def figures(*groups: ScoredGroup, time: str = "2026-01-01") -> RunFigures:
     """Return the figures of groups."""
     measured = [measure_group(group, "") for group in groups]
-    return figures_of(f"{time}.scored.jsonl", measured, ComponentSums(), {"time": time, **metrics}, "j")
+    return figures_of(f"{time}.scored.jsonl", measured, ComponentSums(), from_json(RunRecord, metrics(time=time)), "j")
 
 
 def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -> GroupFigures:
@@ -97,12 +100,8 @@ def test_length_effect_is_the_correlation_within_the_group() -> None:
 def test_a_component_leads_to_the_groups_that_it_tells_apart() -> None:
     """A component that is equal within a group adds nothing to its advantages."""
     lines = [{"safety": 1.0, "empathy": 0.2}, {"safety": 1.0, "empathy": None}, {"safety": 1.0, "empathy": 0.4}]
-    answers = (Rollout((), (Text("a"),)) for _ in lines)
-    rollouts = [
-        parse_rollout(answer, Score(1.0, {"index": index, "components": components}))
-        for index, (answer, components) in enumerate(zip(answers, lines, strict=True))
-    ]
-    assert measure_group(parse_group("task:1", rollouts, {}, []), "").varying == ("empathy",)
+    members = [member_of("a", 1.0, 3, index=index, components=each) for index, each in enumerate(lines)]
+    assert measure_group(ScoredGroup("task:1", tuple(members), ()), "").varying == ("empathy",)
 
 
 def test_rewards_of_the_baseline_are_not_to_be_trained_on() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.scored.run_record import run_totals
+from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.table import digest_of
 from genrm_cli.tracking.log_run import TrackedRun, tracked_run

@@ -32,8 +32,8 @@ def formats(
 
     Example: genrm formats chat > example.jsonl
     """
-    from genrm_cli.jobs.index import installed_formats
     from genrm_cli.rollouts.formats import FORMATS
+    from genrm_cli.scored.parse_lines import installed_formats
 
     known = {**FORMATS, **installed_formats()}
     if name is None:

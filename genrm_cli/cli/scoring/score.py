@@ -272,7 +272,7 @@ def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> No
 
 def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
     """Return the metrics of all inputs together."""
-    from genrm_cli.scored.run_record import run_totals
+    from genrm_cli.scored.describe_run import run_totals
 
     elapsed_s = time.monotonic() - run.started_s
     return run_totals(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)

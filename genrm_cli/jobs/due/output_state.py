@@ -10,17 +10,9 @@ from genrm_cli.groups.compile import judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
-from genrm_cli.scored.files import is_marked
-from genrm_cli.scored.run_record import (
-    FileRecord,
-    GraderRecord,
-    InputVersion,
-    RewardRecord,
-    RunRecord,
-    judge_record,
-    read_run_record,
-    reward_record,
-)
+from genrm_cli.scored.describe_run import judge_record, reward_record
+from genrm_cli.scored.files import is_marked, read_run_record
+from genrm_cli.scored.run_record import FileRecord, GraderRecord, InputVersion, OutputMark, RewardRecord, RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.local import remove_unfinished
@@ -118,7 +110,7 @@ def _is_in_set(places: OutputPlaces, settings: Settings, s3: S3Options) -> bool:
     return beside is not None and name in beside.parts
 
 
-def _is_rewritten(mark: Mark, known: Mark | None, places: OutputPlaces, s3: S3Options) -> bool:
+def _is_rewritten(mark: Mark, known: OutputMark | None, places: OutputPlaces, s3: S3Options) -> bool:
     """Whether genrm wrote scored lines after their metrics; those of a set also when their files were scored alone."""
     if mark.upload is None or (known is not None and mark.upload == known.upload):
         return False

@@ -15,12 +15,13 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, FileResult, Status, plan_inputs
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.estimate import Estimate, estimate_run
-from genrm_cli.jobs.index import LARGE_GROUP, FirstRejects, InputIndex, Reject, format_of, index_input
+from genrm_cli.jobs.index import LARGE_GROUP, FirstRejects, InputIndex, Reject, index_input
 from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.grouping import TornPrompts
 from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.settings import changed
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source

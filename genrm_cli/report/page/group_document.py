@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from genrm_cli.report.scored_group import AskedComparison, ScoredGroup, ScoredRollout
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import Item, Media, Reasoning, Rollout, ToolCall, ToolResult, Turn, call_text
+from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredMember
 
 Mask = Callable[[str], str]
 _DIGITS = 4
@@ -33,29 +33,30 @@ def with_labels_masked(group: ScoredGroup, mask: Mask) -> ScoredGroup:
     return replace(
         group,
         key=mask(group.key),
-        judge=group.judge and mask(group.judge),
-        rollouts=tuple(
-            replace(each, status=mask(each.status), reason=each.reason and mask(each.reason)) for each in group.rollouts
-        ),
+        members=tuple(replace(each, line=_masked_line(each.line, mask)) for each in group.members),
         comparisons=tuple(replace(each, judge=mask(each.judge)) for each in group.comparisons),
     )
 
 
+def _masked_line(line: ScoredLine, mask: Mask) -> ScoredLine:
+    return replace(line, judge=line.judge and mask(line.judge), reason_text=line.reason_text and mask(line.reason_text))
+
+
 def group_document(group: ScoredGroup, mask: Mask) -> dict[str, Any]:
     """Return a group whose labels are masked, JSON-ready; its texts are masked here."""
-    prompt = group.rollouts[0].rollout.prompt
+    prompt = group.members[0].rollout.prompt
     return {
         "key": group.key,
-        "reliability": rounded(group.reliability),
+        "reliability": rounded(group.line.reliability),
         "prompt": [[turn.role, mask(turn.text)] for turn in prompt],
-        "rollouts": [_rollout(each, prompt, mask) for each in group.rollouts],
+        "rollouts": [_rollout(each, prompt, mask) for each in group.members],
         "comparisons": [_comparison(each, mask) for each in group.comparisons],
     }
 
 
 def prompt_beginning(group: ScoredGroup, mask: Mask) -> str:
     """Return the beginning of the last turn that the group answers."""
-    prompt = group.rollouts[0].rollout.prompt
+    prompt = group.members[0].rollout.prompt
     text = prompt[-1].text if prompt else ""
     return " ".join(mask(text[: 8 * _PROMPT_CHARS]).split())[:_PROMPT_CHARS]
 
@@ -65,27 +66,27 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 
-def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> dict[str, Any]:
-    rollout = scored.rollout
+def _rollout(scored: ScoredMember, prompt: tuple[Turn, ...], mask: Mask) -> dict[str, Any]:
+    rollout, line = scored.rollout, scored.line
     document: dict[str, Any] = {
-        "index": scored.index,
-        "reward": rounded(scored.reward),
-        "rank": scored.rank,
-        "advantage": rounded(scored.advantage),
-        "error": rounded(scored.standard_error),
+        "index": line.index,
+        "reward": rounded(line.reward),
+        "rank": line.rank,
+        "advantage": rounded(line.advantage),
+        "error": rounded(line.standard_error),
         "chars": len(rollout.answer or ""),
         "items": [_item(item, mask) for item in _items(rollout)],
     }
-    if scored.reward is None:
-        document["why"] = scored.reason or scored.status
+    if line.reward is None:
+        document["why"] = line.reason_text or line.status
     if rollout.is_truncated:
         document["cut"] = True
     if rollout.prompt != prompt:  # episodes share only the beginning of their prompts
         document["prompt"] = [[turn.role, mask(turn.text)] for turn in rollout.prompt]
-    if scored.components:
-        document["components"] = {name: rounded(value) for name, value in scored.components.items()}
-    if scored.notes:
-        document["notes"] = _masked(scored.notes, mask)
+    if line.components:
+        document["components"] = {name: rounded(value) for name, value in line.components.items()}
+    if line.component_notes:
+        document["notes"] = _masked(line.component_notes, mask)
     return document
 
 
@@ -111,17 +112,17 @@ def _item(item: Item, mask: Mask) -> list[str]:
             return [type(item).__name__.lower(), mask(item.text)]
 
 
-def _comparison(asked: AskedComparison, mask: Mask) -> dict[str, Any]:
+def _comparison(asked: ComparisonRecord, mask: Mask) -> dict[str, Any]:
     verdict = asked.verdict
-    document: dict[str, Any] = {"shown": asked.shown, "judge": asked.judge, "repeat": asked.repeat}
+    document: dict[str, Any] = {"shown": asked.indices, "judge": asked.judge, "repeat": asked.judge_idx}
     if verdict is not None:
         document["verdict"] = [verdict.score_1, verdict.score_2, verdict.ranking]
     optional = {
-        "failure": asked.failure and [asked.failure[0], mask(asked.failure[1])],
+        "failure": asked.failure and [asked.failure.kind, mask(asked.failure.detail)],
         "reply": asked.reply and mask(asked.reply),
         "component": asked.component,
         "grades": asked.grades,
-        "neutralised": _masked(asked.neutralised, mask),
+        "neutralised": _masked(asked.neutralised or {}, mask),
     }
     return document | {name: value for name, value in optional.items() if value}
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from genrm_cli.groups.results import ComparisonResult, RolloutScore
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json, to_json
-from genrm_cli.scored.lines import outcome_record, result_of
+from genrm_cli.scored.write_lines import outcome_record, result_of
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.shapes.call import Call, Reply, Route
 from genrm_cli.serve.shapes.fields import (

@@ -10,14 +10,16 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from genrm_cli.export.candidates import Candidate, GroupOfCandidates
-from genrm_cli.export.tools import Tool
+from genrm_cli.export.tools import Tool, tools_of
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.grouping import digest_of_prompt
-from genrm_cli.rollouts.rollout import Item, Reasoning, Rollout, Turn, chars_of_items
+from genrm_cli.rollouts.rollout import Item, Reasoning, Turn, chars_of_items
+from genrm_cli.scored.parse_lines import ScoredRollout
 from genrm_cli.storage.spool import Spool
 
 _MAX_CHARS = 2**32 - 1
@@ -92,46 +94,26 @@ class ScoredTable:
         """Return the number of a known group."""
         return self._numbers.get((file, key))
 
-    def append(
-        self,
-        group: int,
-        rollout: Rollout,
-        detail: dict[str, Any],
-        reward: float,
-        record: dict[str, Any],
-        tools: tuple[Tool, ...],
-        *,
-        with_reasoning: bool,
-    ) -> None:
-        """Add a rollout.
-
-        Args:
-            group: its number.
-            rollout: rollout with prompt and response.
-            detail: its `genrm` object.
-            reward: its reward.
-            record: its own fields.
-            tools: tools that the policy could call.
-            with_reasoning: whether reasoning is exported, and so tells texts apart.
-        """
-        items, total = rollout.response or (), detail.get("total")
-        prompt = digest_of_prompt(rollout.prompt)
+    def append(self, group: int, scored: ScoredRollout, *, with_reasoning: bool) -> None:
+        """Add a rollout with a reward; `with_reasoning`: reasoning is exported, and so tells texts apart."""
+        rollout, line = scored.rollout, scored.line
+        items, prompt = rollout.response or (), digest_of_prompt(rollout.prompt)
         self._group.append(group)
-        self._index.append(_integer(detail.get("index")))
-        self._reward.append(reward)
-        self._error.append(_number(detail.get("standard_error")))
-        self._base_score.append(_number(detail.get("base_score")))
+        self._index.append(line.index)
+        self._reward.append(_number(line.reward))
+        self._error.append(_number(line.standard_error))
+        self._base_score.append(_number(line.base_score))
         self._chars.append(min(_MAX_CHARS, chars_of_items(items)))
         self._text.append(digest_of_items(items, with_reasoning=with_reasoning))
         self._prompt.append(prompt)
-        self._gated.append(isinstance(total, dict) and bool(total.get("gated_by")))
-        self._teacher.append(_is_teachers(record))
+        self._gated.append(line.total is not None and bool(line.total.gated_by))
+        self._teacher.append(_is_teachers(scored.record))
         stored = StoredRollout(
             rollout.prompt,
             items,
-            tools,
-            _logprobs_of(record),
-            None if math.isnan(advantage := _number(detail.get("advantage"))) else advantage,
+            tools_of(scored.record),
+            _logprobs_of(scored.record),
+            line.advantage,
             rollout.is_session,
             prompt,
         )
@@ -192,7 +174,7 @@ def _texts_of(item: Item) -> tuple[str, ...]:
     )
 
 
-def _logprobs_of(record: dict[str, Any]) -> list[float] | None:
+def _logprobs_of(record: Record) -> list[float] | None:
     """Return the log probabilities of a response's tokens where the line has them as a list of numbers."""
     for name in ("logprobs", "response_logprobs", "completion_logprobs"):
         value = record.get(name)
@@ -201,15 +183,11 @@ def _logprobs_of(record: dict[str, Any]) -> list[float] | None:
     return None
 
 
-def _is_teachers(record: dict[str, Any]) -> bool:
+def _is_teachers(record: Record) -> bool:
     """Whether a record says that its policy acted as a teacher (`genrm collect --policy-role teacher`)."""
     policy = record.get("policy")
     return isinstance(policy, dict) and policy.get("role") == "teacher"
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-
-
-def _integer(value: object) -> int:
-    return value if isinstance(value, int) and abs(value) < 2**62 else -1
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -2,30 +2,27 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from genrm_cli.errors import InputError, UsageError
+from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.export.candidates import LEFT_OUT
 from genrm_cli.export.options import ExportOptions
-from genrm_cli.export.scored.branch import branch_at
-from genrm_cli.export.scored.review import SUFFIX, withheld_rollouts
-from genrm_cli.export.scored.scored_table import ScoredTable
-from genrm_cli.export.tools import tools_of
-from genrm_cli.jobs.index import format_of
-from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
-from genrm_cli.rollouts.formats import Score
+from genrm_cli.export.scored_table import ScoredTable
+from genrm_cli.rollouts.declared import Requirement, parse_requirement
 from genrm_cli.rollouts.grouping import digest_of_prompt
-from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError, has_act
-from genrm_cli.scored.files import ScoredInput, group_name
+from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError, has_act, turns_of_items
+from genrm_cli.scored.files import ScoredInput, read_metrics_beside
+from genrm_cli.scored.lines import ScoredLine
+from genrm_cli.scored.parse_lines import ScoredRollout, parse_scored
+from genrm_cli.scored.review_file import SUFFIX, withheld_rollouts
+from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import Source, open_source
 
 _NAMED_PROBLEMS = 3
-_SETTINGS_SHOWN = ("settings_digest", "strategy", "ring_k", "estimator", "repeats", "judge", "time", "versions")
 
 Stop = Callable[[], bool]
 
@@ -59,7 +56,7 @@ class Reading:
 
     Attributes:
         inputs: the files.
-        settings: of each input, a file or a set of files: how it was scored, from the metrics beside it; empty without.
+        metrics: the metrics file beside each input, a file or a set of files; None without one.
         rejects: lines that were not read, by reason.
         left_out: rollouts that are not exported, by reason.
         is_baseline: whether any reward is the built-in baseline's.
@@ -70,7 +67,7 @@ class Reading:
     """
 
     inputs: list[ScoredFile] = field(default_factory=list)
-    settings: list[Mapping[str, Any]] = field(default_factory=list)
+    metrics: list[RunRecord | None] = field(default_factory=list)
     rejects: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
     is_baseline: bool = False
@@ -103,7 +100,7 @@ def read_scored(
     prompts: Counter[int] = Counter()
     for number, each in enumerate(scored):
         one = _InputReader(number, table, options, settings, reading, _withheld(each, s3, settings))
-        reading.settings.append(_settings_of(each, s3, settings))
+        reading.metrics.append(read_metrics_beside(each, s3, settings))
         for uri in each.files:
             with open_source(uri, s3, settings.input.max_line_bytes, stop) as source:
                 one.read(source)
@@ -121,20 +118,6 @@ def _withheld(scored: ScoredInput, s3: S3Options, settings: Settings) -> dict[tu
         return {}
     with source:
         return withheld_rollouts(source.iter_lines(), source.uri)
-
-
-def _settings_of(scored: ScoredInput, s3: S3Options, settings: Settings) -> Mapping[str, Any]:
-    source = scored.open_beside(".metrics.json", s3, settings)
-    if source is None:
-        return {}
-    with source:
-        for line in source.iter_lines():
-            try:
-                record = parse_record(line.raw)
-            except BadLineError as error:
-                raise InputError(f"{source.uri}: {error}; expected the metrics of `genrm score`") from error
-            return {name: record[name] for name in _SETTINGS_SHOWN if name in record}
-    return {}
 
 
 class _InputReader:
@@ -173,22 +156,20 @@ class _InputReader:
             read.lines += 1
             digest.update(line.raw + b"\n")
             try:
-                if line.oversize is not None:
-                    raise BadLineError("longer than --max-line-bytes")
-                rollouts = self._parse(line.raw)
+                rollouts = parse_scored(line, self._settings.input, self._requirements)
             except (BadLineError, UnreadableRecordError) as error:
                 reading.rejects[str(error)] += 1
                 first = first or f"{source.unit} {line.number}: {error}"
                 if len(reading.problems) < _NAMED_PROBLEMS:
                     reading.problems.append(f"{source.uri}: {source.unit} {line.number}: {error}")
                 continue
-            for rollout, score, record in rollouts:
+            for each in rollouts:
                 read.rollouts += 1
-                self._add(rollout, score, record, read)
+                self._add(each, read)
         if read.lines and not read.rollouts:
             raise InputError(f"{source.uri}: none of its {read.lines:,} {source.unit}s can be exported ({first})")
         if first and self._settings.input.strict:
-            raise InputError(f"{source.uri}: --strict refuses {first}")
+            raise InputError(f"{source.uri}: ", SettingRef("strict", True), f" refuses {first}")
         read.sha256 = digest.hexdigest()
         reading.inputs.append(read)
 
@@ -196,55 +177,39 @@ class _InputReader:
         """Count the groups that have fewer rollouts in this input than they had when they were scored."""
         return sum(self._seen[key] < size for key, size in self._expected.items())
 
-    def _parse(self, raw: bytes) -> Iterator[tuple[Rollout, Score, dict[str, Any]]]:
-        record = parse_record(raw)
-        format_ = format_of(record, self._settings.input)
-        rollouts, scores = format_.read(record), format_.scores(record)
-        if len(rollouts) != len(scores):
-            raise UnreadableRecordError(f"{len(rollouts)} rollouts but {len(scores)} scores; score it again")
-        check_declared(record, self._requirements)
-        return (
-            (rollout, score, format_.own_record(record, position))
-            for position, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
-        )
-
-    def _add(self, rollout: Rollout, score: Score, record: dict[str, Any], read: ScoredFile) -> None:
-        detail, reading = score.detail, self._reading
-        key, judge = group_name(detail, read.lines), detail.get("judge")
-        size = detail.get("group_size")
-        self._expected.setdefault(key, size if isinstance(size, int) else 0)
+    def _add(self, scored: ScoredRollout, read: ScoredFile) -> None:
+        rollout, line, reading = scored.rollout, scored.line, self._reading
+        key = line.group_name(read.lines)
+        self._expected.setdefault(key, line.group_size)
         self._seen[key] += 1
         if key not in self.prompts and rollout.has_prompt:
             self.prompts[key] = digest_of_prompt(rollout.prompt)
-        reading.is_baseline |= detail.get("is_baseline") is True
-        if isinstance(judge, str):
-            read.judges.add(judge)
-        reason = self._why_left_out(rollout, score)
+        reading.is_baseline |= line.is_baseline
+        if line.judge is not None:
+            read.judges.add(line.judge)
+        reason = self._why_left_out(rollout, line)
         if reason is None and self._options.branch_at is not None:
             branched = branch_at(rollout, self._options.branch_at)
             reason = LEFT_OUT["turn"] if branched is None else None
             rollout = branched or rollout
-        if reason is not None or score.reward is None:
+        if reason is not None or line.reward is None:
             reading.left_out[reason or LEFT_OUT["unscored"]] += 1
             return
         reading.truncated += rollout.is_truncated
-        group = self._table.group_number(self._number, key, judge if isinstance(judge, str) else None)
-        with_reasoning = self._options.reasoning != "strip"
-        tools = tools_of(record)
-        self._table.append(group, rollout, detail, score.reward, record, tools, with_reasoning=with_reasoning)
+        group = self._table.group_number(self._number, key, line.judge)
+        kept = replace(scored, rollout=rollout)
+        self._table.append(group, kept, with_reasoning=self._options.reasoning != "strip")
 
-    def _why_left_out(self, rollout: Rollout, score: Score) -> str | None:
+    def _why_left_out(self, rollout: Rollout, line: ScoredLine) -> str | None:
         """Return why a rollout is not exported; None if it is."""
-        detail = score.detail
-        status = self._withheld.get((str(detail.get("group")), detail.get("index", -1)))
+        status = None if line.group is None else self._withheld.get((line.group, line.index))
         if status is not None:
             return f"withheld by review ({status})"
-        if score.reward is None or detail.get("status") not in ("scored", "single"):
-            reason = detail.get("reason_text")
-            return f"{LEFT_OUT['unscored']}: {reason}" if isinstance(reason, str) else LEFT_OUT["unscored"]
-        if detail.get("status") == "single":
+        if line.reward is None or line.status == "unscored":
+            return f"{LEFT_OUT['unscored']}: {line.reason_text}" if line.reason_text else LEFT_OUT["unscored"]
+        if line.status == "single":
             return LEFT_OUT["single"]
-        if detail.get("defaulted"):
+        if line.defaulted:
             return LEFT_OUT["defaulted"]
         if rollout.excluded is not None:
             return LEFT_OUT["excluded"]
@@ -255,6 +220,36 @@ class _InputReader:
         if not rollout.has_prompt:
             return LEFT_OUT["prompt"]
         return None if has_act(rollout.response) else LEFT_OUT["blank"]
+
+
+def branch_at(rollout: Rollout, number: int) -> Rollout | None:
+    """Return a rollout whose response is one turn of the policy, and whose prompt is everything before it.
+
+    A turn is everything between two turns that the policy did not write: text, reasoning, calls and results.
+
+    Args:
+        rollout: a session, or a response with turns of an environment.
+        number: number of the policy's turn, from 1.
+
+    Returns:
+        None if the policy has fewer turns.
+    """
+    items = rollout.response or ()
+    turns = 0
+    for start, item in enumerate(items):
+        if isinstance(item, Turn):
+            continue
+        if start == 0 or isinstance(items[start - 1], Turn):
+            turns += 1
+            if turns == number:
+                history = rollout.prompt + turns_of_items(items[:start])
+                return replace(rollout, prompt=history, response=_turn_at(items, start))
+    return None
+
+
+def _turn_at(items: Sequence[Item], start: int) -> tuple[Item, ...]:
+    end = next((at for at in range(start, len(items)) if isinstance(items[at], Turn)), len(items))
+    return tuple(items[start:end])
 
 
 def _refuse_mixed(scored: Sequence[ScoredInput], reading: Reading, options: ExportOptions) -> None:
@@ -269,14 +264,18 @@ def _refuse_mixed(scored: Sequence[ScoredInput], reading: Reading, options: Expo
     if len(judges) > 1:
         raise UsageError(
             f"the inputs were scored by different judges ({', '.join(judges)}), so their rewards are on different "
-            "scales. Export them apart, or pass --mixed-settings."
+            "scales. Export them apart, or pass ",
+            SettingRef("mixed_settings", True),
+            ".",
         )
     digests: dict[str, str] = {}
-    for each, scored_with in zip(scored, reading.settings, strict=True):
-        if digest := scored_with.get("settings_digest"):
-            digests.setdefault(digest, each.name)
+    for each, metrics in zip(scored, reading.metrics, strict=True):
+        if metrics is not None:
+            digests.setdefault(metrics.settings_digest, each.name)
     if len(digests) > 1:
         raise UsageError(
             f"the inputs were scored with different settings ({', '.join(digests.values())}). Score them alike, "
-            "export them apart, or pass --mixed-settings."
+            "export them apart, or pass ",
+            SettingRef("mixed_settings", True),
+            ".",
         )

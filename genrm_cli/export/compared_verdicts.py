@@ -1,21 +1,17 @@
 """The judge's own comparisons, from the file beside scored lines: 28 bytes of memory each."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from genrm_cli.errors import InputError
 from genrm_cli.export.candidates import Preferences
-from genrm_cli.export.scored.scored_table import ScoredTable
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
 from genrm_cli.rewards.order import Posterior, posterior_of
-from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
-from genrm_cli.verdicts import Verdict, preference
+from genrm_cli.scored.lines import ComparisonRecord
+from genrm_cli.verdicts import Verdict, preference, sign_of
 
-_EXPECTED = "expected a *.comparisons.jsonl of `genrm score`"
 _MAX_DENSE = 2_048  # rollouts; a posterior of more would take gigabytes
 _MAX_INDEX = 2**31
 
@@ -30,41 +26,27 @@ class ComparedVerdicts:
         self._table: Floats
         self._calibration: Calibration | None = None
 
-    def add_file(
-        self, lines: Iterable[Line], uri: str, file: int, table: ScoredTable, weights: Mapping[str, float]
-    ) -> None:
-        """Read a comparisons file; failures, grades and groups that are not exported are skipped.
-
-        Args:
-            lines: lines of the file.
-            uri: URI of the file, for errors.
-            file: number of the scored file that it belongs to.
-            table: table with the groups.
-            weights: weights of the judges of a panel, by name.
+    def add(self, comparison: ComparisonRecord, group: int, weight: float) -> None:
+        """Add a comparison of a group; failures, grades and components are skipped.
 
         Raises:
-            InputError: a line is not a comparison.
+            ValueError: its indices are out of range.
         """
-        for line in lines:
-            where = f"{uri}: line {line.number}"
-            try:
-                record = parse_record(line.raw)
-                place, verdict = _parse(record)
-            except (BadLineError, KeyError, TypeError, ValueError, OverflowError) as error:
-                raise InputError(f"{where}: {error!r}; {_EXPECTED}") from error
-            group = table.find_group(file, str(record.get("group")))
-            if verdict is None or group is None:
-                continue
-            weight = weights.get(str(record.get("judge")), 1.0)
-            self._places.extend((group, place[2], place[0], place[1]))
-            self._numbers.extend((verdict.score_1, verdict.score_2, verdict.ranking, weight))
+        verdict = comparison.verdict
+        if verdict is None or not comparison.is_pair:
+            return
+        first, second = comparison.indices
+        if not (0 <= first < _MAX_INDEX and 0 <= second < _MAX_INDEX and first != second):
+            raise ValueError("indices out of range")
+        self._places.extend((group, comparison.judge_idx, first, second))
+        self._numbers.extend((verdict.score_1, verdict.score_2, verdict.ranking, weight))
 
     def preferences(self, group: int) -> Preferences:
         """Return the preference of the judge in each pair that it compared; see `Preferences`."""
         by_order: dict[tuple[int, int], list[float]] = {}
         for first, second, *scores in self._rows(group).tolist():
             by_order.setdefault((int(first), int(second)), []).append(preference(Verdict(*scores)))
-        signs = {order: _sign(sum(_sign(each) for each in given)) for order, given in by_order.items()}
+        signs = {order: sign_of(sum(map(sign_of, given))) for order, given in by_order.items()}
         found: dict[tuple[int, int], int] = {}
         for (first, second), sign in signs.items():
             pair, towards = ((first, second), sign) if first < second else ((second, first), -sign)
@@ -121,18 +103,3 @@ class ComparedVerdicts:
         for end in ends:
             yield int(groups[start]), (start, end)
             start = end
-
-
-def _parse(record: dict[str, Any]) -> tuple[tuple[int, int, int], Verdict | None]:
-    """Return first, second and repeat of a line, and its verdict; None for a failure, a grade or a component."""
-    i, j, repeat = record["i"], record["j"], record["judge_idx"]
-    scores = (record["score_1"], record["score_2"], record["ranking"])
-    if record["failure"] is not None or "component" in record or j is None or None in scores:
-        return (0, 0, 0), None
-    if not (0 <= i < _MAX_INDEX and 0 <= j < _MAX_INDEX and i != j):
-        raise ValueError("indices out of range")
-    return (int(i), int(j), int(repeat)), Verdict(float(scores[0]), float(scores[1]), float(scores[2]))
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)

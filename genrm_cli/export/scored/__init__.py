@@ -1,1 +1,0 @@
-"""Reading of scored lines and the files beside them."""

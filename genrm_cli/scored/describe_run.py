@@ -1,0 +1,175 @@
+"""Turn a finished run into its record: who judged, what rewards are made of, and where they came from."""
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from genrm_cli import __version__
+from genrm_cli.groups.check import judge_specs
+from genrm_cli.groups.compile import compile_rewards, judge_name
+from genrm_cli.groups.graders import graders_in
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.judging.open_judges import JudgeSpec
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.summary import summarise
+from genrm_cli.pairing import RING_STRATEGIES
+from genrm_cli.rollouts.views import READING_VERSION
+from genrm_cli.scored.json_form import extended
+from genrm_cli.scored.run_record import (
+    FileRecord,
+    GraderRecord,
+    InputVersion,
+    JudgeRecord,
+    OutputMark,
+    PanelRecord,
+    RewardRecord,
+    RunRecord,
+    RunTotals,
+)
+from genrm_cli.settings import Settings
+from genrm_cli.settings.components import find_kind
+from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.location import InputIdentity, Mark
+from genrm_cli.storage.sink import place_of
+
+
+def run_totals(
+    settings: Settings, metrics: RunMetrics, plan: GroupPlan, judges: Sequence[JudgeSpec], wall_time_s: float
+) -> RunTotals:
+    """Return the totals of a run over one input or over many, with the judges as they were asked."""
+    pairing = plan.pairing
+    return extended(
+        RunTotals,
+        summarise(metrics, wall_time_s),
+        limit=settings.limits.limit,
+        judge=judge_record(settings, judges),
+        reward_made_of=reward_record(settings),
+        min_reliability=settings.rewards.min_reliability,
+        strategy=pairing.strategy,
+        ring_k=pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
+        estimator=plan.rewards.estimator,
+        repeats=pairing.repeats,
+    )
+
+
+def run_record(
+    totals: RunTotals,
+    settings: Settings,
+    *,
+    input_: InputVersion | None,
+    output: str,
+    output_mark: OutputMark | None,
+    files: tuple[FileRecord, ...] | None = None,
+    journal: str | None,
+    damaged_verdicts: int | None = None,
+) -> RunRecord:
+    """Return the record of a finished input; see `RunRecord` for the arguments."""
+    return extended(
+        RunRecord,
+        totals,
+        input=input_,
+        output=output,
+        output_mark=output_mark,
+        files=files,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        reading_version=READING_VERSION,
+        partial=totals.stopped_by is not None or totals.failures_by_kind.get("not_asked", 0) > 0,
+        settings_digest=digest_of(settings),
+        versions=versions_record(),
+        journal=journal,
+        damaged_verdicts=damaged_verdicts,
+    )
+
+
+def input_version(identity: InputIdentity) -> InputVersion:
+    """Return the version of an input that was read."""
+    return extended(InputVersion, identity, place=place_of(identity.uri))
+
+
+def output_mark(mark: Mark | None) -> OutputMark | None:
+    """Return the identity of a written output; None for a stream."""
+    return None if mark is None else extended(OutputMark, mark)
+
+
+def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) -> PanelRecord | JudgeRecord:
+    """Return who judged, and how it was prompted.
+
+    `judges` are those of the run as they were asked; by default as the settings describe them.
+    """
+    specs = [spec for spec in (judge_specs(settings) if judges is None else judges) if spec.compares]
+    if not specs:
+        return _one_judge(None, None, settings)
+    if not settings.panel.judges:
+        return _one_judge(judge_name(settings), specs[0], settings)
+    profiles = [spec.profile for spec in specs if spec.profile is not None]
+    return PanelRecord(
+        name=judge_name(settings),
+        is_baseline=False,
+        base_urls=(),
+        profile=tuple(profile.name for profile in profiles),
+        profile_version=tuple(profile.version for profile in profiles),
+        compat=settings.judge.compat,
+        panel=tuple(_one_judge(spec.config.name, spec, settings, spec.config.weight) for spec in specs),
+        quorum=settings.panel.quorum or len(specs),
+        disagreement=settings.panel.disagreement,
+    )
+
+
+def _one_judge(
+    name: str | None, spec: JudgeSpec | None, settings: Settings, weight: float | None = None
+) -> JudgeRecord:
+    profile = None if spec is None else spec.profile
+    return JudgeRecord(
+        name=name,
+        is_baseline=spec is not None and spec.config.judge.judge is not None,
+        base_urls=() if spec is None else tuple(spec.config.judge.base_url),
+        profile=None if profile is None else profile.name,
+        profile_version=None if profile is None else profile.version,
+        profile_from=None if spec is None or profile is None else spec.source.value,
+        compat=settings.judge.compat if spec is not None else None,
+        weight=weight,
+    )
+
+
+def reward_record(settings: Settings) -> RewardRecord | None:
+    """Return what rewards are made of besides verdicts, and the versions of what grades them; None for nothing."""
+    rewards = compile_rewards(settings)
+    if not rewards.is_composed:
+        return None
+    given = settings.rewards
+    total = given.total
+    return RewardRecord(
+        components={name: rewards.sources[name] for name in rewards.names},
+        versions={c.name: version for c in given.components if (version := find_kind(c.kind).version(c)) is not None},
+        graders={
+            grader.component: GraderRecord(
+                model=grader.config.judge.model,
+                base_urls=tuple(grader.config.judge.base_url),
+                profile=grader.profile.name,
+                profile_version=grader.profile.version,
+            )
+            for grader in graders_in(settings)
+        },
+        diversity=None if given.diversity is None else asdict(given.diversity) | {"judge": None},
+        total=None if total is None else asdict(total) | {"weights": dict(total.weights), "gates": dict(total.gates)},
+    )
+
+
+def versions_record() -> dict[str, str]:
+    """Return the versions of genrm and Python."""
+    return {"genrm": __version__, "python": platform.python_version()}
+
+
+def provenance_of(identity: InputIdentity, settings: Settings) -> dict[str, str]:
+    """Return the metadata of every output object on S3, without what is unknown."""
+    known = {
+        "version": __version__,
+        "settings-digest": digest_of(settings),
+        "judge": judge_name(settings),
+        "input-uri": identity.uri,
+        "input-etag": identity.etag,
+        "input-size-bytes": identity.size_bytes,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return {name: str(value) for name, value in known.items() if value is not None}

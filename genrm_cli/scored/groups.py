@@ -1,0 +1,183 @@
+"""One output of `genrm score` with the files beside it, read line by line and given back group by group."""
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from genrm_cli.errors import InputError
+from genrm_cli.judging.journal import Journal
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.files import REMEDY, ScoredInput, read_metrics_beside
+from genrm_cli.scored.json_form import FormError, from_json
+from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredMember
+from genrm_cli.scored.parse_lines import parse_scored
+from genrm_cli.scored.rollout_store import RolloutStore
+from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.spool import Spool
+from genrm_cli.verdicts import Verdict
+
+OpenJournal = Callable[[str, Settings], AbstractContextManager[Journal | None]]
+
+
+class ScoredRun:
+    """Scored lines, their comparisons and metrics; about 60 bytes of memory a rollout. Use it as a context manager.
+
+    Replies that the comparisons lack are read from the journal.
+
+    Attributes:
+        name: of the scored lines, or of the set of their files.
+        metrics: the metrics file beside them; None without one.
+        has_comparisons: whether the comparisons file was found.
+        lines: number of lines; `rejected` of them are not scored lines.
+    """
+
+    def __init__(self, scored: ScoredInput, settings: Settings, open_journal: OpenJournal) -> None:
+        self.name = scored.name
+        self.metrics: RunRecord | None = None
+        self.has_comparisons = False
+        self.lines = self.rejected = 0
+        self._scored, self._settings, self._open_journal = scored, settings, open_journal
+        self._keys: dict[str, int] = {}
+        self._groups = array("I")  # of each rollout
+        self._asked = array("I")  # group of each comparison, and the end of its line in the spool
+        self._ends = array("Q")
+        self._opened = ExitStack()
+        self._rollouts: RolloutStore[ScoredLine] = self._opened.enter_context(RolloutStore())
+        self._comparisons = self._opened.enter_context(Spool())
+        self._journal: Journal | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def read(self, s3: S3Options) -> None:
+        """Read the scored lines, and the files beside them.
+
+        Raises:
+            InputError: none of the lines is scored, or a file beside them cannot be read.
+        """
+        first = self._read_scored(s3)
+        if not self._groups:
+            found = f"none of its {self.lines:,} lines is scored ({first})" if self.lines else "it is empty"
+            raise InputError(f"{self.name}: {found}; expected an output of `genrm score`, or a result of `genrm eval`")
+        self._read_comparisons(s3)
+        self.metrics = read_metrics_beside(self._scored, s3, self._settings)
+
+    def iter_groups(self) -> Iterator[ScoredGroup]:
+        """Yield the groups in the order of their first lines."""
+        rows_of = _members(self._groups, len(self._keys))
+        lines_of = _members(self._asked, len(self._keys))
+        for number, key in enumerate(self._keys):
+            kept = (self._rollouts.read(int(row)) for row in rows_of[number])
+            members = [ScoredMember(rollout, line) for _, rollout, line in kept]
+            members.sort(key=lambda each: each.line.index)
+            yield ScoredGroup(key, tuple(members), tuple(self._comparison(int(number)) for number in lines_of[number]))
+
+    def _comparison(self, number: int) -> ComparisonRecord:
+        start = self._ends[number - 1] if number else 0
+        comparison = from_json(
+            ComparisonRecord, parse_record(self._comparisons.read(start, self._ends[number] - start))
+        )
+        return comparison if comparison.reply is not None else replace(comparison, reply=self._reply_of(comparison))
+
+    def _reply_of(self, comparison: ComparisonRecord) -> str | None:
+        """Return the reply that the journal holds of a comparison; None if it holds none, or a later one."""
+        if self._journal is None or comparison.journal_key is None:
+            return None
+        try:
+            key = bytes.fromhex(comparison.journal_key)
+        except ValueError:
+            return None
+        known = self._journal.recall(key, with_reply=True)
+        if known is None or not known.reply_text:
+            return None
+        is_later = isinstance(known.result, Verdict) and known.result != comparison.verdict
+        return None if is_later else known.reply_text
+
+    def _read_scored(self, s3: S3Options) -> str:
+        """Read the scored lines; return what is wrong with the first that is not one."""
+        first = ""
+        for uri in self._scored.files:
+            with open_source(uri, s3, self._settings.input.max_line_bytes) as source:
+                for line in source.iter_lines():
+                    self.lines += 1
+                    try:
+                        found = parse_scored(line, self._settings.input)
+                    except (BadLineError, UnreadableRecordError) as error:
+                        self.rejected += 1
+                        first = first or f"{source.unit} {line.number}: {error}"
+                        continue
+                    for each in found:
+                        key = each.line.group_name(self.lines)
+                        self._groups.append(self._keys.setdefault(key, len(self._keys)))
+                        self._rollouts.append(key, each.rollout, each.line)
+        return first
+
+    def _read_comparisons(self, s3: S3Options) -> None:
+        found, lacks_reply = open_comparisons(self._scored, s3, self._settings), False
+        self.has_comparisons = found is not None
+        for line, comparison in found or ():
+            group = self._keys.get(str(comparison.group))
+            if group is not None:
+                self._asked.append(group)
+                self._comparisons.append(line.raw)
+                self._ends.append(len(self._comparisons))
+                lacks_reply |= comparison.journal_key is not None
+        if lacks_reply:
+            self._journal = self._opened.enter_context(self._open_journal(self._scored.uri, self._settings))
+
+
+def open_comparisons(
+    scored: ScoredInput, s3: S3Options, settings: Settings
+) -> Iterator[tuple[Line, ComparisonRecord]] | None:
+    """Return the lines of the comparisons file beside scored lines, to be read one by one; None without one.
+
+    Raises:
+        InputError: while it is read, for a line that is not a comparison record.
+    """
+    source = scored.open_beside(".comparisons.jsonl", s3, settings)
+    return None if source is None else _iter_comparisons(source)
+
+
+def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]:
+    with source:
+        for line in source.iter_lines():
+            try:
+                yield line, parse_comparison(line)
+            except (BadLineError, FormError) as error:
+                raise InputError(f"{source.uri}: {source.unit} {line.number}: {error}", *REMEDY) from error
+
+
+def parse_comparison(line: Line) -> ComparisonRecord:
+    """Parse a line of a comparisons file.
+
+    Raises:
+        BadLineError: it is too long, or not a JSON object.
+        FormError: it is not a comparison record.
+    """
+    if line.oversize is not None:
+        raise BadLineError("longer than max_line_bytes")
+    return from_json(ComparisonRecord, parse_record(line.raw))
+
+
+def _members(groups: "array[int]", count: int) -> Sequence[Sequence[int]]:
+    """Return the row numbers of each group, in their order."""
+    numbers = np.frombuffer(groups, dtype=np.uint32) if len(groups) else np.zeros(0, dtype=np.uint32)
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.searchsorted(numbers[order], np.arange(1, count)))  # type: ignore[return-value]

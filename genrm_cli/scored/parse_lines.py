@@ -1,0 +1,86 @@
+"""Parse lines: the format of a line, its rollouts and, if it was scored, their scores."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from genrm_cli.errors import UsageError
+from genrm_cli.extensions import Seam, load_extensions
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.declared import Requirement, check_declared
+from genrm_cli.rollouts.formats import FORMATS, Format, named_fields, recognise
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.scored.lines import ScoredLine, parse_scored_line
+from genrm_cli.settings.file_settings import InputSettings
+from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRollout:
+    """A rollout with its scored line, and the fields of the line that belong to it."""
+
+    rollout: Rollout
+    line: ScoredLine
+    record: Record
+
+
+def parse_line(
+    line: Line, settings: InputSettings, requirements: Sequence[Requirement] = ()
+) -> tuple[Record, Format, list[Rollout]]:
+    """Return the record of a line, its format and its rollouts.
+
+    Raises:
+        BadLineError: it is too long, or not a JSON object.
+        UnreadableRecordError: it has no format, or lacks what it must declare.
+    """
+    if line.oversize is not None:
+        most = f"more than max_line_bytes={settings.max_line_bytes}"
+        raise BadLineError(f"{line.oversize:,} bytes long, {most}", most)
+    record = parse_record(line.raw)
+    format_ = format_of(record, settings)
+    rollouts = format_.read(record)
+    check_declared(record, requirements)
+    return record, format_, rollouts
+
+
+def parse_scored(line: Line, settings: InputSettings, requirements: Sequence[Requirement] = ()) -> list[ScoredRollout]:
+    """Return the rollouts of a scored line.
+
+    Raises:
+        BadLineError: it is too long, or not a JSON object.
+        UnreadableRecordError: it is not a scored line, or was changed since.
+    """
+    record, format_, rollouts = parse_line(line, settings, requirements)
+    scores = format_.scores(record)
+    if len(rollouts) != len(scores):
+        raise UnreadableRecordError(f"{len(rollouts)} rollouts but {len(scores)} scores; score it again")
+    return [
+        ScoredRollout(rollout, parse_scored_line(score), format_.own_record(record, position))
+        for position, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
+    ]
+
+
+def format_of(record: Record, settings: InputSettings) -> Format:
+    """Return the format that the settings force, else the one that the record is written in."""
+    if settings.response_field is not None:
+        return _named_fields(settings.response_field, settings.prompt_field, settings.id_field)
+    if settings.format is None:
+        return recognise(record, installed_formats().values())
+    return FORMATS.get(settings.format) or installed_formats()[settings.format]
+
+
+def installed_formats() -> Mapping[str, Format]:
+    """Return the formats that installed packages register, by name.
+
+    Raises:
+        UsageError: one cannot be loaded, or its name is not that of its entry point or belongs to a built-in format.
+    """
+    installed = load_extensions(Seam.FORMATS, Format)
+    for name, format_ in installed.items():
+        if name != format_.name or name in FORMATS:
+            problem = "that name is built in" if name in FORMATS else f"it calls itself {format_.name!r}"
+            raise UsageError(f"the format {name!r} of an installed package cannot be used: {problem}.")
+    return installed
+
+
+_named_fields = lru_cache(maxsize=8)(named_fields)

@@ -1,0 +1,109 @@
+"""Turn the results of groups into scored lines and comparison records."""
+
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.results import ComparisonResult, GroupRewards, RolloutScore
+from genrm_cli.rewards.total import Total
+from genrm_cli.scored.json_form import Json, extended, to_json
+from genrm_cli.scored.lines import (
+    ComparisonRecord,
+    DiversityRecord,
+    FailureRecord,
+    OutcomeRecord,
+    RolloutResult,
+    ScoredLine,
+    TotalRecord,
+)
+from genrm_cli.verdicts import Failure, Grades, Outcome, Verdict
+
+
+def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
+    """Return the result of a rollout of a group."""
+    numbers, columns = score.numbers, rewards.columns
+    return RolloutResult(
+        reward=score.reward,
+        status=score.status,
+        reason=score.reason,
+        reason_text=score.reason_text,
+        base_score=numbers.base_score,
+        standard_error=score.standard_error,
+        rank=numbers.rank,
+        advantage=numbers.advantage,
+        comparisons=score.comparisons,
+        failed=score.failed,
+        components={name: column.values[score.index] for name, column in columns.items()} if columns else None,
+    )
+
+
+def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> ScoredLine:
+    """Return the scored line of a rollout of a group."""
+    columns, clusters = rewards.columns, rewards.clusters
+    notes = {name: note for name, column in columns.items() if (note := column.note(score.index))}
+    failures = {name: column.failure for name, column in columns.items() if column.failure}
+    return extended(
+        ScoredLine,
+        result_of(score, rewards),
+        reliability=rewards.reliability,
+        adjustments=score.numbers.adjustments,
+        group=rewards.key,
+        group_size=len(rewards.scores),
+        index=score.index,
+        defaulted=score.defaulted,
+        judge=plan.judge_name,
+        is_baseline=plan.is_baseline,
+        component_notes=notes if columns else None,
+        component_failures=failures or None,
+        total=_total_record(score.total, plan) if score.total is not None and plan.rewards.has_total else None,
+        diversity=None
+        if clusters is None
+        else DiversityRecord(
+            cluster=clusters.numbers[score.index], size=clusters.sizes[score.index], failed=clusters.failed
+        ),
+    )
+
+
+def _total_record(total: Total, plan: GroupPlan) -> TotalRecord:
+    terms = plan.rewards.total
+    return TotalRecord(
+        weights={name: weight.weight for name, weight in terms.weights.items()},
+        terms=total.terms,
+        gates={gate.component: gate.least for gate in terms.gates},
+        gated_by=total.gated_by,
+        missing=total.missing,
+    )
+
+
+def outcome_record(outcome: Outcome, verdict: Verdict | None) -> OutcomeRecord:
+    """Return the result of one request, with the verdict that counts for it."""
+    result = outcome.result
+    return OutcomeRecord(
+        score_1=None if verdict is None else verdict.score_1,
+        score_2=None if verdict is None else verdict.score_2,
+        ranking=None if verdict is None else verdict.ranking,
+        failure=FailureRecord(kind=result.kind, detail=result.detail) if isinstance(result, Failure) else None,
+        attempts=outcome.attempts,
+        latency_s=round(outcome.latency_s, 4),
+        prompt_tokens=outcome.prompt_tokens,
+        completion_tokens=outcome.completion_tokens,
+        grades=result.values if isinstance(result, Grades) else None,
+    )
+
+
+def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
+    """Return one line of the comparisons file as JSON; with replies, a request without one has `null`."""
+    shown, outcome = comparison.shown, comparison.outcome
+    key = outcome.journal_key.hex() if outcome.journal_key and not with_reply else None  # where the reply can be found
+    record = extended(
+        ComparisonRecord,
+        outcome_record(outcome, comparison.verdict),
+        group=comparison.group,
+        component=comparison.component,
+        i=shown[0] if len(shown) <= 2 else None,
+        j=shown[1] if len(shown) == 2 else None,
+        shown=shown if len(shown) > 2 else None,
+        judge_idx=comparison.repeat,
+        judge=comparison.judge,
+        neutralised=comparison.neutralised or None,
+        reply=outcome.reply_text if with_reply else None,
+        journal_key=key,
+    )
+    return ({"reply": None} if with_reply else {}) | to_json(record)
