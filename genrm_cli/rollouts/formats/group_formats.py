@@ -78,47 +78,70 @@ def read_choices(record: JsonObject, choices: list[Any], prompt: object, **known
     ]
 
 
-def read_columns(
-    record: Record, prompts: list[object], responses: list[object], own_row: Callable[[Record, int], Record]
-) -> list[Rollout]:
-    """Read rollouts from two columns; a list of texts is one response per text.
+def list_format(
+    name: str, fields: Fields, *, parallel: Sequence[str] = (), rewards: str = "rewards", **parts: Any
+) -> Format:
+    """Return a format whose lines hold a list of responses: the first field of a response that is a list.
 
-    Args:
-        record: the line.
-        prompts: its column of prompts.
-        responses: its column of responses.
-        own_row: returns the row at a position.
-
-    Raises:
-        UnreadableRecordError: the columns differ in length.
+    `parallel` names fields with one entry per response, `rewards` the list of rewards; `parts` are those of `Format`.
     """
-    if len(prompts) != len(responses):
-        raise UnreadableRecordError(f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers")
-    rollouts = [
-        read_completion(own_row(record, position), prompt, each)
-        for position, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
-        for each in _flattened(response)
-    ]
-    if not rollouts:
-        raise UnreadableRecordError("the lists of responses are empty")
-    return rollouts
+    annotate, own_record = partial(annotate_list, field=rewards), own_of_lists(parallel, fields.response)
+    return Format(name, annotate=annotate, own_record=own_record, fields=fields, **parts)
 
 
-def annotate_columns(record: Record, scores: Sequence[Score], responses: Sequence[object]) -> None:
-    """Annotate a line of columns; rewards are nested as the responses are."""
-    if not any(_is_nested(response) for response in responses):
-        annotate_list(record, scores)
-        return
-    rest = iter(scores)
-    rows = [[next(rest) for _ in _flattened(response)] for response in responses]
-    detail = {"rollouts": [[score.detail for score in row] for row in rows], "previous_rewards": record.get("rewards")}
-    record["rewards"] = [[score.reward for score in row] for row in rows]
-    set_detail(record, detail)
+def columns_format(
+    name: str,
+    fields: Fields,
+    *,
+    recognise: Callable[[Record], bool],
+    example: Record,
+    is_decoded: bool = False,
+    rewards: str = "rewards",
+) -> Format:
+    """Return a format whose lines are columns: of prompts, and of responses or lists of texts as responses.
 
+    Prompts that are decoded from tokens are split into turns; `rewards` names the column of rewards.
+    """
+    (prompts_name,) = fields.prompt
+    own_row = own_of_columns(prompts_name)
 
-def row_of_column(responses: Sequence[object], position: int) -> int:
-    """Return the row of the rollout at a position."""
-    return [row for row, each in enumerate(responses) for _ in _flattened(each)][position]
+    def responses_of(record: Record) -> list[object]:
+        found = (each for each in fields.response if isinstance(record.get(each), list))
+        return list_at(record, next(found, fields.response[0]))
+
+    def read(record: Record) -> list[Rollout]:
+        prompts, responses = list_at(record, prompts_name), responses_of(record)
+        if len(prompts) != len(responses):
+            raise UnreadableRecordError(
+                f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
+            )
+        rollouts = [
+            read_completion(own_row(record, row), messages_of_template(prompt) if is_decoded else prompt, each)
+            for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
+            for each in _flattened(response)
+        ]
+        if not rollouts:
+            raise UnreadableRecordError("the lists of responses are empty")
+        return rollouts
+
+    def annotate(record: Record, scores: Sequence[Score]) -> None:
+        responses = responses_of(record)
+        if not any(_is_nested(response) for response in responses):
+            annotate_list(record, scores, rewards)
+            return
+        rest = iter(scores)
+        rows = [[next(rest) for _ in _flattened(response)] for response in responses]
+        detail: Record = {"rollouts": [[score.detail for score in row] for row in rows]}
+        detail[f"previous_{rewards}"] = record.get(rewards)
+        record[rewards] = [[score.reward for score in row] for row in rows]
+        set_detail(record, detail)
+
+    def own_record(record: Record, position: int) -> Record:
+        return own_row(
+            record, [row for row, each in enumerate(responses_of(record)) for _ in _flattened(each)][position]
+        )
+
+    return Format(name, recognise, read, annotate, own_record, fields=fields, example=example)
 
 
 def _flattened(response: object) -> list[object]:
@@ -186,13 +209,6 @@ def _read_atropos(record: Record) -> list[Rollout]:
     return [read_chat(record, each, line_is_group=True, task=None, index=None) for each in messages]
 
 
-# Columns
-
-_own_of_roll, _own_of_ms_swift, _own_of_prompts = (
-    own_of_columns(name) for name in ("responses", "completion", "prompts")
-)
-
-
 def _columns(record: Record, responses: str) -> list[object]:
     """Return the values of the columns `prompt` and `responses`; empty if they are no columns of equal length."""
     prompts, said = record.get("prompt"), record.get(responses)
@@ -211,14 +227,6 @@ def _is_ms_swift(record: Record) -> bool:
     return bool(values) and not any(isinstance(each, dict) for each in values)
 
 
-def _reader_of_decoded(responses: str, own_row: Callable[[Record, int], Record]) -> Callable[[Record], list[Rollout]]:
-    def read(record: Record) -> list[Rollout]:
-        prompts = [messages_of_template(prompt) for prompt in list_at(record, "prompt")]
-        return read_columns(record, prompts, list_at(record, responses), own_row)
-
-    return read
-
-
 _COLUMNS = ("responses", "completions", "outputs", "generations")
 
 
@@ -226,33 +234,16 @@ def _is_columns(record: Record) -> bool:
     return isinstance(record.get("prompts"), list) and any(isinstance(record.get(name), list) for name in _COLUMNS)
 
 
-def _responses_column(record: Record) -> str:
-    return next((name for name in _COLUMNS if isinstance(record.get(name), list)), _COLUMNS[0])
-
-
-def _read_prompts(record: Record) -> list[Rollout]:
-    prompts, responses = list_at(record, "prompts"), list_at(record, _responses_column(record))
-    return read_columns(record, prompts, responses, _own_of_prompts)
-
-
-def _annotate_prompts(record: Record, scores: Sequence[Score]) -> None:
-    annotate_columns(record, scores, record[_responses_column(record)])
-
-
-def _own_of_response(record: Record, position: int) -> Record:
-    return _own_of_prompts(record, row_of_column(record[_responses_column(record)], position))
-
-
 GROUP_FORMATS = (
     # Groups have messages only if the environment includes them.
     # Source: NousResearch/atropos `atroposlib/envs/base.py`.
-    Format(
+    list_format(
         "atropos",
-        _is_atropos,
-        _read_atropos,
-        partial(annotate_list, field="scores"),
-        own_of_lists(_ATROPOS_LISTS, ("messages",)),
-        fields=Fields(prompt=("messages",), response=("messages",), metadata=("tokens", "masks", "scores")),
+        Fields(prompt=("messages",), response=("messages",), metadata=("tokens", "masks", "scores")),
+        recognise=_is_atropos,
+        read=_read_atropos,
+        parallel=_ATROPOS_LISTS,
+        rewards="scores",
         example={
             "tokens": [[1], [2]],
             "masks": [[1], [2]],
@@ -261,60 +252,49 @@ GROUP_FORMATS = (
         },
     ),
     # `rollout_dump_data.step_N.jsonl`: lines of columns. Source: alibaba/ROLL `roll/pipeline/rlvr/utils.py`.
-    Format(
+    columns_format(
         "roll",
-        _is_roll,
-        _reader_of_decoded("responses", _own_of_roll),
-        partial(annotate_list, field="scores"),
-        _own_of_roll,
-        fields=Fields(prompt=("prompt",), response=("responses",), metadata=("scores",)),
+        Fields(prompt=("prompt",), response=("responses",), metadata=("scores",)),
+        recognise=_is_roll,
+        is_decoded=True,
+        rewards="scores",
         example={"prompt": [QUESTION, QUESTION], "responses": [ANSWER, OTHER_ANSWER], "scores": [1.0, 0.0]},
     ),
     # `completions.jsonl`: a line is a batch. Source: modelscope/ms-swift `swift/rlhf_trainers/grpo_trainer.py`.
-    Format(
+    columns_format(
         "ms_swift",
-        _is_ms_swift,
-        _reader_of_decoded("completion", _own_of_ms_swift),
-        annotate_list,
-        _own_of_ms_swift,
-        fields=Fields(prompt=("prompt",), response=("completion",)),
+        Fields(prompt=("prompt",), response=("completion",)),
+        recognise=_is_ms_swift,
+        is_decoded=True,
         example={"prompt": [QUESTION, QUESTION], "completion": [ANSWER, OTHER_ANSWER]},
     ),
-    Format(
+    columns_format(
         "columns",
-        _is_columns,
-        _read_prompts,
-        _annotate_prompts,
-        _own_of_response,
-        fields=Fields(prompt=("prompts",), response=_COLUMNS),
+        Fields(prompt=("prompts",), response=_COLUMNS),
+        recognise=_is_columns,
         example={"prompts": [QUESTION], "responses": [[ANSWER, OTHER_ANSWER]]},
     ),
-    Format(
+    list_format(
         "many",
-        _is_many,
-        _read_many,
-        annotate_list,
-        own_of_lists(PARALLEL, _MANY),
-        fields=Fields(prompt=("prompt",), response=_MANY),
+        Fields(prompt=("prompt",), response=_MANY),
+        recognise=_is_many,
+        read=_read_many,
+        parallel=PARALLEL,
         example={"prompt": QUESTION, "responses": [ANSWER, OTHER_ANSWER]},
     ),
     # Source: vllm-project/vllm `vllm/outputs.py` (RequestOutput, CompletionOutput).
-    Format(
+    list_format(
         "vllm",
-        _is_vllm,
-        _read_vllm,
-        annotate_list,
-        own_of_lists((), ("outputs",)),
-        fields=Fields(prompt=("prompt",), response=("outputs",), metadata=("prompt_token_ids",)),
+        Fields(prompt=("prompt",), response=("outputs",), metadata=("prompt_token_ids",)),
+        recognise=_is_vllm,
+        read=_read_vllm,
         example={"prompt": QUESTION, "outputs": [{"text": ANSWER}, {"text": OTHER_ANSWER}]},
     ),
-    Format(
+    list_format(
         "openai_chat",
-        _is_openai_chat,
-        _read_openai_chat,
-        annotate_list,
-        own_of_lists((), ("choices",)),
-        fields=Fields(prompt=("messages", "prompt"), response=("choices",)),
+        Fields(prompt=("messages", "prompt"), response=("choices",)),
+        recognise=_is_openai_chat,
+        read=_read_openai_chat,
         example={"messages": [ASKED], "choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]},
     ),
 )

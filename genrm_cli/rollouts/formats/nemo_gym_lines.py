@@ -15,10 +15,8 @@ from genrm_cli.rollouts.formats.format import (
     Format,
     Score,
     annotate_line,
-    annotate_list,
-    own_of_lists,
 )
-from genrm_cli.rollouts.formats.group_formats import PARALLEL, read_list
+from genrm_cli.rollouts.formats.group_formats import PARALLEL, list_format, read_list
 from genrm_cli.rollouts.reading.content import media_of_messages
 from genrm_cli.rollouts.reading.fields import is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item
@@ -96,15 +94,12 @@ def _read_compare(record: Record) -> list[Rollout]:
     return read_list(record, history, responses)
 
 
-COMPARE = Format(  # the request of NeMo Gym's `genrm_compare`
+# The request of NeMo Gym's `genrm_compare`.
+COMPARE = list_format(
     "compare",
-    lambda record: "conversation_history" in record and isinstance(record.get("response_objs"), list),
-    _read_compare,
-    annotate_list,
-    own_of_lists(PARALLEL, ("response_objs",)),
-    fields=Fields(history=("conversation_history",), response=("response_objs",), metadata=("principle",)),
-    example={
-        "conversation_history": [ASKED],
-        "response_objs": [{"output": [ANSWERED]}, {"output": [ANSWERED_TOO]}],
-    },
+    Fields(history=("conversation_history",), response=("response_objs",), metadata=("principle",)),
+    recognise=lambda record: "conversation_history" in record and isinstance(record.get("response_objs"), list),
+    read=_read_compare,
+    parallel=PARALLEL,
+    example={"conversation_history": [ASKED], "response_objs": [{"output": [ANSWERED]}, {"output": [ANSWERED_TOO]}]},
 )
