@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import translate
-from functools import reduce
+from functools import lru_cache, reduce
 
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.storage.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path, unreadable
@@ -33,46 +33,33 @@ class Found:
     age_s: float
 
 
-class _Pattern:
-    """A relative path with wildcards, as an automaton over the names of a path.
-
-    A state is the set of possible numbers of pattern parts used so far; the empty state never matches.
-    """
-
-    def __init__(self, text: str) -> None:
-        names = text.split("/")
-        if names[-1] == "":  # everything below a folder
-            names[-1] = _ANY_FOLDERS
-        if names[-1] == _ANY_FOLDERS:
-            names.append("*")
-        self.is_flat = len(names) == 1
-        self._names = names
-        self._matches = [_compile(name).match for name in names]
-        self.start = self._skip({0})
-
-    def advance(self, state: frozenset[int], name: str) -> frozenset[int]:
-        """Return the state after another name."""
-        fitting = [used for used in state if used < len(self._names) and self._matches[used](name)]
-        return self._skip({used if self._names[used] == _ANY_FOLDERS else used + 1 for used in fitting})
-
-    def accepts(self, state: frozenset[int]) -> bool:
-        """Return whether a path may end in this state."""
-        return len(self._names) in state
-
-    def matches(self, path: str) -> bool:
-        """Return whether a path matches."""
-        return self.accepts(reduce(self.advance, path.split("/"), self.start))
-
-    def _skip(self, state: set[int]) -> frozenset[int]:
-        """Add the states in which `**` matches no folder."""
-        reached = set(state)
-        for used in state:
-            while used < len(self._names) and self._names[used] == _ANY_FOLDERS:
-                used += 1
-                reached.add(used)
-        return frozenset(reached)
+# The names of a relative path with wildcards. Of a path that is walked, what may follow: the rests of the pattern.
+Names = tuple[str, ...]
 
 
+def _parse_pattern(text: str) -> Names:
+    names = text.split("/")
+    if names[-1] == "":  # everything below a folder
+        names[-1] = _ANY_FOLDERS
+    return (*names, "*") if names[-1] == _ANY_FOLDERS else tuple(names)
+
+
+def _advance(rests: frozenset[Names], name: str) -> frozenset[Names]:
+    """Return what may follow another name: nothing if it does not match, `()` if a path may end with it."""
+    after: set[Names] = set()
+    for rest in rests:
+        if rest and _compile(rest[0]).match(name):
+            after.add(rest if rest[0] == _ANY_FOLDERS else rest[1:])
+        if rest and rest[0] == _ANY_FOLDERS:  # it matches no folder, too
+            after |= _advance(frozenset({rest[1:]}), name)
+    return frozenset(after)
+
+
+def _matches(pattern: Names, path: str) -> bool:
+    return () in reduce(_advance, path.split("/"), frozenset({pattern}))
+
+
+@lru_cache(maxsize=256)
 def _compile(name: str) -> re.Pattern[str]:
     return re.compile(translate(name) if name.startswith(".") else rf"(?!\.){translate(name)}")
 
@@ -134,12 +121,12 @@ def iter_named(start: str, s3: S3Options, *, flat: bool = False) -> Iterator[Fou
 def _iter_matching_objects(uri: str, s3: S3Options) -> Iterator[Found]:
     bucket, text = _split_bucket(uri)
     folder, rest = _split_pattern(text)
-    pattern = _Pattern(rest)
+    pattern = _parse_pattern(rest)
     prefix = folder + _WILDCARD.split(rest, maxsplit=1)[0]
     skipped = len(f"s3://{bucket}/{folder}")
-    for found in _iter_objects(bucket, prefix, s3, flat=pattern.is_flat):
+    for found in _iter_objects(bucket, prefix, s3, flat=len(pattern) == 1):
         # A key may contain wildcard characters; it then also matches itself.
-        if pattern.matches(found.identity.uri[skipped:]) or found.identity.uri == uri:
+        if _matches(pattern, found.identity.uri[skipped:]) or found.identity.uri == uri:
             yield found
 
 
@@ -163,7 +150,7 @@ def _iter_matching_files(path: str) -> Iterator[Found]:
     if not os.path.isdir(folder):  # noqa: PTH112
         raise InputError(f"{path}: the folder {folder} does not exist; check the path")
     # On disk, unlike on S3, repeated slashes mean the same folder.
-    pattern = _Pattern(re.sub("/+", "/", rest))
+    pattern = _parse_pattern(re.sub("/+", "/", rest))
     start = "" if folder == "." else f"{folder.rstrip('/')}/"
     for relative in _iter_walk(start, pattern):
         # A file whose name looks like a stream or an S3 URI.
@@ -171,29 +158,27 @@ def _iter_matching_files(path: str) -> Iterator[Found]:
         yield from _iter_if_file(safe + relative)
 
 
-def _iter_walk(start: str, pattern: _Pattern) -> Iterator[str]:
+def _iter_walk(start: str, pattern: Names) -> Iterator[str]:
     """Yield the matching paths of anything but folders, relative to the start."""
     # An explicit stack, as folders may nest deeper than the recursion limit.
-    walks = [_iter_fitting(start, "", pattern, pattern.start)]
+    walks = [_iter_fitting(start, "", frozenset({pattern}))]
     while walks:
         step = next(walks[-1], None)
         if step is None:
             walks.pop()
             continue
-        path, state = step
+        path, rests = step
         if path.endswith("/"):
-            walks.append(_iter_fitting(start, path, pattern, state))
+            walks.append(_iter_fitting(start, path, rests))
         else:
             yield path
 
 
-def _iter_fitting(
-    start: str, folder: str, pattern: _Pattern, state: frozenset[int]
-) -> Iterator[tuple[str, frozenset[int]]]:
+def _iter_fitting(start: str, folder: str, rests: frozenset[Names]) -> Iterator[tuple[str, frozenset[Names]]]:
     """Yield the matching files of one folder, and the folders (with a final `/`) that may contain matches."""
     for name in _sorted_entries(start + folder):
-        after = pattern.advance(state, name.removesuffix("/"))
-        if after if name.endswith("/") else pattern.accepts(after):
+        after = _advance(rests, name.removesuffix("/"))
+        if after if name.endswith("/") else () in after:
             yield folder + name, after
 
 

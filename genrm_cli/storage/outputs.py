@@ -14,16 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.json_types import Record
 from genrm_cli.storage.local import is_unfinished_name, mark_of_file, sync_folder, unwritable
 from genrm_cli.storage.location import Mark, S3Options, folder_of, is_rollout_file, is_s3, name_below
 from genrm_cli.storage.objects import read_object, remove_object, replace_object
 from genrm_cli.storage.sink import Sink, mark_of, open_sink, place_of
 
 MANIFEST_SUFFIX = ".commit"
-_FORMAT, _SET_FORMAT = 1, 2  # the second also names outputs that are called after other files than the manifest
+_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,7 @@ class CommitEntry:
 
 def write_manifest(uri: str, entries: Iterable[CommitEntry], s3: S3Options) -> None:
     """Write the manifest of a commit before it begins."""
-    outputs = [asdict(entry) for entry in entries]
-    is_own = all(output["name"].startswith(f"{_stem_of_manifest(uri)}.") for output in outputs)
-    manifest = {"format": _FORMAT if is_own else _SET_FORMAT, "outputs": outputs}
+    manifest = {"format": _FORMAT, "outputs": [asdict(entry) for entry in entries]}
     replace_object(uri, s3, json.dumps(manifest, indent=1).encode() + b"\n")
 
 
@@ -86,19 +84,15 @@ def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
     content = read_object(uri, s3)
     try:
         manifest = {} if content is None else json.loads(content)
-        if manifest.get("format") not in (_FORMAT, _SET_FORMAT):
-            return None
-        stem = _stem_of_manifest(uri) if manifest["format"] == _FORMAT else None
-        return [_parse_entry(entry, stem) for entry in manifest["outputs"]]
+        return [_parse_entry(entry) for entry in manifest["outputs"]] if manifest.get("format") == _FORMAT else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
-def _parse_entry(entry: dict[str, Any], stem: str | None) -> CommitEntry:
+def _parse_entry(entry: Record) -> CommitEntry:
     """Return an entry; ValueError if it names anything other than an output and its hidden file."""
     name, staged, replaced = entry["name"], entry["staged"], entry["replaced"]
-    is_output = not is_rollout_file(name) if stem is None else name.startswith(f"{stem}.") and "/" not in name
-    if not is_output or not (staged is None or is_unfinished_name(staged)):
+    if is_rollout_file(name) or not (staged is None or is_unfinished_name(staged)):
         raise ValueError(name)
     if {"", ".", ".."} & {*name.split("/")} or "\0" in name or {"/", "\0"} & {*(staged or "")}:
         raise ValueError(name)
@@ -145,10 +139,6 @@ def _holds(path: Path, mark: Mark) -> bool:
         return False
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _stem_of_manifest(uri: str) -> str:
-    return uri.rpartition("/")[2].removesuffix(MANIFEST_SUFFIX)
 
 
 class Outputs(AbstractContextManager["Outputs"]):

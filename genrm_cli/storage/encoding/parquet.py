@@ -5,11 +5,12 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
 from genrm_cli.errors import InputError, UsageError
+from genrm_cli.json_types import Record
 from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line
 from genrm_cli.storage.spool import Spool
 
@@ -88,7 +89,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         except self._arrow.ArrowException as error:
             raise UsageError(f"{self._uri}: a column has several types ({error}); write JSON lines instead") from error
 
-    def _iter_batches(self) -> Iterator[list[dict[str, Any]]]:
+    def _iter_batches(self) -> Iterator[list[Record]]:
         sizes, offset = iter(self._sizes), 0
         while some := list(islice(sizes, _BATCH_ROWS)):
             lines = self._spool.read(offset, sum(some))

@@ -8,9 +8,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
+
+from genrm_cli.json_types import Record
 
 EXCERPT_BYTES = 200
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -86,7 +88,7 @@ class BadLineError(ValueError):
         self.kind = kind or message
 
 
-def parse_record(raw: bytes) -> dict[str, Any]:
+def parse_record(raw: bytes) -> Record:
     """Parse a line as a JSON object; the last value of a repeated key counts.
 
     Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be written.
@@ -118,22 +120,20 @@ def parse_value(raw: bytes) -> object:
     return value
 
 
-def parse_record_exactly(raw: bytes) -> dict[str, Any]:
+def parse_record_exactly(raw: bytes) -> Record:
     """Parse a line that `parse_record` accepts, so that `render_record` reproduces every number."""
     if _LONG_NUMBER not in raw.translate(_DIGITS) and not _NOT_NUMBERS.search(raw):
         return parse_record(raw)
-    record: dict[str, Any] = json.loads(
-        raw, parse_int=_as_written, parse_float=_as_written, parse_constant=orjson.Fragment
-    )
+    record: Record = json.loads(raw, parse_int=_as_written, parse_float=_as_written, parse_constant=orjson.Fragment)
     return record
 
 
-def render_record(record: dict[str, Any]) -> bytes:
+def render_record(record: Record) -> bytes:
     """Render a JSON object as one line with its newline."""
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def render_document(record: dict[str, Any]) -> bytes:
+def render_document(record: Record) -> bytes:
     """Render a JSON object indented, with a final newline."""
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2)
 
@@ -155,7 +155,7 @@ def _parse_with_nulls(raw: bytes) -> object:
     return value
 
 
-def _refuse_deep_nesting(record: dict[str, Any]) -> None:
+def _refuse_deep_nesting(record: Record) -> None:
     try:
         orjson.dumps(record)
     except orjson.JSONEncodeError as error:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import boto3
@@ -18,6 +18,7 @@ from botocore.parsers import ResponseParserError
 from s3transfer import exceptions as transfer
 
 from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.json_types import Record
 from genrm_cli.storage.location import InputIdentity, S3Options, parse_s3_uri
 
 if TYPE_CHECKING:
@@ -77,9 +78,7 @@ class _OtherReplyError(boto.BotoCoreError):
     fmt = "the reply to {operation} is not from S3 (content type {content_type}); check the S3 endpoint"
 
 
-def refuse_other_replies(
-    http_response: AWSResponse, parsed: dict[str, Any], model: OperationModel, **_: object
-) -> None:
+def refuse_other_replies(http_response: AWSResponse, parsed: Record, model: OperationModel, **_: object) -> None:
     """Raise an error for a successful reply that S3 would not send; registered with each client."""
     if http_response.status_code >= 300:
         return
