@@ -194,7 +194,7 @@ def test_outputs_behind_links_are_finished(tmp_path: Path) -> None:
     ids=str,
 )
 def test_a_manifest_that_names_other_files_is_not_obeyed(tmp_path: Path, change: dict[str, object]) -> None:
-    """A manifest moves hidden files to outputs of its folder and the folders in it: not elsewhere, and not to rollouts."""
+    """A manifest moves hidden files to outputs in its folder or below: not elsewhere, and not to rollouts."""
     folder = tmp_path / "folder"
     folder.mkdir()
     (tmp_path / ".genrm-1.part").write_bytes(b"new")
