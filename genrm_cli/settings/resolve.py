@@ -248,7 +248,7 @@ def state_folder() -> Path:
     except RuntimeError as error:
         raise UsageError(
             "no home folder for the journal: HOME is not set. ",
-            naming("Set XDG_STATE_HOME, or set $journal and omit $lock."),
+            naming("Set XDG_STATE_HOME, or set $journal."),
         ) from error
     except OSError as error:
         raise UsageError(

@@ -1,11 +1,19 @@
 """Settings in messages, as each surface shows them."""
 
+import ast
 import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+import genrm_cli
+from genrm_cli.cli.app import app
 from genrm_cli.cli.console import render_flag
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
+from genrm_cli.settings.table import all_settings
 
 
 @pytest.mark.parametrize(
@@ -45,3 +53,48 @@ def test_a_text_names_settings() -> None:
         *(SettingRef("min_age_s"), "."),
     )
     assert message.render(render_flag) == "--shard needs --no-journal, $1 and --min-age-s."
+
+
+def iter_named(tree: ast.AST) -> Iterator[SettingRef]:
+    """Yield each setting that a message of a module names."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+            continue
+        first = node.args[0]
+        if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
+            continue
+        if node.func.id == "SettingRef":
+            values = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+            off = any(isinstance(value, ast.Constant) and value.value is False for value in values)
+            yield SettingRef(first.value, False if off else None)
+        elif node.func.id == "naming":
+            given = {keyword.arg: keyword.value for keyword in node.keywords}
+            for ref in naming(first.value).parts:
+                if isinstance(ref, SettingRef):
+                    value = given.get(ref.name)
+                    off = isinstance(value, ast.Constant) and value.value is False
+                    yield SettingRef(ref.name, False if off else None)
+
+
+def flags_of(command: Any) -> set[str]:
+    """Return the flags of a command and of its subcommands."""
+    own = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
+    return own.union(*(flags_of(each) for each in getattr(command, "commands", {}).values()))
+
+
+def test_messages_name_what_there_is() -> None:
+    """Each setting that a text names is the flag of a command."""
+    flags = flags_of(get_command(app))
+    unknown = {
+        f"{path.name}: {render_flag(ref)}"
+        for path in Path(genrm_cli.__file__).parent.rglob("*.py")
+        for ref in iter_named(ast.parse(path.read_text(encoding="utf-8")))
+        if render_flag(ref) not in flags
+    }
+    assert unknown == set()
+
+
+def test_help_names_settings_that_there_are() -> None:
+    """`$name` in the help of a setting is a setting, or `--offline`."""
+    named = {part.name for s in all_settings() for part in naming(s.help).parts if isinstance(part, SettingRef)}
+    assert named <= {setting.name for setting in all_settings()} | {"offline"}
