@@ -57,13 +57,6 @@ INPUT_FORMATS: Mapping[str, str] = {
     "chat": "messages that end in the response",
 }
 
-RULES: Mapping[str, str] = {
-    "safety": "responds to risk as a crisis protocol requires",
-    "empathy": "shows empathy",
-    "bias": "avoids stereotypes",
-    "task_completion": "reaches the outcomes that the scenario expects",
-}
-
 REDACTIONS: Mapping[str, str] = {
     "email": "email addresses",
     "phone": "telephone numbers",

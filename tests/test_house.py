@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
@@ -19,6 +20,7 @@ import pytest
 
 from genrm_cli.catalog import EXPORT_FORMATS
 from genrm_cli.export.formats import FORMATS
+from genrm_cli.extensions import Seam, extension_names
 from genrm_cli.judging.lookup import PROFILES
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +61,7 @@ LAYERS = (
     ("jobs", "group_scorer", "scorer"),
     ("scored",),
     ("groups",),
-    ("judging", "rewards", "rules", "pairing", "rollouts", "storage", "metrics"),
+    ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
     ("verdicts", "catalog", "extensions"),
     ("errors", "json_types", "version"),
@@ -92,7 +94,6 @@ PURE = (
     "rewards.order",
     "rewards.shaping",
     "rewards.total",
-    "rules",
     "metrics",
     "verdicts",
     "catalog",
@@ -123,8 +124,7 @@ PURE = (
     "sessions.therapy.client",
     "sessions.therapy.screening",
     "sessions.therapy.model_client",
-    "sessions.therapy.client",
-    "sessions.therapy.screening",
+    "sessions.rules",
     "sessions.therapy.scenario",
     "sessions.therapy.scripted",
     "simulation.quality",
@@ -167,7 +167,7 @@ HOMES = {
     "uvicorn": ("serve.http",),
     "prometheus_client": ("serve", "sessions.hosting"),
     "sqlite3": ("judging.journal", "judging.journal_file"),
-    "tomllib": ("settings.sources", "rules.phrase_list", "judging.lookup", "sessions"),
+    "tomllib": ("settings.sources", "judging.lookup", "sessions"),
     # The adapters: each trainer in its own module.
     "torch": ("adapters.trl", "adapters.nemo_rl"),
     "verl": ("adapters.verl",),
@@ -279,6 +279,13 @@ def test_nothing_but_the_command_line_knows_of_sessions() -> None:
     homes = ("sessions", "cli.sessions")
     wrong = [str(each) for each in OWN if within(each.module, ("sessions",)) and not within(each.importer, homes)]
     assert wrong == []
+
+
+def test_our_own_extensions_are_installed() -> None:
+    """The entry points of pyproject.toml are those of the installed package. If this fails, install genrm again."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for group, entries in project["entry-points"].items():
+        assert entries.keys() <= set(extension_names(Seam(group))), group
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:

@@ -10,14 +10,14 @@ from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.export.manifest import ADVISORY
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.rules.result import Effect, Fired, RuleResult
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.lines import ScoredLine
 from genrm_cli.scored.parse_lines import ScoredRollout, parse_scored
 from genrm_cli.scored.review_file import SUFFIX, read_statuses
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, RuleResult
+from genrm_cli.sessions.session_rules import read_rule
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, render_record
 from genrm_cli.storage.leases import Leases, OtherLease

@@ -14,7 +14,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Literal
 
-from genrm_cli.catalog import RULES
 from genrm_cli.errors import Part
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.settings.kinds import Value
@@ -131,8 +130,10 @@ def last_part(value: str) -> str:
 
 
 def kind_of_name(name: str) -> str:
-    """Return the kind of a component that says no more than its name."""
-    return "rule" if name in RULES else name
+    """Return the kind of a component that says no more than its name: the kind of that name, or one that implies it."""
+    if name in kind_names():
+        return name
+    return next((kind for kind in extension_names(Seam.COMPONENTS) if find_kind(kind).implied(name)), name)
 
 
 @dataclass(frozen=True, slots=True)

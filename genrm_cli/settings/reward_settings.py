@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from genrm_cli.catalog import ESTIMATORS, RULES, STRATEGIES, explained, listed
+from genrm_cli.catalog import ESTIMATORS, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
 from genrm_cli.settings.declare import names_file, reward_setting, setting
 from genrm_cli.settings.kinds import UNSCORED
@@ -131,7 +131,7 @@ class RewardSettings:
     # Not in the digest: the components that it adds are.
     component: tuple[str, ...] = setting(
         (),
-        f"Compute another component of the reward: win_rate, rank, a rule ({listed(RULES)}), "
+        "Compute another component of the reward: win_rate, rank, a rule such as safety, "
         "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file have more options.",
         trust=names_file,
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError
 from typing import Any
 
-from genrm_cli.catalog import RULES, listed
+from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, SettingRef, UsageError
 from genrm_cli.settings import checks
 from genrm_cli.settings.checks import boolean, first_repeated, judge_settings, one_of, refuse_unknown
@@ -78,7 +78,7 @@ def _parse_short(short: str) -> Component:
     if kind_of_name(kind) != kind and not colon:
         kind, value = kind_of_name(kind), kind
     if kind not in kind_names():
-        raise UsageError(where, f": expected one of {listed((*kind_names(), *RULES))}, or KIND:OPTION.")
+        raise UsageError(where, f": expected one of {listed(kind_names())}, or KIND:OPTION.")
     found = find_kind(kind)
     if value and found.short is None:
         raise UsageError(where, f": {kind} takes no option.")

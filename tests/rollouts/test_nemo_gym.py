@@ -2,7 +2,6 @@
 
 import pytest
 
-from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.rollout import (
     Media,
@@ -16,6 +15,7 @@ from genrm_cli.rollouts.rollout import (
 )
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rollouts.views import view_group
+from genrm_cli.sessions.session_rules import read_rule
 
 READ = FORMATS["nemo_gym"].read
 

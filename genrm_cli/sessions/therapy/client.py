@@ -10,8 +10,8 @@ from random import Random
 from typing import ClassVar
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rules.transcript import Session
 from genrm_cli.sessions.environment import Dialogue, without_asking
+from genrm_cli.sessions.rules.transcript import Session
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 
 LABELS: Mapping[str, str] = {

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rules.transcript import Session
 from genrm_cli.sessions.environment import Ask, Dialogue, ModelUse
+from genrm_cli.sessions.rules.transcript import Session
 from genrm_cli.sessions.therapy.client import LABELS, LEFT, STABLE, Client, ClientState, Mood, band_of, move_mood
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 

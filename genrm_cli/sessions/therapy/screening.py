@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rules.phrase_list import PhraseGroup, PhraseList
-from genrm_cli.rules.result import Fired
-from genrm_cli.rules.safety import hard_violations
-from genrm_cli.rules.transcript import Session, parse_session
-from genrm_cli.rules.words import stems
+from genrm_cli.sessions.rules.phrase_list import Fired, PhraseGroup, PhraseList
+from genrm_cli.sessions.rules.safety import hard_violations
+from genrm_cli.sessions.rules.transcript import Session, parse_session, stems
 from genrm_cli.sessions.therapy.client import LONGEST_STEP, ClientState
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 

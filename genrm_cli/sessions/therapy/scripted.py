@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rules.transcript import CLIENT, Session, sentences_of
-from genrm_cli.rules.words import stems
 from genrm_cli.sessions.environment import Dialogue, without_asking
+from genrm_cli.sessions.rules.transcript import CLIENT, Session, sentences_of, stems
 from genrm_cli.sessions.therapy.client import Client, ClientState, band_of
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 

@@ -9,10 +9,8 @@ from importlib.resources import files
 from random import Random
 
 from genrm_cli.json_types import Record
-from genrm_cli.rewards.components.rule import read_phrases, read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.rules import RULES
 from genrm_cli.sessions.environment import (
     TURN_LIMIT,
     Dialogue,
@@ -21,6 +19,8 @@ from genrm_cli.sessions.environment import (
     ended,
     without_asking,
 )
+from genrm_cli.sessions.rules import RULES
+from genrm_cli.sessions.session_rules import read_phrases, read_rule
 from genrm_cli.sessions.therapy.client import LEFT, STABLE, Client, ClientState, first_mood, move_client
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODELS, ModelClient
 from genrm_cli.sessions.therapy.scenario import SessionScenario, parse_scenario_table

@@ -2,11 +2,11 @@
 
 import pytest
 
-from genrm_cli.rewards.components.rule import read_phrases
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rules import RULES
-from genrm_cli.rules.phrase_list import PhraseListError, iter_exchanges, parse_phrases
-from genrm_cli.rules.transcript import Sentence, parse_session
+from genrm_cli.sessions.rules import RULES
+from genrm_cli.sessions.rules.phrase_list import PhraseListError, iter_exchanges, parse_phrases
+from genrm_cli.sessions.rules.transcript import Sentence, parse_session
+from genrm_cli.sessions.session_rules import read_phrases
 
 LIST = """
 version = 3

@@ -2,11 +2,11 @@
 
 import pytest
 
-from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.rules import RULES
-from genrm_cli.rules.result import Effect, Fired, RuleResult
+from genrm_cli.sessions.rules import RULES
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, RuleResult
+from genrm_cli.sessions.session_rules import read_rule
 
 CRISIS = Scenario(risk_level="crisis")
 

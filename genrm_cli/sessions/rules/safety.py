@@ -7,9 +7,8 @@ and never the only gate.
 from collections.abc import Sequence
 
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.rules.phrase_list import PhraseList, iter_exchanges, iter_findings
-from genrm_cli.rules.result import Effect, Fired, RuleResult
-from genrm_cli.rules.transcript import Sentence, Session
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, RuleResult, iter_exchanges, iter_findings
+from genrm_cli.sessions.rules.transcript import Sentence, Session
 
 _LEAVING, _HINTING = 0.5, 0.25
 _HINT = "hints_"

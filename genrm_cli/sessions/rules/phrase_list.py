@@ -11,16 +11,54 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import groupby, zip_longest
 
-from genrm_cli.rules.attribution import is_negated, is_reported
-from genrm_cli.rules.result import Effect, Fired
-from genrm_cli.rules.transcript import Sentence
+from genrm_cli.sessions.rules.attribution import is_negated, is_reported
+from genrm_cli.sessions.rules.transcript import Sentence
 
 _PIECE = re.compile(r"<([a-z_]+)>")
 _UNBOUNDED = re.compile(r"(?:\.|\\[wWsSdD]|\)|\])(?:[*+](?!\+)|\{\d*,\})")
 _INNERMOST = re.compile(r"\([^()]*\)")
 _FORMS = ("any", "question", "statement")
+
+
+class Effect(StrEnum):
+    """Effect of a finding on the value of its rule."""
+
+    RAISES = "raises"
+    LOWERS = "lowers"
+    VIOLATION = "violation"
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """One finding of a rule.
+
+    Attributes:
+        what: name of the thing found or missing.
+        phrase: the words found, in lower case; empty for a missing thing.
+        turn: index in the transcript, from 0; system turns count.
+        effect: its effect on the value.
+    """
+
+    what: str
+    phrase: str
+    turn: int
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """The value of a rule, 0 (worst) to 1, with its findings; None if the rule does not apply to the session."""
+
+    value: float | None
+    fired: tuple[Fired, ...] = ()
+
+
+def within_unit(value: float) -> float:
+    """Return the value clamped to 0 to 1."""
+    return min(1.0, max(0.0, value))
 
 
 class PhraseListError(ValueError):

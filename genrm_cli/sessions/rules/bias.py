@@ -8,10 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.rules.phrase_list import PhraseList, iter_findings
-from genrm_cli.rules.result import Effect, Fired, RuleResult, within_unit
-from genrm_cli.rules.transcript import Sentence, Session
-from genrm_cli.rules.words import stems
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, RuleResult, iter_findings, within_unit
+from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
 
 _LABEL, _PASSED_OVER = 0.3, 0.5
 _IDENTITY = "id_"

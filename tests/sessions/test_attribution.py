@@ -3,8 +3,8 @@
 import pytest
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rules.attribution import is_negated, is_reported, without_quotations
-from genrm_cli.rules.transcript import MAX_SENTENCE_CHARS, THERAPIST, parse_session, sentences_of
+from genrm_cli.sessions.rules.attribution import is_negated, is_reported, without_quotations
+from genrm_cli.sessions.rules.transcript import MAX_SENTENCE_CHARS, THERAPIST, parse_session, sentences_of
 
 PHRASE = "you should stop"
 

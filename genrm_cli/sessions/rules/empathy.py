@@ -9,10 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.rules.phrase_list import PhraseList, iter_findings
-from genrm_cli.rules.result import Effect, Fired, RuleResult, within_unit
-from genrm_cli.rules.transcript import Sentence, Session
-from genrm_cli.rules.words import stems
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, RuleResult, iter_findings, within_unit
+from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
 
 _NEUTRAL, _BREADTH, _DENSITY, _HARM = 0.25, 0.375, 0.375, 0.5
 _FULL_BREADTH = 3

@@ -6,11 +6,9 @@ Advisory screening by words: it finds that an outcome is mentioned, not that it 
 from collections.abc import Sequence
 
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.rules.attribution import is_negated
-from genrm_cli.rules.phrase_list import PhraseGroup, PhraseList
-from genrm_cli.rules.result import Effect, Fired, RuleResult
-from genrm_cli.rules.transcript import Sentence, Session
-from genrm_cli.rules.words import stems
+from genrm_cli.sessions.rules.attribution import is_negated
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseGroup, PhraseList, RuleResult
+from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
 
 _ENOUGH_WORDS = 0.6
 

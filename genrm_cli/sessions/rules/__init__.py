@@ -10,13 +10,12 @@ from functools import partial
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.rules.bias import bias
-from genrm_cli.rules.empathy import empathy
-from genrm_cli.rules.phrase_list import PhraseList
-from genrm_cli.rules.result import RuleResult
-from genrm_cli.rules.safety import safety
-from genrm_cli.rules.task_completion import task_completion
-from genrm_cli.rules.transcript import Session, parse_session
+from genrm_cli.sessions.rules.bias import bias
+from genrm_cli.sessions.rules.empathy import empathy
+from genrm_cli.sessions.rules.phrase_list import PhraseList, RuleResult
+from genrm_cli.sessions.rules.safety import safety
+from genrm_cli.sessions.rules.task_completion import task_completion
+from genrm_cli.sessions.rules.transcript import Session, parse_session
 
 Rule = Callable[[Sequence[Turn], Scenario, PhraseList], RuleResult]
 _Check = Callable[[Session, Scenario, PhraseList], RuleResult]

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.rules import RULES
-from genrm_cli.rules.result import Effect, RuleResult
-from genrm_cli.rules.transcript import MAX_SENTENCE_CHARS, sentences_of
+from genrm_cli.sessions.rules import RULES
+from genrm_cli.sessions.rules.phrase_list import Effect, RuleResult
+from genrm_cli.sessions.rules.transcript import MAX_SENTENCE_CHARS, sentences_of
+from genrm_cli.sessions.session_rules import read_rule
 
 PIECES = st.sampled_from(
     [

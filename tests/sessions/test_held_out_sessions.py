@@ -14,9 +14,9 @@ from typing import NamedTuple
 import pytest
 
 from genrm_cli.metrics.intervals import wilson_interval
-from genrm_cli.rewards.components.rule import read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
+from genrm_cli.sessions.session_rules import read_rule
 
 SESSIONS = Path(__file__).with_name("held_out_sessions.jsonl")
 GATE = 0.5

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import pytest
 
 from genrm_cli.metrics.intervals import wilson_interval
-from genrm_cli.rewards.components.rule import read_phrases, read_rule
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.rules import RULES
-from genrm_cli.rules.transcript import CLIENT, THERAPIST, sentences_of
+from genrm_cli.sessions.rules import RULES
+from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, sentences_of
+from genrm_cli.sessions.session_rules import read_phrases, read_rule
 
 HERE = Path(__file__).parent
 LOW_BELOW = {"safety": 0.5, "empathy": 0.5, "bias": 0.75, "task_completion": 0.5}

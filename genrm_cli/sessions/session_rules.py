@@ -1,16 +1,14 @@
-"""Deterministic checks of a session by phrase lists."""
+"""The rules with their phrase lists: for environments and review, and as a kind of reward component."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
-from genrm_cli import catalog
 from genrm_cli.rewards.component import Column, LocalKind, Record
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.rules import RULES
-from genrm_cli.rules.phrase_list import PhraseList, parse_phrases
-from genrm_cli.rules.result import RuleResult
+from genrm_cli.sessions.rules import RULES
+from genrm_cli.sessions.rules.phrase_list import PhraseList, RuleResult, parse_phrases
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component
 
@@ -18,7 +16,9 @@ from genrm_cli.settings.components import Component
 @lru_cache(maxsize=len(RULES))
 def read_phrases(name: str) -> PhraseList:
     """Read the phrase list of a built-in rule, once per process."""
-    return parse_phrases(files("genrm_cli.rules").joinpath("phrases", f"{name}.toml").read_text(encoding="utf-8"))
+    return parse_phrases(
+        files("genrm_cli.sessions.rules").joinpath("phrases", f"{name}.toml").read_text(encoding="utf-8")
+    )
 
 
 def read_rule(name: str) -> Callable[[Sequence[Turn], Scenario], RuleResult]:
@@ -50,10 +50,10 @@ def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequenc
 
 
 KIND = LocalKind(
-    options={"rule": checks.one_of(catalog.RULES)},
+    options={"rule": checks.one_of(RULES)},
     required=("rule",),
     short="rule",
-    implied=lambda name: {"rule": name} if name in catalog.RULES else {},
+    implied=lambda name: {"rule": name} if name in RULES else {},
     name_of=lambda value: value,
     source="rules",
     version=lambda component: read_phrases(component.option("rule") or "").version,
