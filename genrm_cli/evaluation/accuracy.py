@@ -1,7 +1,7 @@
 """Accuracy, biases, failures and cost of a judge, from its verdicts on labelled pairs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean, median
@@ -90,11 +90,11 @@ class Share:
         items: number of lines with these pairs; the interval counts the pairs of one line as one observation.
     """
 
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    pairs: int = 0
-    items: int = 0
+    value: float | None
+    low: float | None
+    high: float | None
+    pairs: int
+    items: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class JudgeQuality:
     ties: int
     failures: int
     not_asked: int
-    failures_by_kind: dict[str, int]
+    failures_by_kind: Mapping[str, int]
     accuracy: Share
     accuracy_chosen_first: Share
     accuracy_chosen_second: Share
@@ -255,7 +255,7 @@ def share_of(outcomes: Iterable[PairOutcome], value_of: Callable[[PairOutcome], 
             values.append(value)
             sizes[outcome.item] += 1
     if not values:
-        return Share()
+        return Share(None, None, None, 0, 0)
     mean = fmean(values)
     observations = len(values) ** 2 / sum(size * size for size in sizes.values())
     return Share(mean, *wilson_interval(mean, observations), len(values), len(sizes))

@@ -1,21 +1,19 @@
 """Results of `genrm eval` on the page: accuracy by category, and two judges against each other."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from genrm_cli.errors import InputError
-from genrm_cli.evaluation.compare_results import compare_results
+from genrm_cli.evaluation.accuracy import JudgeQuality
+from genrm_cli.evaluation.compare_judges import compare_results
+from genrm_cli.evaluation.result import EvalResult, read_result
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.listing import names_many
 from genrm_cli.storage.location import S3Options, is_scored_file
-from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.sink import goes_out_at_once
 from genrm_cli.storage.source import open_source
 
 _KEYS = {"by_category", "figures", "judge", "pairs"}
-_SHARES = ("consistent_accuracy", "flip_rate", "first_place_preference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +55,29 @@ def read_qualities(uris: Sequence[str], s3: S3Options) -> list[QualityTable]:
     Raises:
         InputError: a file is not a result of `genrm eval`.
     """
-    tables = [_read(uri, s3) for uri in uris]
+    tables = [_table_of(uri, read_result(uri, s3)) for uri in uris]
     if len(tables) != 2:
         return tables
     contest = compare_results(uris[0], uris[1], s3)
-    p_value, pairs = contest["p_value"], contest["pairs"]
     which = {None: "No significant difference", "a": f"{uris[0]} is better", "b": f"{uris[1]} is better"}
-    words = (
-        f"{which[contest['better']]}: p = {p_value:.3g} (exact McNemar test of consistent accuracy, {pairs:,} pairs)."
-    )
-    return [tables[0], QualityTable(tables[1].name, tables[1].rows, words)]
+    test = f"p = {contest.p_value:.3g} (exact McNemar test of consistent accuracy, {contest.pairs:,} pairs)"
+    return [tables[0], replace(tables[1], better=f"{which[contest.better]}: {test}.")]
 
 
-def _read(uri: str, s3: S3Options) -> QualityTable:
-    content = read_object(uri, s3)
-    if content is None:
-        raise InputError(f"{uri}: no such file; check the path")
-    try:
-        result = parse_record(content)
-        rows = [_row("all pairs", result["figures"])]
-        rows += [_row(name or "(none)", figures) for name, figures in result["by_category"].items()]
-        return QualityTable(f"{result['judge']['name']} ({uri})", tuple(rows))
-    except (BadLineError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{uri}: not a result of `genrm eval PAIRS -o {uri}` ({error!r})") from error
+def _table_of(uri: str, result: EvalResult) -> QualityTable:
+    rows = [_row("all pairs", result.figures)]
+    rows += [_row(name or "(none)", figures) for name, figures in result.by_category.items()]
+    return QualityTable(f"{result.judge.name} ({uri})", tuple(rows))
 
 
-def _row(name: str, figures: Mapping[str, Any]) -> tuple[str, ...]:
-    accuracy = figures["accuracy"]
-    interval = "–" if accuracy["value"] is None else f"{100 * accuracy['low']:.1f} to {100 * accuracy['high']:.1f}"
-    shares = [_percent(figures[each]["value"]) for each in _SHARES]
-    return (name, _percent(accuracy["value"]), interval, *shares, f"{figures['pairs']:,}", f"{figures['failures']:,}")
+def _row(name: str, figures: JudgeQuality) -> tuple[str, ...]:
+    accuracy = figures.accuracy
+    interval = "–"
+    if accuracy.low is not None and accuracy.high is not None:
+        interval = f"{100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}"
+    shares = (figures.consistent_accuracy, figures.flip_rate, figures.first_place_preference)
+    percents = [_percent(share.value) for share in shares]
+    return (name, _percent(accuracy.value), interval, *percents, f"{figures.pairs:,}", f"{figures.failures:,}")
 
 
 def _percent(share: float | None) -> str:

@@ -63,7 +63,7 @@ def test_nothing_gives_null():
     """Without a pair every rate is null and every count 0."""
     figures = evaluate([])
     for field in fields(figures):
-        assert getattr(figures, field.name) in (0, None, {}, Share()), field.name
+        assert getattr(figures, field.name) in (0, None, {}, Share(None, None, None, 0, 0)), field.name
 
 
 def test_ten_pairs_by_hand():

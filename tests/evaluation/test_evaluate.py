@@ -8,9 +8,11 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import ChangedInputError, InputError, JudgeError, TooManyUnscoredError, UsageError
-from genrm_cli.evaluation.compare_results import compare_results
+from genrm_cli.evaluation.compare_judges import compare_results
 from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
+from genrm_cli.evaluation.result import EvalResult
 from genrm_cli.jobs.context import new_run
+from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.storage.location import S3Options
 
@@ -42,7 +44,12 @@ def settings_for(server: JudgeServer, **given: Any) -> Settings:
 
 def evaluate(uri: str, settings: Settings, result_uri: str | None = None) -> Json:
     """Evaluate and return the result."""
-    return run_to_end(evaluate_judge(uri, result_uri, new_run(settings)))
+    return to_json(run_to_end(evaluate_judge(uri, result_uri, new_run(settings))))
+
+
+def refuse(result: Json) -> None:
+    """Refuse a result as the command does."""
+    refuse_partial(from_json(EvalResult, result))
 
 
 def test_a_judge_that_always_takes_the_first(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -112,10 +119,10 @@ def test_replies_without_a_verdict_are_failures_with_a_kind(tmp_path: Path, judg
     assert figures["failures_by_kind"] == {"no_verdict": 1, "truncated": 1}
     assert (figures["failure_rate"], figures["parse_failure_rate"]) == (0.5, 0.5)
     assert (figures["accuracy"]["value"], figures["accuracy_if_failures_lose"]["value"]) == (1.0, 0.5)
-    refuse_partial(result)
+    refuse(result)
     judge_server.behave(fault={"content": "no idea"})
     with pytest.raises(TooManyUnscoredError, match="4 × no_verdict"):
-        refuse_partial(evaluate(uri, settings))
+        refuse(evaluate(uri, settings))
 
 
 def test_a_second_run_asks_nothing_again(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -140,7 +147,7 @@ def test_a_budget_leaves_a_partial_result(tmp_path: Path, judge_server: JudgeSer
     assert (result["figures"]["verdicts"], result["figures"]["not_asked"]) == (3, 3)
     assert result["figures"]["accuracy_if_failures_lose"]["value"] == 1.0
     with pytest.raises(TooManyUnscoredError, match="max_calls"):
-        refuse_partial(result)
+        refuse(result)
 
 
 def test_a_failure_at_the_last_call_leaves_nothing_out(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -241,7 +248,7 @@ def test_a_result_is_not_replaced_unasked(tmp_path: Path) -> None:
     """What exists stays without --force, and the input is never the output."""
     uri, result_uri = write(tmp_path / "pairs.jsonl", make_pairs()), tmp_path / "out.json"
     result_uri.write_text("mine")
-    with pytest.raises(UsageError, match="--force"):
+    with pytest.raises(UsageError, match="force"):
         evaluate(uri, settings_from(judge="lexical"), str(result_uri))
     assert result_uri.read_text() == "mine"
     with pytest.raises(UsageError, match="is the input"):
@@ -270,28 +277,26 @@ def test_two_judges_are_compared_over_different_files(tmp_path: Path, judge_serv
     renamed = [{**pair, "id": f"other-{pair['id']}"} for pair in reversed(pairs[:7])]
     evaluate(write(tmp_path / "two.jsonl", renamed), settings_for(judge_server), b)
     contest = compare_results(a, b, S3Options())
-    assert (contest["pairs_a"], contest["pairs_b"], contest["pairs"], contest["left_out"]) == (8, 7, 7, 0)
-    assert (contest["a_better"], contest["b_better"], contest["p_value"]) == (7, 0, 2 / 2**7)
-    assert contest["better"] == "a"
-    assert (contest["accuracy_a"]["value"], contest["accuracy_b"]["value"]) == (1.0, 0.5)
+    assert (contest.pairs_a, contest.pairs_b, contest.pairs, contest.left_out) == (8, 7, 7, 0)
+    assert (contest.a_better, contest.b_better, contest.p_value) == (7, 0, 2 / 2**7)
+    assert contest.better == "a"
+    assert (contest.accuracy_a.value, contest.accuracy_b.value) == (1.0, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "no such file"),
-        ("{", "not JSON"),
-        ("{}", "not a result"),
-        ('{"pairs": [{"key": "x"}]}', "not a result"),
-        ('{"pairs": {"key": "x"}}', "not a result"),
-        ('{"pairs": []}', "share no pairs"),
-    ],
-)
-def test_what_cannot_be_compared_is_said(tmp_path: Path, content: str | None, says: str) -> None:
-    """A missing file, another file, and one without shared pairs are refused with the reason."""
-    a, b = tmp_path / "a.json", tmp_path / "b.json"
-    evaluate(str(SAMPLE), settings_from(judge="lexical"), str(a))
+@pytest.mark.parametrize(("content", "says"), [(None, "no such file"), ("{", "not JSON"), ("{}", "format is missing")])
+def test_what_is_no_result_is_refused(tmp_path: Path, content: str | None, says: str) -> None:
+    """A missing file, one that is not JSON, and another file."""
+    path = tmp_path / "b.json"
     if content is not None:
-        b.write_text(content)
+        path.write_text(content)
     with pytest.raises(InputError, match=says):
-        compare_results(str(a), str(b), S3Options())
+        compare_results(str(path), str(path), S3Options())
+
+
+def test_results_without_shared_pairs_are_not_compared(tmp_path: Path) -> None:
+    """The error says why, and what to do."""
+    results = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    for result, pairs in zip(results, (make_pairs(2, 0), make_pairs(0, 2)), strict=True):
+        evaluate(write(tmp_path / "pairs.jsonl", pairs), settings_from(judge="lexical"), result)
+    with pytest.raises(InputError, match="share no pairs"):
+        compare_results(*results, S3Options())

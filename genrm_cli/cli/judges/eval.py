@@ -1,6 +1,7 @@
 """`genrm eval`: measure a judge on pairs with a known better answer."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -20,6 +21,11 @@ from genrm_cli.cli.console import (
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrm_cli.evaluation.accuracy import JudgeQuality, Share
+    from genrm_cli.evaluation.compare_judges import JudgeComparison
+    from genrm_cli.evaluation.result import EvalResult
 
 _OMITTED = (
     *("format", "limit", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
@@ -104,6 +110,7 @@ def eval_(
 def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: Invocation) -> int:
     from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial, without_components
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.scored.json_form import to_json
 
     settings = invocation.settings
     if settings.output.json_output and output == "-":
@@ -114,7 +121,7 @@ def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: I
         run = new_run(without_components(settings), invocation.api_keys, progress, events)
         result = run_to_end(evaluate_judge(pairs, output, run, replies_uri=replies))
     if settings.output.json_output:
-        print_json(result)
+        print_json(to_json(result))
     elif output != "-" and not settings.output.quiet:
         _print_metrics(result)
     if not settings.output.quiet:
@@ -124,113 +131,114 @@ def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: I
 
 
 def _compare(a: str, b: str, invocation: Invocation) -> int:
-    from genrm_cli.evaluation.compare_results import compare_results
+    from genrm_cli.evaluation.compare_judges import compare_results
     from genrm_cli.jobs.context import s3_options
+    from genrm_cli.scored.json_form import to_json
 
     settings = invocation.settings
     s3 = s3_options(settings)
-    comparison, quiet = compare_results(a, b, s3), settings.output.quiet
+    found, quiet = compare_results(a, b, s3), settings.output.quiet
     if settings.output.json_output:
-        print_json(comparison)
+        print_json(to_json(found))
     elif not quiet:
-        _print_comparison(comparison)
-    if comparison["left_out"] and not quiet:
+        _print_comparison(found)
+    if found.left_out and not quiet:
         say_warning(
-            f"{counted(comparison['left_out'], 'pair')} without a verdict in one of the runs excluded; with missing "
-            f"verdicts counted as wrong, p = {_p_text(comparison['p_value_if_failures_lose'])}."
+            f"{counted(found.left_out, 'pair')} without a verdict in one of the runs excluded; with missing verdicts "
+            f"counted as wrong, p = {_p_text(found.p_value_if_failures_lose)}."
         )
     return 0
 
 
-def _print_metrics(result: dict[str, Any]) -> None:
-    metrics = result["figures"]
+def _print_metrics(result: "EvalResult") -> None:
+    figures = result.figures
     table = new_table("metric", "value", "95 % interval", "pairs")
     for name, words in _SHARES.items():
-        if metrics[name]["pairs"] or name != "accuracy_equal_length":
-            add_row(table, words, *_share_cells(metrics[name]), str(metrics[name]["pairs"]))
+        share: Share = getattr(figures, name)
+        if share.pairs or name != "accuracy_equal_length":
+            add_row(table, words, *_share_cells(share), str(share.pairs))
     print_table(table)
     print_text()
-    for line in _metric_lines(metrics):
+    for line in _metric_lines(figures):
         print_text(line)
-    if set(result["by_category"]) != {""}:
+    if set(result.by_category) != {""}:
         print_text()
-        print_table(_categories_table(result["by_category"]))
+        print_table(_categories_table(result.by_category))
 
 
-def _metric_lines(metrics: dict[str, Any]) -> list[str]:
+def _metric_lines(figures: "JudgeQuality") -> list[str]:
     """Return the metrics that are not shares of pairs, as sentences."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in metrics["failures_by_kind"].items())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in figures.failures_by_kind.items())
     lines = [
-        f"{counted(metrics['pairs'], 'pair')} on {counted(metrics['items'], 'line')}, "
-        f"{counted(metrics['verdicts'], 'verdict')} ({counted(metrics['ties'], 'tie')}), "
-        f"{counted(metrics['failures'], 'failure')}{f' ({kinds})' if kinds else ''}",
-        f"{percent_text(metrics['failure_rate'])} of the judgements failed, "
-        f"{percent_text(metrics['parse_failure_rate'])} because the reply could not be parsed",
-        f"length bias {number_text(metrics['length_bias'], '+.3f')} (accuracy where the longer answer is better, minus "
-        f"accuracy where it is worse); position-bias p-value {_p_text(metrics['first_place_p_value'])}",
+        f"{counted(figures.pairs, 'pair')} on {counted(figures.items, 'line')}, "
+        f"{counted(figures.verdicts, 'verdict')} ({counted(figures.ties, 'tie')}), "
+        f"{counted(figures.failures, 'failure')}{f' ({kinds})' if kinds else ''}",
+        f"{percent_text(figures.failure_rate)} of the judgements failed, "
+        f"{percent_text(figures.parse_failure_rate)} because the reply could not be parsed",
+        f"length bias {number_text(figures.length_bias, '+.3f')} (accuracy where the longer answer is better, minus "
+        f"accuracy where it is worse); position-bias p-value {_p_text(figures.first_place_p_value)}",
     ]
-    if metrics["calls_per_judgement"] is not None:
+    if figures.calls_per_judgement is not None:
         lines.append(
-            f"per judgement: {metrics['calls_per_judgement']:.2f} calls, "
-            f"{metrics['prompt_tokens_per_judgement']:,.0f} tokens in, "
-            f"{metrics['completion_tokens_per_judgement']:,.0f} out, cost "
-            f"{number_text(metrics['cost_per_judgement'], '.6f')}, {metrics['latency_median_s']:.2f} s (median)"
+            f"per judgement: {figures.calls_per_judgement:.2f} calls, "
+            f"{figures.prompt_tokens_per_judgement:,.0f} tokens in, "
+            f"{figures.completion_tokens_per_judgement:,.0f} out, cost "
+            f"{number_text(figures.cost_per_judgement, '.6f')}, {figures.latency_median_s:.2f} s (median)"
         )
     return lines
 
 
-def _categories_table(by_category: dict[str, dict[str, Any]]) -> Table:
+def _categories_table(by_category: "Mapping[str, JudgeQuality]") -> Table:
     # Eight columns in 80 characters: the numbers need 62.
     table = new_table("category", "accuracy", "interval", "consistent", "flips", "first", "failed", "pairs")
-    for name, metrics in by_category.items():
-        shares = [metrics[each]["value"] for each in ("consistent_accuracy", "flip_rate", "first_place_preference")]
-        percentages = map(percent_text, (*shares, metrics["failure_rate"]))
-        add_row(table, name or "(none)", *_share_cells(metrics["accuracy"]), *percentages, str(metrics["pairs"]))
+    for name, figures in by_category.items():
+        shares = (figures.consistent_accuracy, figures.flip_rate, figures.first_place_preference)
+        percentages = map(percent_text, (*(share.value for share in shares), figures.failure_rate))
+        add_row(table, name or "(none)", *_share_cells(figures.accuracy), *percentages, str(figures.pairs))
     return table
 
 
-def _print_comparison(comparison: dict[str, Any]) -> None:
+def _print_comparison(found: "JudgeComparison") -> None:
     table = new_table("judge", "accuracy", "95 % interval", "consistent", "95 % interval", "better on")
-    for side in ("a", "b"):
-        judge = comparison[side]["judge"]
-        name = judge.get("name") if isinstance(judge, dict) else None
-        cells = (*_share_cells(comparison[f"accuracy_{side}"]), *_share_cells(comparison[f"consistent_{side}"]))
-        title = f"{side.upper()}: {name or '?'} ({comparison[side]['result']})"
-        add_row(table, title, *cells, str(comparison[f"{side}_better"]))
+    for title, side, accuracy, consistent, better_on in (
+        ("A", found.a, found.accuracy_a, found.consistent_a, found.a_better),
+        ("B", found.b, found.accuracy_b, found.consistent_b, found.b_better),
+    ):
+        cells = (*_share_cells(accuracy), *_share_cells(consistent))
+        add_row(table, f"{title}: {side.judge.name or '?'} ({side.result})", *cells, str(better_on))
     print_table(table)
     print_text()
-    better = comparison["better"]
     print_text(
-        f"{'no significant difference' if better is None else f'{better.upper()} is better'}: "
-        f"p = {_p_text(comparison['p_value'])} (exact McNemar test of consistent accuracy, "
-        f"{counted(comparison['pairs'], 'pair')} on {counted(comparison['items'], 'line')} that both judged)"
+        f"{'no significant difference' if found.better is None else f'{found.better.upper()} is better'}: "
+        f"p = {_p_text(found.p_value)} (exact McNemar test of consistent accuracy, "
+        f"{counted(found.pairs, 'pair')} on {counted(found.items, 'line')} that both judged)"
     )
     print_text(
-        f"accuracy alone: A is higher on {counted(comparison['a_more_accurate'], 'line')}, "
-        f"B on {counted(comparison['b_more_accurate'], 'line')}, "
-        f"p = {_p_text(comparison['accuracy_p_value'])} (exact sign test)"
+        f"accuracy alone: A is higher on {counted(found.a_more_accurate, 'line')}, "
+        f"B on {counted(found.b_more_accurate, 'line')}, p = {_p_text(found.accuracy_p_value)} (exact sign test)"
     )
 
 
-def _say_notes(result: dict[str, Any], output: str | None) -> None:
-    if result["judge"]["is_baseline"]:
+def _say_notes(result: "EvalResult", output: str | None) -> None:
+    if result.judge.is_baseline:
         say_warning("judged by the built-in lexical baseline: the minimum that any real judge must beat.")
-    for reject in result["rejects"][:_NAMED_REJECTS]:
-        say_warning(f"skipped line {reject['line']}: {reject['reason']}.")
-    if result["rejected_lines"] > _NAMED_REJECTS:
-        say_warning(f"{result['rejected_lines']} lines were skipped in total; --strict stops at the first.")
-    if result["figures"]["not_asked"] and not result["partial"]:
-        say_warning(f"{counted(result['figures']['not_asked'], 'judgement')} without a recorded reply left out.")
-    for name, count in result["redactions"].items():
+    for reject in result.rejects[:_NAMED_REJECTS]:
+        say_warning(f"skipped line {reject.line}: {reject.reason}.")
+    if result.rejected_lines > _NAMED_REJECTS:
+        say_warning(f"{result.rejected_lines} lines were skipped in total; --strict stops at the first.")
+    if result.figures.not_asked and not result.partial:
+        say_warning(f"{counted(result.figures.not_asked, 'judgement')} without a recorded reply left out.")
+    for name, count in result.redactions.items():
         say_warning(f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge.")
     if output is not None and output != "-":
         say(f"result        {output}")
 
 
-def _share_cells(share: dict[str, Any]) -> tuple[str, str]:
+def _share_cells(share: "Share") -> tuple[str, str]:
     """Return a share and its interval, in percent."""
-    interval = "-" if share["value"] is None else f"{100 * share['low']:.1f} to {100 * share['high']:.1f}"
-    return percent_text(share["value"]), interval
+    if share.low is None or share.high is None:
+        return percent_text(share.value), "-"
+    return percent_text(share.value), f"{100 * share.low:.1f} to {100 * share.high:.1f}"
 
 
 def _p_text(p_value: float | None) -> str:

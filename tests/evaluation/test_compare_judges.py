@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.evaluation.accuracy import Judgement, PairOutcome, Preference
-from genrm_cli.evaluation.significance import compare_judges
+from genrm_cli.evaluation.compare_judges import compare_judges
 from genrm_cli.verdicts import FailureKind
 
 RIGHT, WRONG, TIE = Preference.CHOSEN, Preference.REJECTED, Preference.TIE

@@ -1,17 +1,23 @@
-"""Test whether one of two judges is better than the other."""
+"""Compare two judges by their results: is one of them better?"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Literal
 
+from genrm_cli.errors import InputError
 from genrm_cli.evaluation.accuracy import PairOutcome, Share, accuracy_of, consistency_of
+from genrm_cli.evaluation.result import EvalResult, read_result
 from genrm_cli.metrics.intervals import mcnemar_p_value
+from genrm_cli.scored.json_form import extended
+from genrm_cli.scored.run_record import JudgeRecord, PanelRecord
+from genrm_cli.storage.location import S3Options
 from genrm_cli.verdicts import FailureKind
 
 SIGNIFICANCE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
     """The comparison of two judges, a and b, on the pairs that both judged.
 
@@ -41,7 +47,47 @@ class Contest:
     b_more_accurate: int
     accuracy_p_value: float
     p_value_if_failures_lose: float
-    better: str | None
+    better: Literal["a", "b"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSide:
+    """One of two results."""
+
+    result: str
+    judge: PanelRecord | JudgeRecord
+    settings_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeComparison(Contest):
+    """The comparison of two results; `pairs_a` and `pairs_b` are their pairs."""
+
+    a: JudgeSide
+    b: JudgeSide
+    pairs_a: int
+    pairs_b: int
+
+
+def compare_results(a_uri: str, b_uri: str, s3: S3Options) -> JudgeComparison:
+    """Compare two judges by two result files of `genrm eval`.
+
+    Raises:
+        InputError: a file is not such a result, or both judges did not judge any pair in both orders.
+        StorageError: a file cannot be read.
+    """
+    a, b = read_result(a_uri, s3), read_result(b_uri, s3)
+    contest = compare_judges(*({pair.key: pair.outcome for pair in each.pairs} for each in (a, b)))
+    if not contest.pairs:
+        shared = contest.left_out
+        why = f"none of the {shared} pairs they share has all four verdicts" if shared else "they share no pairs"
+        raise InputError(f"{a_uri} and {b_uri} cannot be compared: {why}. Evaluate both judges on the same file.")
+    sides = {"a": _side_of(a_uri, a), "b": _side_of(b_uri, b)}
+    return extended(JudgeComparison, contest, **sides, pairs_a=len(a.pairs), pairs_b=len(b.pairs))
+
+
+def _side_of(uri: str, result: EvalResult) -> JudgeSide:
+    return JudgeSide(result=uri, judge=result.judge, settings_digest=result.settings_digest)
 
 
 def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -> Contest:
@@ -60,7 +106,7 @@ def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -
     more_accurate = _wins(judged, _credit)
     p_value = mcnemar_p_value(a_better, b_better)
     of_a, of_b = [one for one, _ in judged], [other for _, other in judged]
-    winner = "a" if a_better > b_better else "b"
+    winner: Literal["a", "b"] = "a" if a_better > b_better else "b"
     return Contest(
         pairs=len(judged),
         items=len({one.item for one in of_a}),

@@ -1,0 +1,224 @@
+"""The labelled pairs of an input, read twice so that no texts are kept; and recorded replies of a judge to them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+from genrm_cli.errors import ChangedInputError, InputError, naming
+from genrm_cli.evaluation.accuracy import Judgement, PairOutcome, preference_of
+from genrm_cli.evaluation.result import OrderRecord, PairRecord, RejectRecord
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.judging.profiles.answer import verdict_of_grades
+from genrm_cli.rollouts.declared import check_declared, parse_requirement
+from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
+from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
+from genrm_cli.scored.json_form import Json
+from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.source import Source, open_source
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
+
+CHOSEN = 0
+"""Index of the chosen response in the group of a pair."""
+
+Replies = dict[tuple[str, bool], str]
+"""Replies by the id of the pair, and whether its chosen response was shown first."""
+
+_MOST_REJECTS = 100
+_NAMED_REJECTS = 3
+_SHOWN_CHARS = 200
+_NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))
+_EXPECTED = "expected id, chosen_first and reply, or an output of JudgeBench (pair_id, label, judgments)"
+
+
+@dataclass(slots=True)
+class Case:
+    """A pair without its texts, and its outcomes by order: whether the chosen response was shown (or graded) first."""
+
+    line: int
+    pair: LabelledPair
+    chosen_chars: int
+    rejected_chars: int
+    outcomes: dict[bool, Outcome] = field(default_factory=dict)
+
+    def take(self, judged: JudgedGroup) -> None:
+        """Store the results of the judged pair."""
+        for request, outcome in judged.results:
+            self.outcomes[request.shown[0] == CHOSEN] = outcome
+
+    def _outcome(self, chosen_first: bool) -> Outcome:
+        """Return the outcome of an order; grades of single responses become a verdict on both."""
+        outcome = self.outcomes.get(chosen_first, _NOT_ASKED)
+        if not isinstance(outcome.result, Grades):
+            return outcome
+        grades = outcome.result.values
+        if len(grades) == 1:
+            other = self.outcomes.get(not chosen_first, _NOT_ASKED).result
+            if not isinstance(other, Grades):
+                return replace(outcome, result=other)
+            grades = (*grades, *other.values)
+        return replace(outcome, result=verdict_of_grades(*grades))
+
+    def _judgement(self, chosen_first: bool) -> Judgement:
+        outcome = self._outcome(chosen_first)
+        tokens = outcome.prompt_tokens, outcome.completion_tokens
+        if isinstance(outcome.result, Verdict):
+            preference = preference_of(outcome.result, chosen_first=chosen_first)
+            return Judgement(preference, outcome.attempts, *tokens, outcome.latency_s)
+        kind = outcome.result.kind if isinstance(outcome.result, Failure) else FailureKind.NO_VERDICT
+        return Judgement(kind, outcome.attempts, *tokens, outcome.latency_s)
+
+    @property
+    def outcome(self) -> PairOutcome:
+        """The results of both orders."""
+        orders = self._judgement(True), self._judgement(False)
+        return PairOutcome(self.pair.item, *orders, self.pair.category, self.chosen_chars, self.rejected_chars)
+
+    @property
+    def record(self) -> PairRecord:
+        """The pair as the result file has it."""
+        first, second = (OrderRecord.of(self._judgement(order), self._outcome(order)) for order in (True, False))
+        return PairRecord(
+            id=self.pair.id,
+            key=self.pair.key,
+            item=self.pair.item,
+            line=self.line,
+            category=self.pair.category,
+            chosen_chars=self.chosen_chars,
+            rejected_chars=self.rejected_chars,
+            chosen_first=first,
+            chosen_second=second,
+        )
+
+
+@dataclass(slots=True)
+class LabelledPairs:
+    """The labelled pairs of an input, without their texts."""
+
+    cases: list[Case] = field(default_factory=list)
+    rejects: list[RejectRecord] = field(default_factory=list)
+
+    def iter_groups(self, source: Source, settings: Settings) -> Iterator[tuple[Case, Group]]:
+        """Read the pairs again; yield each as a group of two rollouts, the chosen one first.
+
+        Raises:
+            ChangedInputError: the input has changed.
+        """
+        for case, again in zip_longest(self.cases, _iter_pairs(source, settings, lambda bad: None)):
+            if case is None or again is None or again[1].key != case.pair.key:
+                raise ChangedInputError(f"{source.uri}: changed while being read; run again once nothing writes to it")
+            yield case, _group_of(again[1])
+
+
+def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
+    """Read all pairs once, without keeping texts.
+
+    Raises:
+        InputError: no line is a pair, or `strict` refuses a bad line.
+    """
+    found, metrics = LabelledPairs(), run.metrics
+
+    def reject(bad: RejectRecord) -> None:
+        metrics.rejects += 1
+        if len(found.rejects) < _MOST_REJECTS:
+            found.rejects.append(bad)
+
+    for line, pair in _iter_pairs(source, run.settings, reject):
+        chars = len(pair.chosen), len(pair.rejected)
+        metrics.prompt_chars += 2 * (sum(chars) + sum(len(turn.text) for turn in pair.conversation))
+        found.cases.append(Case(line, replace(pair, conversation=(), chosen="", rejected="", principle=None), *chars))
+    metrics.lines = metrics.rejects + len({case.line for case in found.cases})
+    metrics.groups, metrics.planned = len(found.cases), 2 * len(found.cases)
+    metrics.planned_calls = metrics.planned * run.plan.judges[0].turns
+    first = "; ".join(f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS])
+    if not found.cases:
+        raise InputError(f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'}).")
+    if found.rejects and run.settings.input.strict:
+        bad = f"{metrics.rejects} bad lines ({first})"
+        raise InputError(f"{source.uri}: ", naming("$strict refuses "), bad, naming(". Fix them, or omit $strict."))
+    return found
+
+
+def _iter_pairs(
+    source: Source, settings: Settings, on_reject: Callable[[RejectRecord], None]
+) -> Iterator[tuple[int, LabelledPair]]:
+    """Yield the pairs of all readable lines, each with its line number. A repeated pair is a bad line."""
+    requirements = [parse_requirement(text) for text in settings.input.require_metadata]
+    first_lines: dict[str, int] = {}
+    for line in source.iter_lines():
+        try:
+            if line.oversize is not None:
+                raise BadLineError(
+                    f"{line.oversize:,} bytes long, more than max_line_bytes = {settings.input.max_line_bytes:,}"
+                )
+            record = parse_record(line.raw)
+            pairs = parse_pairs(record, line.number)
+            check_declared(record, requirements)
+            _refuse_repeated(pairs, first_lines)
+        except (BadLineError, UnreadableRecordError) as error:
+            text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
+            on_reject(RejectRecord(line=line.number, reason=str(error), text=text))
+            continue
+        for pair in pairs:
+            first_lines[pair.key] = line.number
+            yield line.number, pair
+
+
+def _refuse_repeated(pairs: list[LabelledPair], first_lines: dict[str, int]) -> None:
+    """Refuse repeated pairs: two verdicts on one pair are not two observations."""
+    for pair in pairs:
+        if pair.key in first_lines:
+            raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
+
+
+def _group_of(pair: LabelledPair) -> Group:
+    """Return a pair as a group of two rollouts, the chosen one first."""
+    rollouts = [
+        Rollout(pair.conversation, (Text(answer),), principle=pair.principle) for answer in (pair.chosen, pair.rejected)
+    ]
+    return Group(pair.key, rollouts)
+
+
+def read_replies(uri: str, s3: S3Options, max_line_bytes: int) -> Replies:
+    """Read a file of replies: lines of `id`, `chosen_first` and `reply`, or JudgeBench's outputs.
+
+    A reply that is null is that of a call that failed: there is none.
+
+    Raises:
+        InputError: a line is neither, or repeats a reply.
+        StorageError: the file cannot be read.
+    """
+    replies: Replies = {}
+    with open_source(uri, s3, max_line_bytes) as source:
+        for line in source.iter_lines():
+            where = f"{uri}: line {line.number}"
+            try:
+                found = _replies_of(parse_record(line.raw))
+            except ValueError as error:
+                raise InputError(f"{where}: {error}; {_EXPECTED}.") from error
+            except (AttributeError, KeyError, TypeError) as error:
+                raise InputError(f"{where}: no recorded reply; {_EXPECTED}.") from error
+            if repeated := found.keys() & replies.keys():
+                raise InputError(f"{where}: a second reply for {next(iter(repeated))[0]!r} in the same order.")
+            replies |= found
+    return replies
+
+
+def _replies_of(record: Json) -> Replies:
+    found: dict[tuple[str, bool], object]
+    if "judgments" not in record:
+        if not isinstance(record["chosen_first"], bool):
+            raise ValueError(f"chosen_first is {record['chosen_first']!r}, not true or false")
+        found = {(str(record["id"]), record["chosen_first"]): record["reply"]}
+    else:
+        if record["label"] not in ("A>B", "B>A"):
+            raise ValueError(f"label is {record['label']!r}, not 'A>B' or 'B>A'")
+        # The first judgment shows A first, the second B.
+        found = {
+            (str(record["pair_id"]), (record["label"] == "A>B") == (number == 0)): judgment["judgment"]["response"]
+            for number, judgment in enumerate(record["judgments"][:2])
+            if judgment is not None
+        }
+    return {order: str(reply) for order, reply in found.items() if reply is not None}
