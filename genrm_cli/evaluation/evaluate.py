@@ -21,8 +21,8 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
+from genrm_cli.scored.describe_run import input_version, judge_record, provenance_of, versions_record
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.run_record import input_version, judge_record, provenance_of, versions_record
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.encoding.records import render_document

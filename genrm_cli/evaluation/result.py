@@ -7,8 +7,9 @@ from typing import Literal
 from genrm_cli.errors import InputError
 from genrm_cli.evaluation.accuracy import Judgement, JudgeQuality, PairOutcome, Preference
 from genrm_cli.scored.json_form import FormError, extended, from_json
-from genrm_cli.scored.lines import OutcomeRecord, outcome_record
+from genrm_cli.scored.lines import OutcomeRecord
 from genrm_cli.scored.run_record import InputVersion, JudgeRecord, PanelRecord
+from genrm_cli.scored.write_lines import outcome_record
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object
