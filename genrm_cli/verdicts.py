@@ -17,7 +17,7 @@ class Verdict:
         score_1: helpfulness of the response shown first, 1 to 5, higher is better.
         score_2: the same for the response shown second.
         ranking: 1 = first much better ... 6 = second much better; 3.5 is the middle.
-        defaulted: whether a number is a default that the user asked for (`--compat`) instead of the judge's.
+        defaulted: whether a number is a default that the user asked for (setting `compat`) instead of the judge's.
     """
 
     score_1: float

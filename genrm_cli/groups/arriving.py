@@ -126,11 +126,7 @@ class ArrivingGroup:
         Raises:
             GenrmError: the journal cannot be written, or a component cannot be computed.
         """
-        judged = begin_group(group, self._plan)
-        await self._compute_local(judged, group)
-        requests = {
-            id_: self._ask(id_.judge, id_.repeat, prompt) for id_, prompt in iter_requests_of(judged, group, self._plan)
-        }
+        judged, requests = await self._ask_rest(group)
         self.wasted = len(self._asked) - len(set(requests.values()))
         judged.results = await _results_of(requests, timeout_s)
         return judged
@@ -151,13 +147,7 @@ class ArrivingGroup:
         Raises:
             GenrmError: as for `judge`.
         """
-        judged = begin_group(group, self._plan)
-        await self._compute_local(judged, group)
-        requests = {
-            id_: self._ask(id_.judge, id_.repeat, prompt)
-            for id_, prompt in iter_requests_of(judged, group, self._plan)
-            if late in id_.shown
-        }
+        judged, requests = await self._ask_rest(group, late)
         known = [
             (id_._replace(shown=tuple(index + (index >= late) for index in id_.shown)), outcome)
             for id_, outcome in stored.results
@@ -166,9 +156,19 @@ class ArrivingGroup:
         judged.sort()
         return judged
 
-    async def _compute_local(self, judged: JudgedGroup, group: Group) -> None:
+    async def _ask_rest(
+        self, group: Group, late: int | None = None
+    ) -> tuple[JudgedGroup, dict[RequestId, asyncio.Task[Outcome]]]:
+        """Compute the components that need no judge, and ask about the whole group, or only about a late rollout."""
+        judged = begin_group(group, self._plan)
         if any(map(local_kind, self._plan.rewards.components)):
             await in_thread(lambda: compute_local(judged, group, self._plan))
+        requests = {
+            id_: self._ask(id_.judge, id_.repeat, prompt)
+            for id_, prompt in iter_requests_of(judged, group, self._plan)
+            if late is None or late in id_.shown
+        }
+        return judged, requests
 
 
 async def _results_of(

@@ -1,5 +1,7 @@
 """Refuse settings that cannot work, before anything is read or paid for."""
 
+from collections.abc import Mapping
+
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
 from genrm_cli.groups.graders import DIVERSITY, graders_in
@@ -99,8 +101,8 @@ def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[Judge
     return specs + [JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)]
 
 
-def open_options(settings: Settings, **given: object) -> OpenOptions:
-    """Return the options that apply to all judges of a run."""
+def open_options(settings: Settings, *, api_keys: Mapping[str, str], resumes: bool = False) -> OpenOptions:
+    """Return the options that apply to all judges of a run; see `OpenOptions`."""
     return OpenOptions(
         limits=settings.limits,
         probe=settings.judge.probe,
@@ -108,5 +110,6 @@ def open_options(settings: Settings, **given: object) -> OpenOptions:
         with_failures=settings.journal.conclude,
         only_failed=settings.journal.only_failed,
         with_replies=settings.output.keep_replies,
-        **given,  # type: ignore[arg-type]  # api_keys, started_s
+        api_keys=api_keys,
+        resumes=resumes,
     )

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan, JudgePlan, PairingPlan
@@ -132,14 +133,7 @@ def _add_graded(
     if not plan.compares_pairs and len(judged.answered) > 1:
         # Grades are already paid for, and give a verdict on every pair.
         strategy = "all_pairs" if len(judged.answered) <= MAX_GRADED_ALL_PAIRS else "ring"
-        pairing = PairingPlan(
-            strategy,
-            max(plan.pairing.ring_k, 1.0),
-            plan.pairing.repeats,
-            plan.pairing.both_orders,
-            plan.pairing.order_balanced,
-            plan.pairing.seed,
-        )
+        pairing = replace(plan.pairing, strategy=strategy, ring_k=max(plan.pairing.ring_k, 1.0))
         pairs |= {pair: [None] * len(plan.judges) for pair in plan_group(judged.key, judged.answered, pairing)}
     for comparison, verdicts in pairs.items():
         i, j, repeat = comparison

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
@@ -108,14 +108,14 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     without = replace(plan, pairing=replace(plan.pairing, strategy=strategy, ring_k=0.0))
     fixed = sum(groups * without.count_requests(n) for n, groups in sizes.items())
     if fixed > budget:
-        raise UsageError(f"--budget {budget} is too small: grading alone takes {fixed} calls.")
+        raise UsageError(SettingRef("budget", budget), f" is too small: grading alone takes {fixed} calls.")
     pairwise = [judge for judge in plan.judges if judge.grading is None]
     per_comparison = sum(judge.turns for judge in pairwise)
     calls = max(0, budget - fixed) // max(1, per_comparison)
     repeats, both = plan.pairing.repeats, plan.pairing.both_orders
     pairing = replace(without.pairing, ring_k=ring_k_for_budget(sizes, calls, strategy, judges=repeats, swap=both))
     if pairwise and not any(pairing.count(n) for n in sizes) and any(n > 1 for n in sizes):
-        raise UsageError(f"--budget {budget} is too small for one comparison in each group.")
+        raise UsageError(SettingRef("budget", budget), " is too small for one comparison in each group.")
     return replace(plan, pairing=pairing)
 
 
@@ -129,7 +129,14 @@ def _share(config: JudgeConfig, settings: Settings) -> PairingPlan | None:
 
 def _pairing(settings: Settings) -> PairingPlan:
     given = settings.pairing
-    return PairingPlan(given.strategy, given.ring_k, given.repeats, given.both_orders, given.order_balanced, given.seed)
+    return PairingPlan(
+        strategy=given.strategy,
+        ring_k=given.ring_k,
+        repeats=given.repeats,
+        both_orders=given.both_orders,
+        order_balanced=given.order_balanced,
+        seed=given.seed,
+    )
 
 
 def compile_rewards(settings: Settings) -> RewardPlan:
@@ -198,7 +205,9 @@ def _check_names(
         if name not in names:
             configured = f"configured are {', '.join(names)}" if names else "none are configured"
             raise UsageError(
-                f"{where}: unknown component {name!r}; {configured}. Add a table [components.{name}] or --component."
+                f"{where}: unknown component {name!r}; {configured}. Add a table [components.{name}], or name it in ",
+                SettingRef("component"),
+                ".",
             )
     if unweighted := set(divided) - set(weights):
         raise UsageError(f"[diversity] divides {min(unweighted)!r}, which has no weight in the total.")

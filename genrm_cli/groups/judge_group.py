@@ -3,7 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from genrm_cli.groups.comparisons import iter_requests
@@ -43,7 +44,9 @@ class KnownGroup:
     judged: JudgedGroup | None = None
 
 
-async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> JudgedGroup:
+async def judge_group(
+    group: Group, plan: GroupPlan, judges: JudgeSet, on_judged: Callable[[JudgedGroup], None] | None = None
+) -> JudgedGroup:
     """Ask the judges about a group and return everything known about it.
 
     Several groups may be judged concurrently; they share the judges' limits, budget and journal, and make their
@@ -54,6 +57,7 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
         group: the group.
         plan: plan of the run.
         judges: judges of the plan, in its order, judges before graders.
+        on_judged: called with the result.
 
     Raises:
         GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight are cancelled.
@@ -82,6 +86,8 @@ async def judge_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> Judged
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
     judged.sort()
+    if on_judged is not None:
+        on_judged(judged)
     return judged
 
 
@@ -104,13 +110,10 @@ async def judge_groups(
         GenrmError: see `judge_group`; or raised by `groups` or `on_judged`.
     """
 
-    async def judge(tag: Tag, group: Group) -> None:
-        on_judged(tag, await judge_group(group, plan, judges))
-
     try:
         async with asyncio.TaskGroup() as tasks:
             for tag, group in groups:
-                tasks.create_task(judge(tag, group))
+                tasks.create_task(judge_group(group, plan, judges, partial(on_judged, tag)))
                 await asyncio.sleep(0)  # let the group make its requests
                 async with judges.turn():
                     pass
@@ -127,36 +130,32 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
         StorageError: the journal cannot be read.
     """
     judged = begin_group(group, plan)
-    requests = known = known_calls = answered = 0
-    for id_, prompt in iter_requests_of(judged, group, plan):
-        judge = judges[id_.judge]
-        outcome = judge.recall(judge.prepare(prompt, id_.repeat))
-        requests += 1
-        if outcome is not None:
-            answered += 1
-            known += outcome.from_journal
-            known_calls += outcome.from_journal * plan.turns_of(id_.judge)
-            judged.results.append((id_, without_reply(outcome, plan)))
-    if answered < requests:
-        return KnownGroup(requests, known, known_calls)
+    known = _recall(judged, group, plan, judges)
+    if len(judged.results) < known.requests:
+        return known
     for _, outcome in judged.results:
         judges.on_outcome(outcome)
     compute_local(judged, group, plan)
     judged.sort()
-    return KnownGroup(requests, known, known_calls, judged)
+    return replace(known, judged=judged)
 
 
 def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     """Count the requests about a group, and those with known answers; compute nothing else."""
-    judged = begin_group(group, plan)
+    return _recall(begin_group(group, plan), group, plan, judges)
+
+
+def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
+    """Add the results that are known without asking, and count them."""
     requests = known = known_calls = 0
     for id_, prompt in iter_requests_of(judged, group, plan):
         judge = judges[id_.judge]
         outcome = judge.recall(judge.prepare(prompt, id_.repeat))
         requests += 1
-        if outcome is not None and outcome.from_journal:
-            known += 1
-            known_calls += plan.turns_of(id_.judge)
+        if outcome is not None:
+            known += outcome.from_journal
+            known_calls += outcome.from_journal * plan.turns_of(id_.judge)
+            judged.results.append((id_, without_reply(outcome, plan)))
     return KnownGroup(requests, known, known_calls)
 
 

@@ -137,7 +137,7 @@ class GroupPlan:
         is_panel: whether several judges answer every comparison.
         quorum: number of verdicts that a comparison needs to count.
         drops_disagreement: whether a comparison whose judges contradict each other counts as missing.
-        default_score: replaces both scores of a failed comparison (`--compat`); None for no default.
+        default_score: replaces both scores of a failed comparison (setting `compat`); None for no default.
         default_ranking: replaces its ranking.
         principle: principle for rollouts without one of their own.
         uses_own_principle: send the rollouts' own principles.
@@ -147,7 +147,7 @@ class GroupPlan:
         view: how responses are shown to judges.
         ignore_media: compare responses with images or files, which a text judge does not see.
         blank_loses: give blank responses the lowest score of their group instead of leaving them unscored.
-        shows_as_gym: show exactly what NeMo Gym shows (`--compat`).
+        shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)

@@ -33,7 +33,7 @@ class RolloutScore:
         standard_error: standard error of the base score against the group's mean; None if unknown.
         comparisons: number of verdicts that count for it.
         failed: number of failed requests about it.
-        defaulted: number of comparisons that count with a default (`--compat`).
+        defaulted: number of comparisons that count with a default (setting `compat`).
         total: how components became the reward; None if the reward comes from verdicts alone.
     """
 

@@ -68,8 +68,9 @@ class RunContext:
     @property
     def open_options(self) -> OpenOptions:
         """Options of the judges."""
-        options = open_options(self.settings, api_keys=self.api_keys, started_s=self.started_s)
-        return replace(options, limits=limits_of_shard(options.limits, self.shard))
+        options = open_options(self.settings, api_keys=self.api_keys)
+        limits = limits_of_shard(options.limits, self.shard)
+        return replace(options, limits=limits, started_s=self.started_s)
 
     @property
     def shard(self) -> Shard | None:

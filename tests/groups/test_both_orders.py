@@ -11,6 +11,7 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from
 
 
@@ -22,7 +23,11 @@ def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Js
     result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings))).last
     assert result is not None
     assert result.report is not None, result.reason
-    return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")
+    return (
+        to_json(result.report.metrics),
+        read_lines(folder / "in.scored.jsonl"),
+        read_lines(folder / "in.comparisons.jsonl"),
+    )
 
 
 @pytest.mark.parametrize("strategy", ["circular", "all_pairs"])

@@ -391,7 +391,7 @@ def score_if_due(folder: Path, toml: str) -> str:
     """Score what is not up to date, and say why, or that it is."""
     result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_of(toml, force=False)))).last
     assert result is not None
-    return result.reason
+    return str(result.reason)
 
 
 def test_a_rubric_file_that_changed_makes_outputs_stale(tmp_path: Path, judge_server: JudgeServer) -> None:

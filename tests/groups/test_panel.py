@@ -16,6 +16,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.settings.panel import judges_of
@@ -31,7 +32,11 @@ def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], 
     result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_from(**QUICK | given)))).last
     assert result is not None
     assert result.report is not None, result.reason
-    return result.report.metrics, read_lines(folder / "in.scored.jsonl"), read_lines(folder / "in.comparisons.jsonl")
+    return (
+        to_json(result.report.metrics),
+        read_lines(folder / "in.scored.jsonl"),
+        read_lines(folder / "in.comparisons.jsonl"),
+    )
 
 
 def judge(server: JudgeServer, model: str, weight: float = 1.0, **own: Any) -> PanelJudge:
@@ -213,7 +218,7 @@ def test_a_judge_known_to_be_right_outweighs_the_others(
         ({"quorum": 1}, "need every judge on every pair"),
         ({"disagreement": "missing"}, "need every judge on every pair"),
         ({"budget": 100}, "cannot be divided among judges with a share"),
-        ({"estimator": "combined"}, "share needs --estimator adaptive"),
+        ({"estimator": "combined"}, "share needs estimator='adaptive'"),
     ],
 )
 def test_what_needs_every_judge_excludes_shares(given: dict[str, Any], message: str) -> None:

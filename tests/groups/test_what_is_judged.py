@@ -280,12 +280,12 @@ def test_another_reading_pays_for_nothing_twice(tmp_path: Path, judge_server: Ju
     lines, toml = completions(SHORT, LONG), judge(judge_server)
     first = score(tmp_path, lines, toml)
     metrics = tmp_path / "in.metrics.json"
-    metrics.write_text(json.dumps({name: value for name, value in first.metrics.items() if name != "reading_version"}))
+    metrics.write_text(json.dumps(first.metrics | {"reading_version": READING_VERSION - 1}))
     run = new_run(settings_of(toml, force=False))
     result = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], run)).last
     assert result is not None
     assert result.status == "scored"
-    assert "responses are read differently now" in result.reason
+    assert "responses are read differently now" in str(result.reason)
     again = json.loads(metrics.read_bytes())
     assert (again["calls"], again["reading_version"]) == (0, READING_VERSION)
     assert read_lines(tmp_path / "in.scored.jsonl") == first.lines
