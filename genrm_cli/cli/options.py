@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -66,7 +66,8 @@ def with_settings(
 
     Other settings take effect from the environment and the settings file.
 
-    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code.
+    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. A parameter
+    whose type is a dataclass becomes one option for each of its fields.
 
     Args:
         panels: the panels of the settings to add.
@@ -78,14 +79,17 @@ def with_settings(
     settings = [s for s in all_settings() if s.name in taken]
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
+        parameters = [p for p in inspect.signature(command).parameters.values() if p.name != "invocation"]
+        groups: dict[str, Any] = {p.name: p.annotation for p in parameters if is_dataclass(p.annotation)}
+
         def run(**given: Any) -> None:
             del given["help_all"]
             if given.pop("offline", None):
                 given["judge"] = given["judge"] or "lexical"
             flags = {parameter.name: given.pop(parameter.name) for parameter in added}
             config = flags.pop("config")
+            given |= {name: of(**{f.name: given.pop(f.name) for f in fields(of)}) for name, of in groups.items()}
             output = OutputSettings(json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet")))
-
             with ending(lambda error: on_error(error, output)):
                 invocation = _invocation(flags, config)
                 output = invocation.settings.output
@@ -93,43 +97,16 @@ def with_settings(
             raise typer.Exit(code)
 
         added = [*map(_parameter, settings), _config_parameter()]
-        shown = [*added, *_offline_parameter(settings), _help_all_parameter()]
-        return with_parameters(run, command, shown, instead_of="invocation")
-
-    return decorate
-
-
-def with_parameters(
-    run: Callable[..., None], command: Callable[..., int], added: Iterable[inspect.Parameter], *, instead_of: str
-) -> Callable[..., None]:
-    """Give `run` the name, help and parameters of a command, with other parameters instead of one of its own."""
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != instead_of]
-    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
-    run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in keyword}
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
-    return run
-
-
-def with_groups(*groups: type[Any]) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Make an option of each field of these dataclasses; the command takes the objects, by their type."""
-
-    def decorate(command: Callable[..., int]) -> Callable[..., int]:
-        taken = inspect.signature(command).parameters.values()
-        grouped = {p.name: p.annotation for p in taken if p.annotation in groups}
-
-        @functools.wraps(command)
-        def run(**given: Any) -> int:
-            made = {name: of(**{f.name: given.pop(f.name) for f in fields(of)}) for name, of in grouped.items()}
-            return command(**given, **made)
-
-        options = [
+        grouped = [
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
-            for of in grouped.values()
+            for of in groups.values()
             for f in fields(of)
         ]
-        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken if p.name not in grouped]
-        run.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters if p.name not in groups]
+        shown = [*own, *grouped, *added, *_offline_parameter(settings), _help_all_parameter()]
+        run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in shown}
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
         return run
 
     return decorate

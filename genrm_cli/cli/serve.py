@@ -9,7 +9,7 @@ import typer
 from genrm_cli.catalog import SELF_TESTS
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_groups, with_settings
+from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.sessions.host import ClientFlags, HostFlags, host
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.sources.keys import find_token
@@ -28,7 +28,6 @@ _SEVERAL_WORKERS = (
 
 
 @with_settings("Server", "Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
-@with_groups(ClientFlags, HostFlags)
 def serve(
     invocation: Invocation,
     client: ClientFlags,

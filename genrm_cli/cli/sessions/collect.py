@@ -8,7 +8,7 @@ import typer
 
 from genrm_cli.cli.console import counted, percent_text, print_json, say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end, with_groups, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
 from genrm_cli.cli.sessions.host import ClientFlags, agent_config, check_turns
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
 
@@ -176,7 +176,6 @@ class SessionFlags:
 
 
 @with_settings(names=_TAKEN)
-@with_groups(PolicyFlags, ClientFlags, SessionFlags)
 def collect(
     scenarios: Annotated[
         str,
