@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from genrm_cli.cli.console import counted, say, say_error, say_warning, showing_progress, text_of
-from genrm_cli.errors import Message, StorageError
+from genrm_cli.errors import Message, SettingRef, StorageError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
@@ -138,17 +138,12 @@ def _say_file(result: JsonObject) -> None:
         say(file_text(result))
 
 
-def _say_probe(fields: JsonObject) -> None:
-    if fields["warning"]:
-        say_warning(fields["warning"])
-
-
 def _warning(template: str) -> Callable[[JsonObject], None]:
-    return lambda fields: say_warning(
-        template.format(
-            **{name: text_of(value) if isinstance(value, Message) else value for name, value in fields.items()}
-        )
-    )
+    def warn(fields: JsonObject) -> None:
+        texts = {name: text_of(value) if isinstance(value, Message) else value for name, value in fields.items()}
+        say_warning(template.format(**texts))
+
+    return warn
 
 
 _SAID_ONCE = {"leases_uncertain", "lease_left"}
@@ -158,7 +153,7 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     "probing": lambda fields: say(
         f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s per call)"
     ),
-    "probe": _say_probe,
+    "probe": lambda fields: say_warning(fields["warning"]) if fields["warning"] else None,
     "endpoint_down": _warning("{endpoint} is marked unhealthy: {detail}"),
     "endpoint_up": lambda fields: say(f"{fields['endpoint']} is healthy again"),
     "paused": _warning("the judge is down ({detail}); giving up unless it recovers within {give_up_after_s:g} s"),
@@ -189,8 +184,10 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     ),
     "shard_failed": lambda fields: say_warning(f"shard {fields['shard']}: {'; '.join(fields['errors'])}"),
     "worker_lost": _warning("{worker} was lost ({detail}); its shards go to others"),
-    "tracker_failed": _warning("--{tracker}: the run was not logged: {detail}"),
+    "tracker_failed": lambda fields: say_warning(
+        Message.of(SettingRef(fields["tracker"]), f": the run was not logged: {fields['detail']}")
+    ),
     "stopped": lambda fields: say_warning(
-        f"stopped by --{fields['reason'].replace('_', '-')}: making no more calls and writing partial results"
+        Message.of("stopped by ", SettingRef(fields["reason"]), ": making no more calls and writing partial results")
     ),
 }
