@@ -25,7 +25,7 @@ from genrm_cli.storage.encoding.parquet import ParquetWriter
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.location import S3Options, require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import Sink, goes_out_at_once, is_same_place
+from genrm_cli.storage.sink import Sink, is_same_place, is_streamed
 from genrm_cli.storage.source import mode_of
 
 TRAIN, VALIDATION = "train", "validation"
@@ -101,14 +101,14 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
     Raises:
         UsageError: names them.
     """
-    if not output.endswith(_SUFFIXES) and not goes_out_at_once(output):
+    if not output.endswith(_SUFFIXES) and not is_streamed(output):
         raise UsageError(f"{output}: name it .jsonl, .jsonl.gz, .jsonl.zst or .parquet.")
     require_rl_prefix(output, settings.storage.any_prefix)
     if options.reasoning == "separate" and not format_.separates_reasoning:
         raise UsageError(
             SettingRef("reasoning", "separate"), f": {format_.name} has no field for reasoning; choose keep or strip."
         )
-    if options.split and goes_out_at_once(output):
+    if options.split and is_streamed(output):
         raise UsageError(SettingRef("split"), " writes two files; name a file with ", SettingRef("output"), ".")
     if format_.unit == "pair" and options.mixed_settings and options.pairs.min_confidence is not None:
         raise UsageError(
@@ -176,7 +176,7 @@ class _Writers:
         self._sinks: dict[str, Sink] = {name: outputs.open(uri) for name, uri in self._by_name.items()}
         self._sides: dict[str, Sink] = {}
         self._manifest: Sink | None = None
-        if not goes_out_at_once(output):
+        if not is_streamed(output):
             self._sides = {suffix: outputs.open(_side_uri(output, suffix)) for suffix in format_.sides}
             self._manifest = outputs.open(_side_uri(output, ".manifest.json"))
         self._tables: dict[str, ParquetWriter] = {}

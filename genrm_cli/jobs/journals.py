@@ -18,7 +18,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.location import is_s3, is_stream, require_rl_prefix, sibling, stem_of
-from genrm_cli.storage.sink import goes_out_at_once, make_folder
+from genrm_cli.storage.sink import is_streamed, make_folder
 
 _SUFFIX = ".journal.sqlite"
 _TAKEN_AT_ONCE = 10_000
@@ -48,7 +48,7 @@ def _path_of_whole(scored_uri: str, settings: Settings) -> str:
     if given is not None and not is_s3(given):
         is_folder = given.endswith("/") or os.path.isdir(given)  # noqa: PTH112  (False below an unreadable folder)
         return str(Path(given) / f"{_name_of(scored_uri)}{_SUFFIX}") if is_folder else given
-    if given is not None or is_s3(scored_uri) or goes_out_at_once(scored_uri):
+    if given is not None or is_s3(scored_uri) or is_streamed(scored_uri):
         return str(state_folder() / f"{_digest(scored_uri)}{_SUFFIX}")
     return sibling(scored_uri, _SUFFIX)
 
@@ -92,7 +92,7 @@ def check_shard_journal(scored_uri: str, settings: Settings) -> None:
     Raises:
         UsageError: the outputs are on S3 or go to a stream, and no journal is named.
     """
-    is_elsewhere = is_s3(scored_uri) or goes_out_at_once(scored_uri)
+    is_elsewhere = is_s3(scored_uri) or is_streamed(scored_uri)
     if settings.journal.journal is None and is_elsewhere and asks_anybody(settings):
         raise UsageError(
             f"{scored_uri}: the shards of this output need a journal that --conclude can read; pass --journal with "

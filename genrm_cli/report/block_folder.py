@@ -8,7 +8,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.report.page.blocks import Blocks
 from genrm_cli.report.page.render_page import block_script
 from genrm_cli.storage.location import S3Options, is_s3
-from genrm_cli.storage.sink import goes_out_at_once, make_folder, open_sink
+from genrm_cli.storage.sink import is_streamed, make_folder, open_sink
 
 _DIGEST_BYTES = 6
 
@@ -27,7 +27,7 @@ class BlockFolder:
         Raises:
             UsageError: the page does not go to a local file, or the folder exists.
         """
-        if is_s3(target) or goes_out_at_once(target):
+        if is_s3(target) or is_streamed(target):
             raise UsageError("the report is larger than --max-size; write it to a local file, or raise --max-size.")
         self.name = f"{Path(target).name.removesuffix('.html')}_files"
         self._path = Path(target).parent / self.name

@@ -10,7 +10,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.listing import names_many
 from genrm_cli.storage.location import S3Options, is_scored_file
-from genrm_cli.storage.sink import goes_out_at_once
+from genrm_cli.storage.sink import is_streamed
 from genrm_cli.storage.source import open_source
 
 _KEYS = {"by_category", "figures", "judge", "pairs"}
@@ -37,7 +37,7 @@ def is_result(uri: str, settings: Settings, s3: S3Options) -> bool:
     Raises:
         InputError: it cannot be read.
     """
-    if goes_out_at_once(uri) or names_many(uri) or is_scored_file(uri):  # a pipe is read once
+    if is_streamed(uri) or names_many(uri) or is_scored_file(uri):  # a pipe is read once
         return False
     with open_source(uri, s3, settings.input.max_line_bytes) as source:
         first = next(source.iter_lines(), None)

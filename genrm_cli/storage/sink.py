@@ -55,7 +55,7 @@ def open_sink(
     Raises:
         UsageError: the output exists and `overwrite` is off, or the URI is not supported.
     """
-    if goes_out_at_once(uri):
+    if is_streamed(uri):
         return StreamSink(uri)
     if not overwrite and exists(uri, s3):
         raise UsageError(f"{uri} exists; ", naming("use $force to replace it, or choose another output"))
@@ -69,7 +69,7 @@ def open_sink(
 
 def exists(uri: str, s3: S3Options) -> bool:
     """Return whether writing to a URI would replace something; False for streams, pipes and devices."""
-    if goes_out_at_once(uri):
+    if is_streamed(uri):
         return False
     if is_s3(uri):
         from genrm_cli.storage.s3.client import object_exists
@@ -80,7 +80,7 @@ def exists(uri: str, s3: S3Options) -> bool:
 
 def mark_of(uri: str, s3: S3Options) -> Mark | None:
     """Return the mark of a stored output; None for missing ones, streams, pipes and devices."""
-    if goes_out_at_once(uri):
+    if is_streamed(uri):
         return None
     if is_s3(uri):
         from genrm_cli.storage.s3.upload import mark_of_object
@@ -91,7 +91,7 @@ def mark_of(uri: str, s3: S3Options) -> Mark | None:
 
 def make_folder(uri: str) -> None:
     """Create the folder of a local output if it is missing."""
-    if is_s3(uri) or goes_out_at_once(uri):
+    if is_s3(uri) or is_streamed(uri):
         return
     try:
         Path(parse_local_path(uri)).parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def which_exist(uris: Sequence[str], s3: S3Options) -> list[str]:
 
 def check_writable(uri: str, s3: S3Options) -> None:
     """Check that an output can be written, leaving nothing behind, before any paid call is made."""
-    if goes_out_at_once(uri):
+    if is_streamed(uri):
         return
     if is_s3(uri):
         from genrm_cli.storage.s3.client import check_object_writable
@@ -129,6 +129,6 @@ def place_of(uri: str) -> str:
     return uri if is_s3(uri) or is_stream(uri) else os.path.realpath(uri)
 
 
-def goes_out_at_once(uri: str) -> bool:
+def is_streamed(uri: str) -> bool:
     """Return whether an output is a stream, a pipe or a device, so that no file can be stored beside it."""
     return is_stream(uri) or (not is_s3(uri) and is_special(parse_local_path(uri)))

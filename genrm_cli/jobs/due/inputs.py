@@ -26,7 +26,7 @@ from genrm_cli.storage.location import (
     stem_of_set,
 )
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
-from genrm_cli.storage.sink import goes_out_at_once, is_same_place
+from genrm_cli.storage.sink import is_same_place, is_streamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     if scored.removesuffix(".gz").removesuffix(".zst").lower().endswith(_NOT_JSON_LINES):
         raise UsageError(f"{scored}: outputs are JSON lines; name it .jsonl, .jsonl.gz or .jsonl.zst.")
     require_rl_prefix(scored, settings.storage.any_prefix)
-    if goes_out_at_once(scored):
+    if is_streamed(scored):
         return OutputPlaces(scored)
     places = _places_of(scored)
     for place in (places.scored, *places.sides()):
