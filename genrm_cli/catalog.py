@@ -63,24 +63,6 @@ REDACTIONS: Mapping[str, str] = {
     "identity": "identity, bank and card numbers",
 }
 
-EXPORT_FORMATS: Mapping[str, str] = {
-    "trl-dpo": "pairs for TRL's DPOTrainer",
-    "trl-reward": "pairs with margins for TRL's RewardTrainer",
-    "trl-kto": "labelled responses for TRL's KTOTrainer",
-    "trl-sft": "the best responses for TRL's SFTTrainer",
-    "trl-grpo": "prompts for TRL's GRPOTrainer",
-    "openrlhf": "pairs for OpenRLHF",
-    "nemo-rl": "pairs for NeMo RL's PreferenceDataset",
-    "nemo-rl-binary": "pairs for NeMo RL's BinaryPreferenceDataset",
-    "nemo-aligner-rpo": "pairs with rewards for NeMo-Aligner's DPO and RPO",
-    "verl": "prompts for verl, with the rewards of earlier responses",
-    "llamafactory": "pairs for LLaMA-Factory",
-    "axolotl": "pairs for Axolotl",
-    "ms-swift": "pairs for ms-swift",
-    "torchtune": "whole conversations for torchtune, open-instruct and other loaders with an implicit prompt",
-    "groups": "prompts with all responses and rewards, for offline RL",
-}
-
 PAIR_SELECTIONS: Mapping[str, str] = {
     "best-worst": "the best against the worst",
     "best-typical-worst": "the best against the one nearest to mean - 2 std",

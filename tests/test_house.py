@@ -12,14 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from graphlib import TopologicalSorter
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.catalog import EXPORT_FORMATS
-from genrm_cli.export.formats import FORMATS
 from genrm_cli.extensions import Seam, extension_names
 from genrm_cli.judging.lookup import PROFILES
 
@@ -105,7 +102,6 @@ PURE = (
     "export.late_fields",
     "export.messages",
     "export.rows",
-    "export.tools",
     "report.page.charts",
     "report.compare_runs",
     "report.drift",
@@ -488,16 +484,6 @@ def test_every_judge_family_stands_in_its_table() -> None:
     stems = [path.stem.replace("_", "-") for path in folder.iterdir() if path.suffix in (".py", ".toml")]
     assert sorted(stem for stem in stems if stem != "--init--") == sorted(PROFILES)
     assert [profile.name for profile in PROFILES.values()] == list(PROFILES)
-
-
-def test_every_export_format_stands_in_its_table() -> None:
-    """Each module of the folders, but the one on loading, adds one entry of its name; the catalog has all."""
-    prefix = f"{PACKAGE}.export.formats."
-    packages = {module for module, path in FILES.items() if path.name == "__init__.py"}
-    modules = {module for module in TREES if module.startswith(prefix)} - packages - {f"{prefix}loading"}
-    entries = {import_module(module).FORMAT.name: module.rpartition(".")[2] for module in modules}
-    assert {name: name.replace("-", "_") for name in FORMATS} == entries
-    assert list(FORMATS) == list(EXPORT_FORMATS)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["score", "--help"]])

@@ -1,18 +1,27 @@
 """Rows to render: pairs, labelled and plain samples, prompts with all their responses."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from genrm_cli.export.messages import Message, text_of_answer
-from genrm_cli.export.tools import Tool
+from genrm_cli.json_types import JsonObject, Record
 
-Json = dict[str, Any]
+Json = Record
 Unit = Literal["pair", "label", "sample", "prompt"]
+_PLACES = (("tools",), ("responses_create_params", "tools"), ("request", "tools"), ("response", "tools"))
 
 
 class UnfitError(ValueError):
     """A format cannot represent this row, or its loader would drop it. The message is the reason that is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the policy may call: its definition as JSON text, in the shape of OpenAI's chat completions."""
+
+    definition: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,8 @@ class ExportFormat:
     """One loader's format.
 
     Attributes:
-        name: value of `--to`.
+        name: value of the option `to`.
+        about: what it holds, and for whom.
         unit: kind of row: a pair, a labelled sample, a sample or a prompt.
         render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the row.
         usage: URI of the output → code that loads it.
@@ -124,6 +134,7 @@ class ExportFormat:
     """
 
     name: str
+    about: str
     unit: Unit
     render: Callable[[Any], Json]
     usage: Callable[[str], str]
@@ -143,3 +154,35 @@ def scores_of(pair: Pair) -> Json:
         "rejected_id": pair.rejected.id,
         "judge": pair.prompt.judge or "",
     }
+
+
+def tools_of(record: JsonObject) -> tuple[Tool, ...]:
+    """Return the tools of a line: `tools`, or those of its request; definitions of the Responses API are nested."""
+    for path in _PLACES:
+        value: object = record
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+            return tuple(Tool(json.dumps(_nested(each), ensure_ascii=False)) for each in value)
+    return ()
+
+
+def json_of_tools(tools: Sequence[Tool]) -> str:
+    """Return tools as the text of a JSON list; empty for none."""
+    return f"[{', '.join(tool.definition for tool in tools)}]" if tools else ""
+
+
+def _nested(tool: JsonObject) -> JsonObject:
+    if tool.get("type", "function") != "function" or isinstance(tool.get("function"), Mapping):
+        return tool
+    return {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
+
+
+def load_dataset_text(uri: str) -> str:
+    """Return the line of Python that loads an output with the `datasets` library."""
+    return f'dataset = load_dataset("{kind_of(uri)}", data_files="{uri}", split="train")'
+
+
+def kind_of(uri: str) -> str:
+    """Return the name of the builder in `datasets` that reads an output."""
+    return "parquet" if uri.endswith(".parquet") else "json"

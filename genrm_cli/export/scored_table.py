@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from genrm_cli.export.candidates import Candidate, GroupOfCandidates
-from genrm_cli.export.tools import Tool, tools_of
+from genrm_cli.export.rows import Tool, tools_of
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Reasoning, Turn, chars_of_items

@@ -8,7 +8,7 @@ import pytest
 from genrm_process import SAMPLE_DATA, Call, Genrm
 from scored_lines import read_lines, scored, total, verdict, write_lines
 
-from genrm_cli.catalog import EXPORT_FORMATS
+from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
 
 GROUP = [scored("best", 5.0), scored("middle", 3.0, index=1), scored("worst", 1.0, index=2)]
 
@@ -241,7 +241,7 @@ def test_undeclared_metadata_is_refused(call: Call, folder: Path) -> None:
     options = ("--require-metadata", "synthetic=true")
     assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
     assert pairs_in(folder / "out.jsonl") == [("best", "worst")]
-    assert list(manifest_of(folder)["rejected_reasons"]) == ["does not declare synthetic=true (--require-metadata)"]
+    assert list(manifest_of(folder)["rejected_reasons"]) == ["does not declare synthetic=true (require_metadata)"]
 
 
 def test_rollouts_held_for_review_stay_out(call: Call, folder: Path) -> None:

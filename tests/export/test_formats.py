@@ -4,8 +4,7 @@ import pytest
 
 from genrm_cli.export.formats import FORMATS
 from genrm_cli.export.messages import messages_of_prompt, messages_of_response
-from genrm_cli.export.rows import Answer, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
-from genrm_cli.export.tools import Tool, tools_of
+from genrm_cli.export.rows import Answer, Labelled, Pair, Prompt, PromptRow, Sample, Tool, UnfitError, tools_of
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
 

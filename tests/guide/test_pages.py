@@ -8,8 +8,8 @@ import pytest
 from pages import GUIDE, PAGES, README, ROOT, TEXTS
 
 from genrm_cli import errors
-from genrm_cli.catalog import EXPORT_FORMATS
 from genrm_cli.cli.setup.guide import page_names, render_settings_page
+from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.settings.panel import judges_of

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from genrm_cli.catalog import EXPORT_FORMATS, PAIR_SELECTIONS, REASONING_POLICIES, explained, listed
+from genrm_cli.catalog import PAIR_SELECTIONS, REASONING_POLICIES, explained, listed
 from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, option, with_settings
 from genrm_cli.errors import UsageError
+from genrm_cli.export.formats import FORMATS
 
 if TYPE_CHECKING:
     from genrm_cli.export.messages import ReasoningPolicy
@@ -31,7 +32,12 @@ def export(
         ),
     ],
     invocation: Invocation,
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help=f"{explained(EXPORT_FORMATS)}.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="FORMAT", help=f"{explained({name: each.about for name, each in FORMATS.items()})}."
+        ),
+    ],
     output: Annotated[
         str,
         typer.Option(
@@ -118,11 +124,10 @@ def export(
     Example: genrm export s3://bucket/rl/env/ --to trl-kto -o s3://bucket/rl/kto.parquet
     """
     from genrm_cli.export.choosing.pairs import PairOptions
-    from genrm_cli.export.formats import FORMATS
     from genrm_cli.export.options import ExportOptions
     from genrm_cli.export.run import export as run_export
 
-    _refuse_unknown("--to", to, EXPORT_FORMATS)
+    _refuse_unknown("--to", to, FORMATS)
     _refuse_unknown("--pairs", pairs, PAIR_SELECTIONS)
     _refuse_unknown("--reasoning", reasoning, REASONING_POLICIES)
     chosen = PairOptions(pairs, top, min_gap, min_confidence, max_length_ratio, seed)

@@ -10,8 +10,7 @@ import json
 from collections.abc import Sequence
 
 from genrm_cli.export.messages import Message
-from genrm_cli.export.rows import ExportFormat, Json, Pair, UnfitError, scores_of
-from genrm_cli.export.tools import json_of_tools
+from genrm_cli.export.rows import ExportFormat, Json, Pair, UnfitError, json_of_tools, scores_of
 
 _JOINED_RESULTS = "\n</tool_response>\n<tool_response>\n"
 _ASKING, _ANSWERING = ("user", "observation"), ("assistant", "function_call")
@@ -92,11 +91,14 @@ def _usage(uri: str) -> str:
 llamafactory-cli train --stage dpo --dataset genrm --dataset_dir FOLDER ..."""
 
 
-FORMAT = ExportFormat(
-    "llamafactory",
-    "pair",
-    _render,
-    _usage,
-    strips_reasoning=True,
-    sides={".dataset_info.json": dataset_info},
+FORMATS = (
+    ExportFormat(
+        "llamafactory",
+        "pairs for LLaMA-Factory",
+        "pair",
+        _render,
+        _usage,
+        strips_reasoning=True,
+        sides={".dataset_info.json": dataset_info},
+    ),
 )

@@ -1,0 +1,207 @@
+"""Pairs for reward models and DPO in loaders other than TRL's.
+
+A loader that would silently drop tools, turns or whole rows refuses the row here, so that the loss is counted.
+
+Source: OpenRLHF 3c3be623 (0.11.0), `openrlhf/datasets/reward_dataset.py`; NVIDIA-NeMo/RL 7ea279ab,
+`nemo_rl/data/datasets/preference_datasets/`; NVIDIA/NeMo-Aligner af2b3bd9, `nemo_aligner/data/nlp/datasets.py`;
+axolotl-ai-cloud/axolotl 067b021c (0.18.0), `axolotl/prompt_strategies/dpo/chat_template.py`; modelscope/ms-swift
+3602360a (4.6), `swift/dataset/preprocessor/core.py`; pytorch/torchtune bd2a0fc7 (0.7.0), `torchtune/data/_messages.py`,
+`ChosenToRejectedMessages`; allenai/open-instruct e6c3044a, `dataset_transformation.py`.
+"""
+
+from genrm_cli.export.formats.trl import explicit_pair
+from genrm_cli.export.messages import Message
+from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, UnfitError, kind_of, scores_of
+
+_SYSTEM, _TURN = "<extra_id_0>System\n", "<extra_id_1>"
+_NAMES = {"user": "User", "assistant": "Assistant"}
+
+
+def _openrlhf(pair: Pair) -> Json:
+    if pair.prompt.tools:
+        raise UnfitError("OpenRLHF does not show tool definitions to the chat template")
+    return explicit_pair(pair)
+
+
+def _usage_of_openrlhf(uri: str) -> str:
+    return f"""--data.dataset {uri} --data.apply_chat_template \\
+  --data.prompt_key prompt --data.chosen_key chosen --data.rejected_key rejected
+# --data.max_len is 512 by default: longer pairs are cut, and their two sides may become equal"""
+
+
+def _nemo_rl(pair: Pair) -> Json:
+    """Return a context with two ranked completions; lower rank is better, and `reward` is ignored."""
+    _refuse_tools_of_nemo(pair)
+    ranked = [
+        {"rank": rank, "completion": answer.messages, "reward": answer.reward}
+        for rank, answer in enumerate((pair.chosen, pair.rejected))
+    ]
+    return {"context": pair.prompt.messages, "completions": ranked} | scores_of(pair)
+
+
+def _usage_of_nemo_rl(uri: str) -> str:
+    return f"""data.train.dataset_name=PreferenceDataset data.train.data_path={uri}
+# pairs longer than max_seq_length stay, with a loss multiplier of 0"""
+
+
+def _nemo_rl_binary(pair: Pair) -> Json:
+    """Return a prompt with two texts: lists of messages load, but fail in preprocessing with KeyError."""
+    _refuse_tools_of_nemo(pair)
+    answers = {"prompt": pair.prompt.messages, "chosen": pair.chosen.text, "rejected": pair.rejected.text}
+    return answers | scores_of(pair)
+
+
+def _usage_of_nemo_rl_binary(uri: str) -> str:
+    return f"""data.train.dataset_name=BinaryPreferenceDataset data.train.data_path={uri} \\
+  data.train.prompt_key=prompt data.train.chosen_key=chosen data.train.rejected_key=rejected"""
+
+
+def _refuse_tools_of_nemo(pair: Pair) -> None:
+    if pair.prompt.tools:
+        raise UnfitError("NeMo RL does not show tool definitions to the chat template")
+
+
+def _nemo_aligner(pair: Pair) -> Json:
+    """Return texts in NeMo's own template, in which each response ends with the token that begins the next turn."""
+    return {
+        "prompt": _nemo_text_of(pair.prompt),
+        "chosen_response": f"{pair.chosen.text}\n{_TURN}",
+        "rejected_response": f"{pair.rejected.text}\n{_TURN}",
+        "chosen_reward": pair.chosen.reward,
+        "rejected_reward": pair.rejected.reward,
+    } | scores_of(pair)
+
+
+def _nemo_text_of(prompt: Prompt) -> str:
+    if prompt.tools:
+        raise UnfitError("NeMo-Aligner's template has no tools")
+    starts_with_system = bool(prompt.messages) and prompt.messages[0]["role"] == "system"
+    text = f"{_SYSTEM}{prompt.messages[0]['content'] if starts_with_system else ''}\n"
+    for message in prompt.messages[starts_with_system:]:
+        if message["role"] == "system":
+            raise UnfitError("NeMo-Aligner's template has one system message, at the start")
+        if message["role"] not in _NAMES or "tool_calls" in message:
+            raise UnfitError("NeMo-Aligner's template has no tools")
+        text += f"{_TURN}{_NAMES[message['role']]}\n{message['content']}\n"
+    return f"{text}{_TURN}Assistant\n"
+
+
+def _usage_of_nemo_aligner(uri: str) -> str:
+    return f"""model.dpo.preference_loss=rpo_bwd_kl model.data.data_prefix={{train: [{uri}], validation: [...]}}
+# it reads only plain JSON lines, and ignores pairs longer than the model's context with a warning"""
+
+
+def _axolotl(pair: Pair) -> Json:
+    """Return one message a side: of a list, the strategy `chat_template` would train on the last one only."""
+    if pair.prompt.tools or any("tool_calls" in message for message in pair.prompt.messages):
+        raise UnfitError("Axolotl's DPO strategy shows neither tool definitions nor tool calls to the chat template")
+    return {
+        "prompt": pair.prompt.messages,
+        "chosen": {"role": "assistant", "content": pair.chosen.text},
+        "rejected": {"role": "assistant", "content": pair.rejected.text},
+    } | scores_of(pair)
+
+
+def _usage_of_axolotl(uri: str) -> str:
+    return f"""rl: dpo
+datasets:
+  - path: {uri}
+    ds_type: {kind_of(uri)}
+    split: train
+    type: chat_template.default
+    field_messages: prompt
+    field_chosen: chosen
+    field_rejected: rejected
+    message_property_mappings: {{role: role, content: content}}"""
+
+
+def _ms_swift(pair: Pair) -> Json:
+    """Return messages of role and content: ms-swift removes every other field, so tool calls would be lost."""
+    if pair.prompt.tools or any("tool_calls" in message for message in pair.prompt.messages):
+        raise UnfitError("ms-swift removes tool calls from messages")
+    messages = [_plain(message) for message in pair.prompt.messages]
+    return {
+        "messages": [*messages, {"role": "assistant", "content": pair.chosen.text}],
+        "rejected_response": pair.rejected.text,
+    } | scores_of(pair)
+
+
+def _usage_of_ms_swift(uri: str) -> str:
+    return f"""swift rlhf --rlhf_type dpo --dataset {uri} ...
+# --rlhf_type rm reads the column margin"""
+
+
+def _torchtune(pair: Pair) -> Json:
+    """Return two whole conversations, of which the loaders use the common turns as the prompt."""
+    if pair.prompt.tools:
+        raise UnfitError("torchtune does not show tool definitions to the model")
+    chosen, rejected = (_conversation(pair.prompt, answer) for answer in (pair.chosen, pair.rejected))
+    return {"chosen": chosen, "rejected": rejected} | scores_of(pair)
+
+
+def _conversation(prompt: Prompt, answer: Answer) -> list[Message]:
+    messages = [*prompt.messages, *answer.messages]
+    if any("tool_calls" in message or message["role"] == "tool" for message in messages):
+        raise UnfitError("torchtune reads neither tool calls nor their results")
+    return [_plain(message) for message in messages]
+
+
+def _plain(message: Message) -> Message:
+    return {"role": message["role"], "content": message["content"]}
+
+
+def _usage_of_torchtune(uri: str) -> str:
+    return f"""dataset:
+  _component_: torchtune.datasets.preference_dataset
+  source: {kind_of(uri)}
+  data_files: {uri}
+  split: train
+  train_on_input: False"""
+
+
+FORMATS = (
+    ExportFormat(
+        "openrlhf",
+        "pairs for OpenRLHF",
+        "pair",
+        _openrlhf,
+        _usage_of_openrlhf,
+        separates_reasoning=True,
+        strips_reasoning=True,
+    ),
+    ExportFormat(
+        "nemo-rl",
+        "pairs for NeMo RL's PreferenceDataset",
+        "pair",
+        _nemo_rl,
+        _usage_of_nemo_rl,
+        separates_reasoning=True,
+        strips_reasoning=True,
+    ),
+    ExportFormat(
+        "nemo-rl-binary",
+        "pairs for NeMo RL's BinaryPreferenceDataset",
+        "pair",
+        _nemo_rl_binary,
+        _usage_of_nemo_rl_binary,
+        strips_reasoning=True,
+    ),
+    ExportFormat(
+        "nemo-aligner-rpo",
+        "pairs with rewards for NeMo-Aligner's DPO and RPO",
+        "pair",
+        _nemo_aligner,
+        _usage_of_nemo_aligner,
+    ),
+    # A chat template that strips `</think>` silently leaves both answers empty.
+    ExportFormat("axolotl", "pairs for Axolotl", "pair", _axolotl, _usage_of_axolotl, strips_reasoning=True),
+    ExportFormat("ms-swift", "pairs for ms-swift", "pair", _ms_swift, _usage_of_ms_swift, strips_reasoning=True),
+    ExportFormat(
+        "torchtune",
+        "whole conversations for torchtune, open-instruct and other loaders with an implicit prompt",
+        "pair",
+        _torchtune,
+        _usage_of_torchtune,
+        strips_reasoning=True,
+    ),
+)

@@ -1,0 +1,109 @@
+"""Formats of TRL's trainers, each a list of messages for every text.
+
+Other columns are ignored. The column `tools` exists only if a prompt has tools; TRL reads it as JSON text.
+
+Source: huggingface/trl 1.16.0, `trl/data_utils.py` and the modules of the trainers named below.
+"""
+
+from genrm_cli.export.rows import (
+    ExportFormat,
+    Json,
+    Labelled,
+    Pair,
+    Sample,
+    json_of_tools,
+    load_dataset_text,
+    scores_of,
+)
+
+
+def explicit_pair(pair: Pair) -> Json:
+    """Return a pair with an explicit prompt, which TRL, OpenRLHF and others accept unchanged."""
+    row: Json = {
+        "prompt": pair.prompt.messages,
+        "chosen": pair.chosen.messages,
+        "rejected": pair.rejected.messages,
+    }
+    if pair.prompt.tools:
+        row["tools"] = json_of_tools(pair.prompt.tools)
+    return row | scores_of(pair)
+
+
+def _completion(row: Labelled | Sample) -> Json:
+    columns: Json = {"prompt": row.prompt.messages, "completion": row.answer.messages}
+    if isinstance(row, Labelled):
+        columns["label"] = row.label
+    if row.prompt.tools:
+        columns["tools"] = json_of_tools(row.prompt.tools)
+    return columns | {
+        "score": row.answer.reward,
+        "prompt_id": row.prompt.id,
+        "completion_id": row.answer.id,
+        "judge": row.prompt.judge or "",
+    }
+
+
+def _usage_of_dpo(uri: str) -> str:
+    return f"""{load_dataset_text(uri)}
+trainer = DPOTrainer(model=model, args=DPOConfig(...), train_dataset=dataset, processing_class=tokenizer)"""
+
+
+def _usage_of_reward(uri: str) -> str:
+    return f"""{load_dataset_text(uri)}
+trainer = RewardTrainer(model=model, args=RewardConfig(...), train_dataset=dataset, processing_class=tokenizer)
+# margin is used unchanged: drop the column to train without margins, or scale it"""
+
+
+def _usage_of_kto(uri: str) -> str:
+    return f"""{load_dataset_text(uri)}
+trainer = KTOTrainer(model=model, args=KTOConfig(...), train_dataset=dataset, processing_class=tokenizer)
+# rows of one prompt are far apart: KTOConfig(train_sampling_strategy="sequential") keeps that order"""
+
+
+def _usage_of_sft(uri: str) -> str:
+    return f"""{load_dataset_text(uri)}
+trainer = SFTTrainer(model=model, args=SFTConfig(...), train_dataset=dataset, processing_class=tokenizer)
+# completions with several turns: SFTConfig(assistant_only_loss=True) excludes the turns of others from the loss"""
+
+
+FORMATS = (
+    ExportFormat(
+        "trl-dpo",
+        "pairs for TRL's DPOTrainer",
+        "pair",
+        explicit_pair,
+        _usage_of_dpo,
+        separates_reasoning=True,
+        strips_reasoning=True,
+    ),
+    # The margin is subtracted inside the loss. If only some rows have one, the collator raises TypeError.
+    ExportFormat(
+        "trl-reward",
+        "pairs with margins for TRL's RewardTrainer",
+        "pair",
+        explicit_pair,
+        _usage_of_reward,
+        separates_reasoning=True,
+        strips_reasoning=True,
+    ),
+    # Its KL estimate uses neighbours in a batch, so rows of one prompt are spread over the file, and the sampler must
+    # keep their order.
+    ExportFormat(
+        "trl-kto",
+        "labelled responses for TRL's KTOTrainer",
+        "label",
+        _completion,
+        _usage_of_kto,
+        separates_reasoning=True,
+        strips_reasoning=True,
+    ),
+    ExportFormat(
+        "trl-sft",
+        "the best responses for TRL's SFTTrainer",
+        "sample",
+        _completion,
+        _usage_of_sft,
+        separates_reasoning=True,
+        strips_reasoning=True,
+    ),
+)
