@@ -140,12 +140,12 @@ def read_summary(uri: str, s3: S3Options) -> Record | None:
 
 
 class EpisodeRecords:
-    """The rendered records of a run by index; about 32 bytes of memory each, the text in a temporary file."""
+    """The rendered records of a run by index; about 17 bytes of memory each, the text in a temporary file."""
 
     def __init__(self, planned: int) -> None:
         self._spool = Spool()
-        self._episodes = (array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned)))
-        self._failures = (array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned)))
+        self._places = array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned))
+        self._is_episode = bytearray(planned)
         self.has_failures = False
 
     def __enter__(self) -> "EpisodeRecords":
@@ -154,24 +154,15 @@ class EpisodeRecords:
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def add_episode(self, index: int, record: Record) -> None:
-        """Put an episode aside."""
-        self._episodes[0][index], self._episodes[1][index] = self._spool.append(render_record(record))
+    def add(self, index: int, record: Record, *, is_episode: bool) -> None:
+        """Put a record aside; the session is written as an episode, or among the failures."""
+        offsets, lengths = self._places
+        offsets[index], lengths[index] = self._spool.append(render_record(record))
+        self._is_episode[index] = is_episode
+        self.has_failures |= not is_episode
 
-    def add_failure(self, index: int, record: Record) -> None:
-        """Put a session aside that is not written as an episode."""
-        self.has_failures = True
-        self._failures[0][index], self._failures[1][index] = self._spool.append(render_record(record))
-
-    def iter_episodes(self) -> Iterator[bytes]:
-        """Yield the episodes in order."""
-        yield from self._lines(self._episodes)
-
-    def iter_failures(self) -> Iterator[bytes]:
-        """Yield the other sessions in order."""
-        yield from self._lines(self._failures)
-
-    def _lines(self, places: tuple["array[int]", "array[int]"]) -> Iterator[bytes]:
-        for offset, length in zip(*places, strict=True):
-            if length:
+    def iter_lines(self, *, episodes: bool) -> Iterator[bytes]:
+        """Yield the lines of the episodes, or of the failures, in order."""
+        for offset, length, is_episode in zip(*self._places, self._is_episode, strict=True):
+            if length and is_episode == episodes:
                 yield self._spool.read(offset, length)

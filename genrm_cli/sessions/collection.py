@@ -220,7 +220,8 @@ class _Collecting:
             return
         self.counts.failed[reason] += 1
         self.counts.details.setdefault(reason, f"{slot.group}#{slot.number}: {played.detail}")
-        records.add_failure(slot.index, episode_record(played, self._environment, self._origin, None, ()))
+        record = episode_record(played, self._environment, self._origin, None, ())
+        records.add(slot.index, record, is_episode=False)
 
     def _enter_episode(self, played: Played, reason: str, records: EpisodeRecords) -> None:
         counts, environment, slot = self.counts, self._environment, played.slot
@@ -231,13 +232,13 @@ class _Collecting:
         record = episode_record(played, environment, self._origin, reward, faults)
         has_parted = played.state.turn_index >= slot.branch_at
         counts.unparted += not has_parted
-        if has_parted and (not faults or self._options.keep_faulty):
+        is_written = has_parted and (not faults or self._options.keep_faulty)
+        if is_written:
             counts.written += 1
             counts.add_values(values)
-            records.add_episode(slot.index, record)
         else:
             record["metadata"]["left_out"] = "client fault" if faults else "ended before its branch"
-            records.add_failure(slot.index, record)
+        records.add(slot.index, record, is_episode=is_written)
 
     def _progress(self) -> Record:
         counts = self.counts
@@ -256,11 +257,11 @@ class _Collecting:
             )
             if records.has_failures or exists(places.failures, run.s3):
                 failures = outputs.open(places.failures)
-                for line in records.iter_failures():
+                for line in records.iter_lines(episodes=False):
                     failures.write(line)
             outputs.open(places.summary).write(render_document(dict(summary)))
             episodes = outputs.open(places.episodes)  # last: whoever waits for it finds the others
-            for line in records.iter_episodes():
+            for line in records.iter_lines(episodes=True):
                 episodes.write(line)
             if lease is not None:
                 lease.verify()

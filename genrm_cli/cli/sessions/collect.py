@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from genrm_cli.cli.console import counted, percent_text, print_json, say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
-from genrm_cli.cli.sessions.host import ClientFlags, agent_config, check_turns
+from genrm_cli.cli.sessions.host import KEY_HELP, MAX_TURNS_HELP, ClientFlags, agent_config, check_turns
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _TAKEN = (
 
 _POLICY, _SESSIONS = "Policy", "Sessions"
 _RUN_ID = "{run_id}"
+_MANY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class PolicyFlags:
     policy_max_tokens: Annotated[int, option("N", "Most tokens of a turn. Default: 512.", panel=_POLICY)] = 512
     policy_api_key_env: Annotated[
         str | None,
-        option("NAME", "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY.", panel=_POLICY),
+        option("NAME", f"{KEY_HELP}.", panel=_POLICY),
     ] = None
     policy_name: Annotated[
         str | None, option("NAME", "Name of the policy in the records. Default: its model.", panel=_POLICY)
@@ -125,33 +126,21 @@ class PolicyFlags:
         )
 
 
+def _number(text: str, least: int, most: int) -> Any:
+    return typer.Option(metavar="N", min=least, max=most, help=text, rich_help_panel=_SESSIONS)
+
+
 @dataclass(frozen=True, slots=True)
 class SessionFlags:
     """Which sessions to play."""
 
     environment: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Kind of sessions; packages can register more.", rich_help_panel=_SESSIONS),
+        str, typer.Option(metavar="NAME", help="Kind of sessions; packages can add more.", rich_help_panel=_SESSIONS)
     ] = "therapeutic_session"
-    episodes: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1_000_000, help="Sessions of a group.", rich_help_panel=_SESSIONS)
-    ] = 4
-    variants: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=1_000_000,
-            help="Variants of the client in each scenario, each a group.",
-            rich_help_panel=_SESSIONS,
-        ),
-    ] = 1
-    client_seed: Annotated[
-        int, typer.Option(metavar="N", min=0, max=2**31, help="Random seed of clients.", rich_help_panel=_SESSIONS)
-    ] = 0
-    max_turns: Annotated[
-        int | None, option("N", "Most turns of the policy. Default: the scenario's.", panel=_SESSIONS)
-    ] = None
+    episodes: Annotated[int, _number("Sessions of a group.", 1, _MANY)] = 4
+    variants: Annotated[int, _number("Variants of the client in each scenario, each a group.", 1, _MANY)] = 1
+    client_seed: Annotated[int, _number("Random seed of clients.", 0, 2**31)] = 0
+    max_turns: Annotated[int | None, option("N", MAX_TURNS_HELP, panel=_SESSIONS)] = None
     branch_at: Annotated[
         int | None,
         option("N", "Let the sessions of a group share one history up to the policy's Nth turn.", panel=_SESSIONS),
@@ -162,9 +151,7 @@ class SessionFlags:
             "NAME", "Name of the run. Default: that of the output; a teacher's begins with teacher-.", panel=_SESSIONS
         ),
     ] = None
-    sessions: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Sessions in flight.", rich_help_panel=_SESSIONS)
-    ] = 512
+    sessions: Annotated[int, _number("Sessions in flight.", 1, _MANY)] = 512
     keep_client_faults: Annotated[
         bool,
         typer.Option(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _CLIENT, _ENVIRONMENT = "Simulated client", "Environment"
 _MOST_TURNS = 200
+MAX_TURNS_HELP = "Most turns of the policy. Default: the scenario's."
+KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 
 
 def agent_config(
@@ -68,11 +70,7 @@ class ClientFlags:
     client_max_tokens: Annotated[int, option("N", "Most tokens of a reply. Default: 256.", panel=_CLIENT)] = 256
     client_api_key_env: Annotated[
         str | None,
-        option(
-            "NAME",
-            "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY; none if the policy is elsewhere.",
-            panel=_CLIENT,
-        ),
+        option("NAME", f"{KEY_HELP}; none if the policy is elsewhere.", panel=_CLIENT),
     ] = None
 
     def open(
@@ -116,9 +114,7 @@ class HostFlags:
         str,
         typer.Option(metavar="FILE", help="Its scenarios, as for genrm collect.", rich_help_panel=_ENVIRONMENT),
     ] = "samples"
-    max_turns: Annotated[
-        int | None, option("N", "Most turns of the policy. Default: the scenario's.", panel=_ENVIRONMENT)
-    ] = None
+    max_turns: Annotated[int | None, option("N", MAX_TURNS_HELP, panel=_ENVIRONMENT)] = None
     max_sessions: Annotated[
         int,
         typer.Option(
