@@ -8,12 +8,11 @@ either library.
 
 import errno
 import time
-from dataclasses import dataclass, replace
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -33,6 +32,8 @@ MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300
 _MASK = "[key]"
 _LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
+# The transport passes on no error number: the text of Rust's `std::io::Error` ends in it. A version that words it
+# otherwise still has `is_exhausted` behind it.
 _NO_DESCRIPTOR = tuple(f"(os error {number})" for number in (errno.EMFILE, errno.ENFILE))
 _CHAT_PATH = "/chat/completions"
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
@@ -66,6 +67,7 @@ class KeyMask:
         return text
 
 
+@dataclass(eq=False)
 class CallError(Exception):
     """A call that got no reply.
 
@@ -77,24 +79,17 @@ class CallError(Exception):
         was_sent: False if this process had no file descriptor left for a connection.
     """
 
-    def __init__(
-        self,
-        failure: Failure,
-        *,
-        may_pass: bool,
-        retry_after_s: float | None = None,
-        overloaded: bool = False,
-        was_sent: bool = True,
-    ) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
-        self.may_pass = may_pass
-        self.retry_after_s = retry_after_s
-        self.overloaded = overloaded
-        self.was_sent = was_sent
+    failure: Failure
+    may_pass: bool = field(kw_only=True)
+    retry_after_s: float | None = field(default=None, kw_only=True)
+    overloaded: bool = field(default=False, kw_only=True)
+    was_sent: bool = field(default=True, kw_only=True)
+
+    def __str__(self) -> str:
+        return self.failure.detail
 
 
-class JudgeClient:
+class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     """A shared client of one endpoint, with a connection pool as large as the concurrency.
 
     Redirects are not followed, so the key never travels to another host.
@@ -120,12 +115,7 @@ class JudgeClient:
         """The base URL of the judge, as the user wrote it."""
         return self._address.base_url
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -153,9 +143,7 @@ class JudgeClient:
         try:
             return sorted(parse_models(orjson.loads(content)))
         except ValueError as error:
-            start = self._key.mask(content.decode("utf-8", "replace"))[:80]
-            detail = self._mask(f"not a list of models: {start!r}")
-            raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
+            raise self._body_error("not a list of models", content) from error
 
     async def _call(self, method: str, url: httpx.URL, timeout_s: float, body: bytes | None = None) -> bytes:
         """Return the body of a reply with status 200; the timeout covers the whole request."""
@@ -209,18 +197,15 @@ class JudgeClient:
     def _parse_completion(self, content: bytes) -> Reply:
         try:
             reply = parse_completion(orjson.loads(content))
-        except (orjson.JSONDecodeError, ValueError) as error:
-            start = self._key.mask(content.decode("utf-8", "replace"))[:80]
-            detail = self._mask(f"not a chat completion ({error}): {start!r}")
-            # A proxy's HTML page with status 200 disappears once the server behind it is back.
-            raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True) from error
+        except ValueError as error:
+            raise self._body_error(f"not a chat completion ({error})", content) from error
         # Answers are stored. Mask them after parsing, as JSON has several ways to write the characters of the key.
-        text, reasoning = self._key.mask(reply.text), self._key.mask(reply.reasoning)
-        return (
-            reply
-            if (text, reasoning) == (reply.text, reply.reasoning)
-            else replace(reply, text=text, reasoning=reasoning)
-        )
+        return replace(reply, text=self._key.mask(reply.text), reasoning=self._key.mask(reply.reasoning))
+
+    def _body_error(self, found: str, content: bytes) -> CallError:
+        start = self._key.mask(content.decode("utf-8", "replace"))[:80]
+        # A proxy's HTML page with status 200 disappears once the server behind it is back.
+        return CallError(Failure(FailureKind.BAD_BODY, self._mask(f"{found}: {start!r}")), may_pass=True)
 
     def _mask(self, text: str) -> str:
         return _shorten(self._key.mask(text))
@@ -255,17 +240,11 @@ def chat_url(base_url: str) -> str:
     except (ValueError, httpx.InvalidURL) as error:
         raise UsageError(SettingRef("base_url", base_url), f" is not a URL: {error}.") from error
     if parts.username or parts.password:
-        raise UsageError(
-            SettingRef("base_url"),
-            " contains a user name or password; name the variable of a key with ",
-            SettingRef("api_key_env"),
-            " instead.",
-        )
+        key_env = SettingRef("api_key_env")
+        raise UsageError(SettingRef("base_url"), " contains a user name or password; set ", key_env, " instead.")
     if parts.scheme not in ("http", "https") or not host:
-        raise UsageError(
-            SettingRef("base_url", base_url),
-            " is not an http(s) URL; expected something like http://localhost:8000/v1.",
-        )
+        expected = "expected something like http://localhost:8000/v1"
+        raise UsageError(SettingRef("base_url", base_url), f" is not an http(s) URL; {expected}.")
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
 
 

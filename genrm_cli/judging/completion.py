@@ -2,6 +2,7 @@
 
 from genrm_cli.judging.requests import Reply
 
+_Object = dict[str, object]
 _MAX_TOKENS = 10**9  # of one reply; a longer one is a mistake of the server
 
 
@@ -71,7 +72,7 @@ def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
     return tuple(zip(texts, map(_likely, tokens), strict=True)) if len(texts) == len(tokens) else ()
 
 
-def _likely(token: dict[str, object]) -> dict[str, float]:
+def _likely(token: _Object) -> dict[str, float]:
     """Return the tokens that were likely in the place of this one, itself included; skip anything but numbers."""
     top = token.get("top_logprobs")
     likely: dict[str, float] = {}
@@ -86,7 +87,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _object(value: object) -> dict[str, object]:
+def _object(value: object) -> _Object:
     return value if isinstance(value, dict) else {}
 
 

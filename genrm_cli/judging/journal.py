@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from genrm_cli.judging.journal_file import (
     Execute,
     JournalErrors,
     KeptSums,
+    Row,
     checksum_of,
     columns_of,
     connect,
@@ -46,10 +48,44 @@ _Entry = tuple[bytes, str, Outcome]
 """Key, judge and outcome."""
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeStatistics:
+    """What a journal holds of one judge, damaged verdicts included; times are Unix seconds."""
+
+    judge: str
+    verdicts: int
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    first_at: float
+    last_at: float
+    reply_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCount:
+    """The number of failures of one kind."""
+
+    judge: str
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalStatistics:
+    """What a journal holds."""
+
+    path: str
+    size_bytes: int
+    judges: list[JudgeStatistics]
+    failures: list[FailureCount]
+    damaged_verdicts: int
+
+
 class Copier(Protocol):
     """Copies committed entries to a second place."""
 
-    def add(self, entry: dict[str, Any]) -> None:
+    def add(self, entry: Row) -> None:
         """Add an entry, as yielded by `Journal.iter_entries`."""
 
     async def room(self) -> None:
@@ -195,11 +231,8 @@ class Journal(AbstractContextManager["Journal"]):
             self.claims.close()
             self._connection.close()
 
-    def statistics(self) -> dict[str, Any]:
-        """Return the counts of verdicts and failures by judge, with tokens, times (Unix seconds) and size.
-
-        `judges` also count damaged verdicts.
-        """
+    def statistics(self) -> JournalStatistics:
+        """Count verdicts and failures by judge."""
         with self._errors:
             rows = self._connection.execute(
                 "SELECT judge, count(*), sum(attempts), sum(prompt_tokens), sum(completion_tokens), "
@@ -208,16 +241,13 @@ class Journal(AbstractContextManager["Journal"]):
             failed = self._connection.execute(
                 f"SELECT judge, kind, count(*) {_UNANSWERED} GROUP BY judge, kind ORDER BY judge, kind"
             ).fetchall()
-        names = (
-            "judge", "verdicts", "calls", "prompt_tokens", "completion_tokens", "first_at", "last_at", "reply_bytes",
-        )  # fmt: skip
-        return {
-            "path": self.path,
-            "size_bytes": Path(self.path).stat().st_size,
-            "judges": [dict(zip(names, row, strict=True)) for row in rows],
-            "failures": [{"judge": judge, "kind": kind, "count": count} for judge, kind, count in failed],
-            "damaged_verdicts": self._count_damaged(),
-        }
+        return JournalStatistics(
+            self.path,
+            Path(self.path).stat().st_size,
+            [JudgeStatistics(*row) for row in rows],
+            [FailureCount(*row) for row in failed],
+            self._count_damaged(),
+        )
 
     def _count_damaged(self) -> int:
         with self._errors:
@@ -238,32 +268,21 @@ class Journal(AbstractContextManager["Journal"]):
             (mean_s,) = self._connection.execute("SELECT avg(latency_s) FROM verdicts").fetchone()
         return None if mean_s is None else float(mean_s)
 
-    def iter_verdicts(self, judge: str) -> Iterator[tuple[float, float, float]]:
-        """Yield score_1, score_2 and ranking of a judge's verdicts, except grades and defaulted verdicts."""
-        with self._errors:
-            for key, *outcome, checksum in self._connection.execute(
-                f"SELECT key, {_READ_COLUMNS} FROM verdicts "  # noqa: S608
-                "WHERE judge = ? AND grades IS NULL AND NOT defaulted ORDER BY key",
-                (judge,),
-            ):
-                if self._sound(key, outcome, checksum) is not None:
-                    yield outcome[0], outcome[1], outcome[2]
-
-    def iter_entries(self) -> Iterator[dict[str, Any]]:
+    def iter_entries(self) -> Iterator[Row]:
         """Yield every verdict that is not damaged, then every failure, as JSON-ready objects."""
         yield from self._iter_verdicts("SELECT * FROM verdicts ORDER BY key")
         with self._errors:
             for row in self._connection.execute(f"SELECT * {_UNANSWERED} ORDER BY key"):
                 yield _readable(dict(row))
 
-    def _iter_verdicts(self, query: str) -> Iterator[dict[str, Any]]:
+    def _iter_verdicts(self, query: str) -> Iterator[Row]:
         with self._errors:
             for row in map(dict, self._connection.execute(query)):
                 text = self._reply_text(row["key"], row["reply"])
                 if self._is_sound(row) and text is not None:
                     yield _readable(row, text)
 
-    def take_in(self, entries: Iterable[dict[str, Any]], origin: str = "another journal's copy") -> None:
+    def take_in(self, entries: Iterable[Row], origin: str = "another journal's copy") -> None:
         """Store entries of another journal, as `iter_entries` yields them; existing entries are kept.
 
         If one is invalid, nothing is stored, and a `StorageError` names `origin`. Damaged verdicts are skipped.
@@ -286,7 +305,7 @@ class Journal(AbstractContextManager["Journal"]):
                 execute("INSERT OR IGNORE INTO copied VALUES (?)", (row["key"],))
             self._has_failures = True
 
-    def iter_uncopied(self) -> Iterator[dict[str, Any]]:
+    def iter_uncopied(self) -> Iterator[Row]:
         """Yield the verdicts that did not come from `take_in`."""
         with self._errors:
             self._connection.execute(_COPIED)
@@ -342,7 +361,7 @@ class Journal(AbstractContextManager["Journal"]):
                 if row is not None:
                     self._copier.add(row)
 
-    def _write_entry(self, execute: Execute, entry: _Entry, now: float) -> dict[str, Any] | None:
+    def _write_entry(self, execute: Execute, entry: _Entry, now: float) -> Row | None:
         """Store an entry and return it; None if an earlier verdict exists, which then replaces the entry's own."""
         key, judge, outcome = entry
         result = outcome.result
@@ -369,7 +388,7 @@ class Journal(AbstractContextManager["Journal"]):
             execute("DELETE FROM failures WHERE key = ?", (key,))
         return _readable(row, text) if earlier is None else None
 
-    def _store(self, execute: Execute, row: dict[str, Any]) -> Judgment | None:
+    def _store(self, execute: Execute, row: Row) -> Judgment | None:
         """Store a verdict, unless an earlier one exists that is not damaged; return that one instead."""
         values = list(row.values())
         if insert_row(execute, "verdicts", values):
@@ -381,11 +400,11 @@ class Journal(AbstractContextManager["Journal"]):
             insert_row(execute, "verdicts", values, otherwise="REPLACE")
         return earlier
 
-    def _is_sound(self, row: dict[str, Any]) -> bool:
+    def _is_sound(self, row: Row) -> bool:
         return self._sound(row["key"], [row[name] for name in OUTCOME_COLUMNS], row["checksum"]) is not None
 
 
-def _readable(row: dict[str, Any], reply: str | None = None) -> dict[str, Any]:
+def _readable(row: Row, reply: str | None = None) -> Row:
     """Return a row as a JSON-ready object."""
     shown = row | {"key": row["key"].hex()}
     return shown if reply is None else shown | {"reply": reply}

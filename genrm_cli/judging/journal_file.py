@@ -28,6 +28,8 @@ _CACHE_KIB = 8 << 10  # keys are hashes, so reads are random: with SQLite's defa
 _SWITCH_PAUSE_S = 0.02
 Connection = sqlite3.Connection
 Execute = Callable[..., sqlite3.Cursor]
+Row = dict[str, Any]
+"""Values by column: a row of the file, or its JSON-ready copy."""
 
 _ELSEWHERE = ("set ", SettingRef("journal"), " to another file.")
 
@@ -88,12 +90,12 @@ class JournalErrors:
             ) from error
 
 
-def parse_row(entry: dict[str, Any]) -> dict[str, Any]:
+def parse_row(entry: Row) -> Row:
     """Return the checked row of an entry, with the reply as text. SQLite would store any type in any column."""
     if not isinstance(entry, dict):
         raise TypeError(f"{entry!r:.40}")
     columns = VERDICT_COLUMNS if "reply" in entry else FAILURE_COLUMNS
-    row: dict[str, Any] = {name: entry.get(name) for name in columns}
+    row: Row = {name: entry.get(name) for name in columns}
     absent = _GRADES_ONLY if row.get("grades") is None else _VERDICT_ONLY
     for name, value in row.items():
         if name in absent and value is None:

@@ -18,6 +18,7 @@ from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit, Limit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
+from genrm_cli.judging.pacing.pool import OnEvent as OnEvent
 from genrm_cli.judging.probe import JUDGE, KnownAnswer, ModelRole, answer_to_roles, probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
@@ -27,8 +28,6 @@ from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
 AUTO_CEILING = 4_096
-
-OnEvent = Callable[[str, dict[str, Any]], None]
 
 
 def ignore_event(event: str, fields: dict[str, Any]) -> None:
@@ -101,13 +100,13 @@ class OpenOptions:
     shared: SharedLimits | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenJudge:
     """An open judge; without `remote` and `pool` it is the built-in one.
 
     Attributes:
         with_roles: the same judge with the profile `roles`, until one of the two is chosen.
-        verdict_with_roles: its answer when that profile was tried.
+        verdict_with_roles: its answer when that profile was tried and chosen.
     """
 
     spec: JudgeSpec
@@ -116,10 +115,15 @@ class OpenJudge:
     with_roles: RemoteJudge | None = None
     verdict_with_roles: KnownAnswer | None = None
 
-    def with_profile_of_roles(self, answer: KnownAnswer | None) -> "OpenJudge":
-        """Return the judge with the profile `roles`."""
-        spec = replace(self.spec, profile=self.spec.roles, source=ProfileSource.PROBE)
-        return OpenJudge(spec, self.with_roles, self.pool, None, answer)
+    def choose_roles(self, answer: KnownAnswer | None = None) -> None:
+        """Use the profile `roles` from now on."""
+        self.spec = replace(self.spec, profile=self.spec.roles, source=ProfileSource.PROBE)
+        self.remote, self.with_roles, self.verdict_with_roles = self.with_roles, None, answer
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether it is asked over HTTP, and calls may be made now."""
+        return self.remote is not None and self.remote.may_ask()
 
 
 class OpenJudges:
@@ -134,6 +138,7 @@ class OpenJudges:
     ) -> None:
         self.latencies = latencies
         self._judges = list(judges)
+        self._pools = list({id(judge.pool): judge.pool for judge in judges if judge.pool is not None}.values())
         self._options = options
         self._on_event = on_event
         self._settled = self._probed = False
@@ -143,9 +148,10 @@ class OpenJudges:
         self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
     ) -> JudgeSet:
         """Return the judges in the order of the plan, each behind the journal, if there is one."""
-        lanes = max((len(pool.endpoints) for pool in self._pools()), default=1)
-        judges = [self._with_journal(judge.remote, journal) for judge in self._judges]
-        return JudgeSet(judges, on_outcome, max(1, lanes))
+        lanes = max((len(pool.endpoints) for pool in self._pools), default=1)
+        return JudgeSet(
+            [self._with_journal(judge.remote, journal) for judge in self._judges], on_outcome, max(1, lanes)
+        )
 
     def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
         if remote is None:
@@ -170,29 +176,26 @@ class OpenJudges:
     @property
     def stopped_by(self) -> StoppedBy | None:
         """Why no more requests are made."""
-        return next((pool.stopped_by for pool in self._pools() if pool.stopped_by), None)
+        return next((pool.stopped_by for pool in self._pools if pool.stopped_by), None)
 
     @property
     def in_flight(self) -> int:
         """Calls in flight, of all judges."""
-        return sum(pool.in_flight for pool in self._pools())
+        return sum(pool.in_flight for pool in self._pools)
 
     @property
     def limit(self) -> int:
         """Calls that may be in flight, of all judges."""
-        return sum(pool.limit for pool in self._pools())
-
-    async def is_reachable(self, timeout_s: float) -> bool:
-        """Whether each judge has an endpoint that is up, or one that responds again."""
-        return all([pool.is_up or await _responds(pool, timeout_s) for pool in self._pools()])
-
-    def _pools(self) -> list[EndpointPool]:
-        return list({id(judge.pool): judge.pool for judge in self._judges if judge.pool is not None}.values())
+        return sum(pool.limit for pool in self._pools)
 
     @property
     def specs(self) -> list[JudgeSpec]:
         """The judges, with the profiles that were chosen for them."""
         return [judge.spec for judge in self._judges]
+
+    async def is_reachable(self, timeout_s: float) -> bool:
+        """Whether each judge has an endpoint that is up, or one that responds again."""
+        return all([pool.is_up or await _responds(pool, timeout_s) for pool in self._pools])
 
     async def settle(self, journal: Journal | None = None) -> None:
         """Choose the profile of each judge whose model is not known, once, and announce the judges.
@@ -203,25 +206,24 @@ class OpenJudges:
         async with self._probing:
             if self._settled:
                 return
-            self._judges = [await self._settle(judge, journal) for judge in self._judges]
+            for judge in self._judges:
+                await self._settle(judge, journal)
             self._settled = True
             for judge in self._judges:
                 self._on_event("judge", _announced(judge.spec))
 
-    async def _settle(self, judge: OpenJudge, journal: Journal | None) -> OpenJudge:
+    async def _settle(self, judge: OpenJudge, journal: Journal | None) -> None:
         if judge.with_roles is None or judge.remote is None or judge.pool is None:
-            return judge
-        if journal is not None:
-            if journal.knows_judge(judge.with_roles.label):
-                return judge.with_profile_of_roles(None)
-            if journal.knows_judge(judge.remote.label):
-                return judge
-        if not self._options.probe or self._options.only_known or not judge.remote.may_ask():
-            return judge
-        answer = await answer_to_roles(
-            judge.with_roles, judge.pool.endpoints, self._call_timeout_s(judge), self._on_event
-        )
-        return judge if answer is None else judge.with_profile_of_roles(answer)
+            return
+        if journal is not None and journal.knows_judge(judge.with_roles.label):
+            judge.choose_roles()
+        elif journal is not None and journal.knows_judge(judge.remote.label):
+            return
+        elif self._options.probe and not self._options.only_known and judge.may_ask:
+            timeout_s = self._call_timeout_s(judge)
+            answer = await answer_to_roles(judge.with_roles, judge.pool.endpoints, timeout_s, self._on_event)
+            if answer is not None:
+                judge.choose_roles(answer)
 
     def _call_timeout_s(self, judge: OpenJudge) -> float:
         timeout_s = judge.spec.config.limits.call_timeout
@@ -243,17 +245,18 @@ class OpenJudges:
                 self._on_event("probe", {"warning": Message.of(*parts[1:]) if parts else None})
 
     async def _probe(self, judge: OpenJudge) -> list[Message]:
-        if judge.remote is None or judge.pool is None or not judge.remote.may_ask():
+        if judge.remote is None or judge.pool is None or not judge.may_ask:
             return []
+        spec = judge.spec
         return await probe_judge(
             judge.remote,
             judge.pool.endpoints,
             self._call_timeout_s(judge),
-            compares=judge.spec.compares,
-            role=judge.spec.role,
-            name=None if judge.spec.compares or judge.spec.role is not JUDGE else judge.spec.config.name,
+            compares=spec.compares,
+            role=spec.role,
+            name=None if spec.compares or spec.role is not JUDGE else spec.config.name,
             known=judge.verdict_with_roles,
-            on_event=self._on_event if judge.spec.roles is None else ignore_event,  # announced when it was chosen
+            on_event=self._on_event if spec.roles is None else ignore_event,  # announced when it was chosen
         )
 
 
@@ -292,75 +295,62 @@ async def open_judges(
         UsageError: an endpoint's URL or a CA bundle cannot be used.
     """
     async with AsyncExitStack() as clients:
-        opener = _Opener(options, on_event, clients)
-        yield OpenJudges([await opener.open(spec) for spec in specs], opener.latencies, options, on_event)
+        opener = _Opener(options, on_event)
+        judges = [await opener.open(spec, clients) for spec in specs]
+        yield OpenJudges(judges, opener.latencies, options, on_event)
 
 
 def idle_judges(specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None) -> JudgeSet:
     """Return judges without endpoints: they render requests and recall outcomes, but ask nothing."""
-    opener = _Opener(options, ignore_event, None)
+    opener = _Opener(options, ignore_event)
+    nowhere = EndpointPool([], options.limits.give_up_after, ignore_event)
     judges = [
-        OpenJudge(spec)
-        if spec.profile is None
-        else OpenJudge(spec, opener.remote(spec, spec.profile, _nowhere(options)))
-        for spec in specs
+        OpenJudge(spec, None if spec.profile is None else opener.remote(spec, spec.profile, nowhere)) for spec in specs
     ]
     return OpenJudges(judges, opener.latencies, options, ignore_event).with_journal(journal)
-
-
-def _nowhere(options: OpenOptions) -> EndpointPool:
-    return EndpointPool([], options.limits.give_up_after, ignore_event)
 
 
 class _Opener:
     """Opens the judges of a run."""
 
-    def __init__(self, options: OpenOptions, on_event: OnEvent, clients: AsyncExitStack | None) -> None:
+    def __init__(self, options: OpenOptions, on_event: OnEvent) -> None:
         self.latencies = Latencies()
         self._options = options
         self._on_event = on_event
-        self._clients = clients
         self._pools: dict[tuple[object, ...], EndpointPool] = {}
-        limits = options.limits
-        self._budget = (
-            Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out)
-            if options.shared is None
-            else options.shared.budget
-        )
+        limits, shared = options.limits, options.shared
+        own = Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out)
+        self._budget = own if shared is None else shared.budget
 
-    async def open(self, spec: JudgeSpec) -> OpenJudge:
+    async def open(self, spec: JudgeSpec, clients: AsyncExitStack) -> OpenJudge:
         if spec.profile is None:
             return OpenJudge(spec)
-        pool = await self._pool(spec.config, self._options.api_keys.get(spec.config.name))
+        pool = await self._pool(spec.config, self._options.api_keys.get(spec.config.name), clients)
         remote = self.remote(spec, spec.profile, pool)
         with_roles = None if spec.roles is None else self.remote(spec, spec.roles, pool)
         deadline_s = self._options.limits.deadline
         if deadline_s is not None and not self._options.only_known:
-            for judge in filter(None, (remote, with_roles)):
-                judge.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
+            remote.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
         return OpenJudge(spec, remote, pool, with_roles)
 
-    async def _pool(self, config: JudgeConfig, key: str | None) -> EndpointPool:
-        judge, limits = config.judge, config.limits
+    async def _pool(self, config: JudgeConfig, key: str | None, clients: AsyncExitStack) -> EndpointPool:
+        judge, limits, options = config.judge, config.limits, self._options
         identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
-        if identity not in self._pools:
-            shared, endpoints = self._options.shared, []
-            for base_url in () if self._options.only_known else judge.base_url:
-                client = JudgeClient(_address(base_url, judge, limits, key))
-                if self._clients is not None:
-                    await self._clients.enter_async_context(client)
-                limit = (
-                    _limit(limits)
-                    if shared is None
-                    else shared.limit_of(len(self._pools), base_url, limits.max_in_flight)
-                )
-                endpoints.append(Endpoint(base_url, client, limit))
-            self._pools[identity] = EndpointPool(
-                endpoints, limits.give_up_after, self._on_event, resumes=self._options.resumes
-            )
-            if shared is not None:
-                shared.attach(self._pools[identity])
-        return self._pools[identity]
+        if identity in self._pools:
+            return self._pools[identity]
+        endpoints = []
+        for base_url in () if options.only_known else judge.base_url:
+            client = await clients.enter_async_context(JudgeClient(_address(base_url, judge, limits, key)))
+            if options.shared is None:
+                limit = _limit(limits.max_in_flight)
+            else:
+                limit = options.shared.limit_of(len(self._pools), base_url, limits.max_in_flight)
+            endpoints.append(Endpoint(base_url, client, limit))
+        pool = EndpointPool(endpoints, limits.give_up_after, self._on_event, resumes=options.resumes)
+        self._pools[identity] = pool
+        if options.shared is not None:
+            options.shared.attach(pool)
+        return pool
 
     def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:
         judge, limits = spec.config.judge, spec.config.limits
@@ -368,32 +358,22 @@ class _Opener:
         return RemoteJudge(
             pool,
             profile,
-            CallPolicy(
-                call_timeout_s=limits.call_timeout,
-                comparison_timeout_s=limits.comparison_timeout,
-                retry=RetryPolicy(limits.retries),
-                reask=limits.reask,
-            ),
+            CallPolicy(limits.call_timeout, limits.comparison_timeout, RetryPolicy(limits.retries), limits.reask),
             self._budget,
             model=judge.model or "",
             sampling={name: value for name, value in given.items() if value is not None},
             judge_id=judge.judge_id,
-            all_latencies=self.latencies,
+            latencies=self.latencies,
         )
 
 
 def _address(base_url: str, judge: JudgeSettings, limits: LimitSettings, api_key: str | None) -> JudgeAddress:
     return JudgeAddress(
-        base_url=base_url,
-        api_key=api_key,
-        connect_timeout_s=limits.connect_timeout,
-        max_connections=limits.max_in_flight or AUTO_CEILING,
-        ca_bundle=judge.ca_bundle,
+        base_url, api_key, limits.connect_timeout, limits.max_in_flight or AUTO_CEILING, judge.ca_bundle
     )
 
 
-def _limit(limits: LimitSettings) -> AdaptiveLimit | FixedLimit:
-    concurrency = limits.max_in_flight
-    if concurrency is None:
+def _limit(max_in_flight: int | None) -> Limit:
+    if max_in_flight is None:
         return AdaptiveLimit(min(AUTO_CEILING, max_connections()))
-    return FixedLimit(min(concurrency, max_connections()))
+    return FixedLimit(min(max_in_flight, max_connections()))

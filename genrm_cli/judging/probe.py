@@ -8,9 +8,9 @@ from genrm_cli.errors import JudgeError, Message, SettingRef
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.pool import OnEvent
-from genrm_cli.judging.profiles.profile import ChatProfile, GradingProfile, render_messages
+from genrm_cli.judging.profiles.profile import render_messages, sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.requests import ChatPrompt, JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.judging.requests import JudgeRequest, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
 _TRIES, _PAUSE_S = 2, 0.5
@@ -150,7 +150,7 @@ async def answer_to_roles(
         answers.
     """
     _announce(judge, endpoints, timeout_s, on_event)
-    request = judge.prepare(_shown(judge, _GOOD, _BAD), 0)
+    request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, _GOOD, _BAD), 0)
     for endpoint in endpoints:
         try:
             reply = await endpoint.client.complete(request.body, timeout_s)
@@ -227,7 +227,7 @@ class _Probe:
         With two turns, return the first reply: its prompt contains the responses, but no words of the model.
         """
         judge, complete = self.judge, self.endpoint.client.complete
-        request = judge.prepare(_shown(judge, one, other), 0)
+        request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, one, other), 0)
         failure = Failure(FailureKind.NO_VERDICT, "not asked")
         unread: Reply | None = None
         for tries_left in reversed(range(_TRIES)):
@@ -293,15 +293,6 @@ def _in_words(judgment: Judgment) -> str:
     if isinstance(judgment, Verdict):
         return f"scores {judgment.score_1:g} and {judgment.score_2:g}, ranking {judgment.ranking:g}"
     return "grades " + ", ".join(f"{value:g}" for value in judgment.values) if isinstance(judgment, Grades) else "text"
-
-
-def _shown(judge: RemoteJudge, one: str, other: str) -> Prompt:
-    """Return the prompt for two answers; one of them, or the question alone, for a profile that takes no pair."""
-    if isinstance(judge.profile, ChatProfile):
-        return ChatPrompt(_CONVERSATION)
-    if isinstance(judge.profile, GradingProfile):
-        return ListwisePrompt(_CONVERSATION, (one, other) if judge.profile.whole_group else (one,))
-    return PairwisePrompt(_CONVERSATION, one, other)
 
 
 def _follows(first: Judgment, second: Judgment) -> bool:

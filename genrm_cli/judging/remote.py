@@ -15,23 +15,20 @@ from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.profiles.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
-    ChatProfile,
-    GradingProfile,
     Message,
     Profile,
     count_turns,
     parse_reply,
     render_messages,
+    sample_prompt,
 )
-from genrm_cli.judging.requests import ChatPrompt, JudgeRequest, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.judging.requests import JudgeRequest, Prompt, Reply
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, StoppedBy
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
-_TRIAL = PairwisePrompt([("user", "What is the capital of France?")], "Paris.", "I like turtles.")
-_TRIAL_OF_ONE = ListwisePrompt(_TRIAL.conversation, (_TRIAL.response_1,))
+_TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
 _TRIAL_TOKENS = 16
-_TRIAL_OF_CHAT = ChatPrompt(_TRIAL.conversation)
 _LATE_S = 1.0
 
 
@@ -39,7 +36,6 @@ class RemoteJudge:
     """A judge behind HTTP endpoints.
 
     Attributes:
-        latencies: latencies of the answered calls.
         model: the model's name on its server.
         profile: renders its prompts and parses its replies.
         label: its name in the journal.
@@ -55,7 +51,7 @@ class RemoteJudge:
         model: str,
         sampling: Mapping[str, float],
         judge_id: str | None = None,
-        all_latencies: Latencies | None = None,
+        latencies: Latencies | None = None,
     ) -> None:
         """Combine endpoints with a profile.
 
@@ -67,9 +63,9 @@ class RemoteJudge:
             model: the model's name on its server.
             sampling: request fields that replace the profile's.
             judge_id: name of this judge in the journal; the model's name by default.
-            all_latencies: latencies of all judges of the run.
+            latencies: collects the latencies of the answered calls.
         """
-        self.latencies = Latencies(all_latencies)
+        self._latencies = latencies or Latencies()
         self.model = model
         self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
         self._pool = pool
@@ -115,7 +111,7 @@ class RemoteJudge:
 
     def _prepare_trial(self) -> JudgeRequest:
         """Build a harmless request whose reply is short: a slow server must answer it before the run is given up."""
-        shown, most = _trial_of(self.profile), self._request_fields.get("max_tokens")
+        shown, most = sample_prompt(self.profile, *_TRIAL), self._request_fields.get("max_tokens")
         tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
         return JudgeRequest(shown, self._body_of(render_messages(self.profile, shown), max_tokens=tokens))
 
@@ -290,7 +286,7 @@ class RemoteJudge:
         except BaseException:
             self._pool.release_unused(slot)  # cancelled, which says nothing about the endpoint
             raise
-        self.latencies.add(loop_time_s() - started_s)
+        self._latencies.add(loop_time_s() - started_s)
         self._budget.count_reply(reply)
         self._pool.release(slot, Ending.ANSWERED)
         return reply
@@ -300,13 +296,6 @@ class RemoteJudge:
         now_s = loop_time_s()
         ends_s = min(now_s + self._policy.call_timeout_s, gives_up_at_s, self._pool.last_call_ends_s)
         return max(0.001, ends_s - now_s)
-
-
-def _trial_of(profile: AnyProfile) -> Prompt:
-    """Return a harmless prompt, which decides whether an endpoint is healthy."""
-    if isinstance(profile, ChatProfile):
-        return _TRIAL_OF_CHAT
-    return _TRIAL_OF_ONE if isinstance(profile, GradingProfile) else _TRIAL
 
 
 def _raise_if_cancelled() -> None:

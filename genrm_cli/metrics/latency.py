@@ -20,18 +20,15 @@ class LatencySummary:
 
 
 class Latencies:
-    """A histogram of latencies with buckets that grow by a tenth. Each latency is also added to `all_judges`."""
+    """A histogram of latencies with buckets that grow by a tenth."""
 
-    def __init__(self, all_judges: "Latencies | None" = None) -> None:
-        self._all_judges = all_judges
+    def __init__(self) -> None:
         self.count = 0
         self._sum_s = 0.0
         self._buckets: Counter[int] = Counter()
 
     def add(self, latency_s: float) -> None:
         """Add a latency."""
-        if self._all_judges is not None:
-            self._all_judges.add(latency_s)
         self.count += 1
         self._sum_s += latency_s
         self._buckets[max(0, math.ceil(math.log(max(latency_s, _LEAST_S) / _LEAST_S, _STEP)))] += 1

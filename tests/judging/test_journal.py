@@ -20,7 +20,7 @@ import pytest
 from genrm_process import PACKAGE_ROOT
 
 from genrm_cli.errors import StorageError
-from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journal import FailureCount, Journal
 from genrm_cli.judging.journal_file import FORMAT, connect
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
@@ -166,9 +166,9 @@ def test_failures_are_kept_for_the_report_and_never_recalled(path: str) -> None:
         record_all(journal, {key(1): Outcome(Failure(FailureKind.TIMEOUT, "too late"), attempts=1)})
         assert (journal.recall(key(1)), len(journal)) == (None, 0)
         assert (journal.has_failed(key(1)), journal.has_failed(key(2))) == (True, False)
-        assert journal.statistics()["failures"] == [{"judge": LABEL, "kind": "timeout", "count": 1}]
+        assert journal.statistics().failures == [FailureCount(LABEL, "timeout", 1)]
         record_all(journal, {key(1): GOOD})
-        assert journal.statistics()["failures"] == []
+        assert journal.statistics().failures == []
         assert journal.recall(key(1)) is not None
 
 
@@ -182,13 +182,13 @@ def test_the_first_verdict_on_a_question_counts_for_all(path: str) -> None:
         )
         assert verdict.result == failure.result == GOOD.result
         assert failure.from_journal
-        assert two.statistics()["failures"] == []  # it is answered
+        assert two.statistics().failures == []  # it is answered
         assert [entry.get("kind") for entry in two.iter_entries()] == [None]
 
 
 SHARER = """
 import asyncio, json, sys
-from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journal import FailureCount, Journal
 from genrm_cli.verdicts import Outcome
 from genrm_cli.verdicts import Verdict
 
@@ -372,7 +372,7 @@ def test_a_read_only_journal_can_be_read(is_logged: bool, file_mode: int, folder
         with as_nobody(), Journal(str(copy), read_only=True) as journal:
             assert journal.recall(key(1), with_reply=True) == replace(GOOD, from_journal=True)
             assert len(list(journal.iter_entries())) == 2
-            assert journal.statistics()["judges"][0]["verdicts"] == 1
+            assert journal.statistics().judges[0].verdicts == 1
         Path(copies).chmod(0o755)
         assert {each: each.read_bytes() for each in Path(copies).iterdir()} == before
 
@@ -394,22 +394,22 @@ def test_reading_a_journal_leaves_nothing_behind(path: str) -> None:
 def test_statistics_tell_what_is_there(path: str) -> None:
     """Verdicts, calls and tokens are summed for each judge, failures counted by kind; times are those of answers."""
     with Journal(path) as journal:
-        assert journal.statistics()["judges"] == []
+        assert journal.statistics().judges == []
         assert journal.mean_tokens() is None
         began = time.time()
         record_all(journal, {key(n): GOOD for n in range(3)})
         record_all(journal, {key(n): replace(GOOD, completion_tokens=0) for n in range(3, 5)}, judge="other · plain-1")
         record_all(journal, {key(n): BAD for n in range(5, 9)})
         statistics = journal.statistics()
-        by_judge = {judge["judge"]: judge for judge in statistics["judges"]}
-        assert by_judge[LABEL] | {"first_at": 0, "last_at": 0, "reply_bytes": 0} == {
-            "judge": LABEL, "verdicts": 3, "calls": 6, "prompt_tokens": 2700, "completion_tokens": 360,
-            "first_at": 0, "last_at": 0, "reply_bytes": 0,
-        }  # fmt: skip
-        assert began - 1 <= by_judge[LABEL]["first_at"] <= by_judge[LABEL]["last_at"] <= time.time() + 1
-        assert by_judge["other · plain-1"]["verdicts"] == 2
-        assert statistics["failures"] == [{"judge": LABEL, "kind": "truncated", "count": 4}]
-        assert (statistics["path"], statistics["size_bytes"]) == (path, Path(path).stat().st_size)
+        mine, other = statistics.judges
+        assert (mine.judge, mine.verdicts, mine.calls, mine.prompt_tokens, mine.completion_tokens) == (
+            *(LABEL, 3, 6),
+            *(2700, 360),
+        )
+        assert began - 1 <= mine.first_at <= mine.last_at <= time.time() + 1
+        assert (other.judge, other.verdicts) == ("other · plain-1", 2)
+        assert statistics.failures == [FailureCount(LABEL, "truncated", 4)]
+        assert (statistics.path, statistics.size_bytes) == (path, Path(path).stat().st_size)
         assert journal.mean_tokens() == (900, 120)  # of those whose server told
 
 

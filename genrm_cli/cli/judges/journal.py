@@ -2,9 +2,10 @@
 
 import json
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +14,7 @@ from genrm_cli.cli.options import exits
 from genrm_cli.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from genrm_cli.judging.journal import Journal
+    from genrm_cli.judging.journal import Journal, JournalStatistics
 
 journal = typer.Typer(
     help="Show, export or prune the answers in a journal.", no_args_is_help=True, rich_markup_mode=None
@@ -28,7 +29,7 @@ def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", hel
     """Count answers, failures, calls and tokens by model: verdicts of judges, turns of policies and clients."""
     with _open(path, read_only=True) as opened:
         statistics = opened.statistics()
-    print_text(json.dumps(statistics) if as_json else _stats_text(statistics))
+    print_text(json.dumps(asdict(statistics)) if as_json else _stats_text(statistics))
 
 
 @journal.command()
@@ -99,17 +100,15 @@ def _open(path: str, *, read_only: bool = False) -> "Journal":
     return Journal(path, read_only=read_only)
 
 
-def _stats_text(statistics: dict[str, Any]) -> str:
-    lines = [f"{statistics['path']}: {statistics['size_bytes']:,} bytes"]
-    for judge in statistics["judges"]:
-        first, last = (
-            datetime.fromtimestamp(judge[name], UTC).strftime("%Y-%m-%d %H:%M") for name in ("first_at", "last_at")
-        )
+def _stats_text(statistics: "JournalStatistics") -> str:
+    lines = [f"{statistics.path}: {statistics.size_bytes:,} bytes"]
+    for of in statistics.judges:
+        first, last = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M") for at in (of.first_at, of.last_at))
         lines.append(
-            f"{judge['judge']}: {counted(judge['verdicts'], 'answer')} in {counted(judge['calls'], 'call')}, "
-            f"{judge['prompt_tokens']:,} tokens in, {judge['completion_tokens']:,} out, {first} to {last} UTC"
+            f"{of.judge}: {counted(of.verdicts, 'answer')} in {counted(of.calls, 'call')}, "
+            f"{of.prompt_tokens:,} tokens in, {of.completion_tokens:,} out, {first} to {last} UTC"
         )
-    lines += [f"{e['judge']}: {counted(e['count'], 'failure')} ({e['kind']})" for e in statistics["failures"]]
-    if statistics["damaged_verdicts"]:
-        lines.append(f"{counted(statistics['damaged_verdicts'], 'damaged answer')}, which the next run asks again")
+    lines += [f"{each.judge}: {counted(each.count, 'failure')} ({each.kind})" for each in statistics.failures]
+    if statistics.damaged_verdicts:
+        lines.append(f"{counted(statistics.damaged_verdicts, 'damaged answer')}, which the next run asks again")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.custom_verdict import parse_verdict, refuse_unknown
-from genrm_cli.judging.profiles.profile import Message, Profile, freeze
+from genrm_cli.judging.profiles.profile import Fields, Message, Profile, freeze
 from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NOT_RECORDED, count_neutralised, render_pairwise
 from genrm_cli.judging.requests import PairwisePrompt
 
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict"}
 
 
-def parse_custom_profile(table: Mapping[str, object], where: str) -> Profile:
+def parse_custom_profile(table: Fields, where: str) -> Profile:
     """Make a profile of a TOML table.
 
     Its version is a digest of its content, so that journals and outputs distinguish two versions of one file. `where`
@@ -58,7 +58,7 @@ def parse_custom_profile(table: Mapping[str, object], where: str) -> Profile:
     )
 
 
-def _parse_frame(table: Mapping[str, object], where: str) -> "partial[list[Message]]":
+def _parse_frame(table: Fields, where: str) -> "partial[list[Message]]":
     """Return the renderer for the built-in frame, whose markers no shown text can imitate."""
     frame = table["frame"]
     if "messages" in table or "delimiters" in table:
@@ -125,7 +125,7 @@ def _neutralise(text: str, delimiters: list[str]) -> tuple[str, int]:
     return beginning.subn(lambda found: found[1] + wedge, text)
 
 
-def _parse_templates(table: Mapping[str, object], where: str) -> list[Message]:
+def _parse_templates(table: Fields, where: str) -> list[Message]:
     messages = table.get("messages")
     if not isinstance(messages, list) or not messages:
         raise UsageError(f"{where}: expected [[messages]], each with a role and a content, or a [frame].")
@@ -147,14 +147,14 @@ def _parse_templates(table: Mapping[str, object], where: str) -> list[Message]:
     return templates
 
 
-def _parse_delimiters(table: Mapping[str, object], where: str) -> list[str]:
+def _parse_delimiters(table: Fields, where: str) -> list[str]:
     delimiters = table.get("delimiters", [])
     if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
         raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
     return delimiters
 
 
-def parse_name(table: Mapping[str, object], where: str) -> str:
+def parse_name(table: Fields, where: str) -> str:
     """Return the name in a table, or else the name of its file.
 
     Raises:

@@ -16,6 +16,7 @@ from genrm_cli.judging.profiles.answer import (
     verdict_of_scores,
 )
 from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects
+from genrm_cli.judging.profiles.profile import Fields
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import Prompt, Reply
@@ -58,7 +59,7 @@ def parse_verdict(verdict: object, where: str) -> Callable[[Reply, Prompt], Verd
     return partial(parse_prose, read=partial(_read, readings), opening=opening)
 
 
-def _parse_reading(table: Mapping[str, object], where: str) -> Reading:
+def _parse_reading(table: Fields, where: str) -> Reading:
     refuse_unknown(table, _KEYS, where)
     if ("pattern" in table) == ("json" in table):
         raise UsageError(f"{where} needs either a pattern or a json table, or only form = 'scores_json'.")
@@ -99,7 +100,7 @@ def _winner(verdict: Verdict) -> int:
     return (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
 
 
-def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Find, set[str]]:
+def _find_by_pattern(verdict: Fields, where: str) -> tuple[Find, set[str]]:
     pattern = _compile(verdict["pattern"], where)
     truncated = _choice(verdict, "truncated", _TRUNCATED, where)
 
@@ -118,7 +119,7 @@ def _find_by_pattern(verdict: Mapping[str, object], where: str) -> tuple[Find, s
     return find, set(pattern.groupindex)
 
 
-def _find_by_keys(verdict: Mapping[str, object], where: str) -> tuple[Find, set[str]]:
+def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
     keys = verdict["json"]
     if not isinstance(keys, Mapping) or not all(isinstance(key, str) for key in keys.values()):
         raise UsageError(f"{where}: json must map each field to its key, as in {{ score_1 = 'a', score_2 = 'b' }}.")
@@ -165,7 +166,7 @@ def _compile(pattern: object, where: str) -> re.Pattern[str]:
         raise UsageError(f"{where}: {pattern!r} is not a valid regular expression: {error}.") from error
 
 
-def _choice(verdict: Mapping[str, object], key: str, choices: tuple[str, ...], where: str) -> str:
+def _choice(verdict: Fields, key: str, choices: tuple[str, ...], where: str) -> str:
     """Return the value of a key with a few choices; the first is the default."""
     value = verdict.get(key, choices[0])
     if not isinstance(value, str) or value not in choices:
@@ -173,7 +174,7 @@ def _choice(verdict: Mapping[str, object], key: str, choices: tuple[str, ...], w
     return value
 
 
-def _understand_label(verdict: Mapping[str, object], where: str) -> Understand:
+def _understand_label(verdict: Fields, where: str) -> Understand:
     labels = verdict.get("labels")
     if not isinstance(labels, Mapping) or not labels or not set(labels.values()) <= set(MEANINGS):
         raise UsageError(
@@ -205,7 +206,7 @@ def _verdict_of_integer(verdicts: Mapping[int, Verdict], found: Found) -> Verdic
     return verdicts[int(label)]
 
 
-def _understand_scores(verdict: Mapping[str, object], fields: set[str], where: str) -> Understand:
+def _understand_scores(verdict: Fields, fields: set[str], where: str) -> Understand:
     if not {"score_1", "score_2"} <= fields:
         raise UsageError(f"{where} finds neither a label nor both score_1 and score_2.")
     scale = verdict.get("scale")
@@ -233,7 +234,7 @@ def _verdict_of_scores(low: float, high: float, lower_is_better: bool, found: Fo
     return Verdict(verdict.score_1, verdict.score_2, ranking)
 
 
-def refuse_unknown(table: Mapping[str, object], known: Iterable[str], where: str) -> None:
+def refuse_unknown(table: Fields, known: Iterable[str], where: str) -> None:
     """Refuse unknown keys, which are most likely misspelt.
 
     Raises:

@@ -1,6 +1,6 @@
 """Profiles: how one family of judges is prompted, and how its reply is parsed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -8,12 +8,14 @@ from genrm_cli.judging.requests import ChatPrompt, ListwisePrompt, PairwisePromp
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Verdict
 
 Message = dict[str, str]
+Fields = Mapping[str, object]
+"""Fields of a request, or a table of a TOML file."""
 
 # Sampling of families whose authors did not publish any.
-GREEDY: Mapping[str, object] = MappingProxyType({"temperature": 0.0, "max_tokens": 8192})
+GREEDY: Fields = MappingProxyType({"temperature": 0.0, "max_tokens": 8192})
 """For judges that answer like chat models, with enough tokens for long analyses."""
 
-THINKING: Mapping[str, object] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
+THINKING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
 """For judges that think first: greedy thinking tends to loop, and most of the tokens are thoughts."""
 
 
@@ -40,7 +42,7 @@ class AnyProfile:
     name: str
     version: int
     about: str
-    request_fields: Mapping[str, object]
+    request_fields: Fields
     models: tuple[str, ...] = field(default=(), kw_only=True)
 
 
@@ -86,6 +88,15 @@ class ChatProfile(AnyProfile):
 def count_turns(profile: AnyProfile) -> int:
     """Return the number of calls for one judgment, without retries."""
     return 2 if isinstance(profile, Profile) and profile.render_second_turn is not None else 1
+
+
+def sample_prompt(profile: AnyProfile, conversation: Sequence[tuple[str, str]], one: str, other: str) -> Prompt:
+    """Return a prompt for this kind of profile that shows two responses, the first of them, or none."""
+    if isinstance(profile, Profile):
+        return PairwisePrompt(conversation, one, other)
+    if isinstance(profile, GradingProfile):
+        return ListwisePrompt(conversation, (one, other) if profile.whole_group else (one,))
+    return ChatPrompt(conversation)
 
 
 def render_messages(profile: AnyProfile, shown: Prompt) -> list[Message]:

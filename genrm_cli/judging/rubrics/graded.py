@@ -7,7 +7,7 @@ nested values nor a key in the wrong place: they could be the judge's real answe
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from genrm_cli.judging.profiles.answer import (
     parse_decimal,
 )
 from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects
-from genrm_cli.judging.profiles.profile import GREEDY, Message, freeze
+from genrm_cli.judging.profiles.profile import GREEDY, Fields, Message, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -51,14 +51,14 @@ def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) ->
     return render_listwise(harmless, names, closing, task)
 
 
-def request_object(name: str, properties: Mapping[str, object]) -> Mapping[str, object]:
+def request_object(name: str, properties: Fields) -> Fields:
     """Return request fields that constrain the judge to one JSON object with these properties, in order."""
     json_schema = {"name": name, "strict": True, "schema": object_of(properties)}
     response_format = {"type": "json_schema", "json_schema": json_schema}
     return MappingProxyType({**GREEDY, "response_format": freeze(response_format)})
 
 
-def object_of(properties: Mapping[str, object]) -> dict[str, object]:
+def object_of(properties: Fields) -> dict[str, object]:
     """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",

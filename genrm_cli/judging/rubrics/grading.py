@@ -1,11 +1,10 @@
 """Rubric scores: a judge scores one response by each rubric of a set, and quotes its evidence."""
 
-from collections.abc import Mapping
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure
 from genrm_cli.judging.profiles.json_objects import Pairs
-from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.profiles.profile import Fields, GradingProfile, Message
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.graded import (
     SESSION,
@@ -59,7 +58,7 @@ def grades_of_empty(rubric_set: RubricSet) -> Grades:
     return Grades((0.0,) * len(rubric_set.rubrics))
 
 
-def _properties(rubric_set: RubricSet) -> Mapping[str, object]:
+def _properties(rubric_set: RubricSet) -> Fields:
     # The score comes last, so that it follows from the reasons.
     text = {"type": "string"}
     entries = {

@@ -9,6 +9,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.answer import parse_decimal
 from genrm_cli.judging.profiles.custom import parse_name, version_of
 from genrm_cli.judging.profiles.custom_verdict import refuse_unknown
+from genrm_cli.judging.profiles.profile import Fields
 
 _TOP = {"name", "about", "rubric"}
 _RUBRIC = {"title", "description", "polarity", "scores"}
@@ -70,7 +71,7 @@ class RubricSet:
         return [rubric.component_name for rubric in self.rubrics]
 
 
-def parse_rubric_set(table: Mapping[str, object], where: str) -> RubricSet:
+def parse_rubric_set(table: Fields, where: str) -> RubricSet:
     """Parse a rubric set; its version is a digest of its content.
 
     Args:
@@ -89,7 +90,7 @@ def parse_rubric_set(table: Mapping[str, object], where: str) -> RubricSet:
     return RubricSet(name, version_of(table), about, _rubrics_of(table, where))
 
 
-def _rubrics_of(table: Mapping[str, object], where: str) -> tuple[Rubric, ...]:
+def _rubrics_of(table: Fields, where: str) -> tuple[Rubric, ...]:
     entries = table.get("rubric")
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{where}: no [[rubric]] found; add one with a title and a description.")
@@ -119,7 +120,7 @@ def _rubric_of(entry: object, where: str) -> Rubric:
     return Rubric(title, description, _POSITIVE[polarity], score_map)
 
 
-def _text_of(entry: Mapping[str, object], key: str, where: str) -> str:
+def _text_of(entry: Fields, key: str, where: str) -> str:
     text = entry.get(key)
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{where}: {key} is {text!r}; expected a non-empty text.")

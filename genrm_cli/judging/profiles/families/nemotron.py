@@ -1,14 +1,13 @@
 """NVIDIA's GenRMs with their own chat roles: `response_1`, `response_2` and `principle`."""
 
-from collections.abc import Mapping
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import Fields, Message, Profile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
 
-SAMPLING: Mapping[str, object] = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
+SAMPLING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
 
 _HISTORY_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
