@@ -78,6 +78,15 @@ def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool
     return text.find(word, position) >= 0
 
 
+def text_without(text: str, objects: Iterable[FoundObject], start: int = 0) -> str:
+    """Return the text from `start` on, without these objects."""
+    pieces, position = [], start
+    for found in objects:
+        pieces.append(text[position : found.start])
+        position = found.end
+    return "\n".join([*pieces, text[position:]])
+
+
 def decode_object(source: str) -> Pairs | None:
     r"""Decode one JSON object, tolerating common errors of language models in strings; None if it is invalid.
 

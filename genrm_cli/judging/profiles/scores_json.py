@@ -11,7 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from genrm_cli.judging.profiles.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
-from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, find_closing_brace, iter_objects, stands_outside
+from genrm_cli.judging.profiles.json_objects import (
+    FoundObject,
+    Pairs,
+    find_closing_brace,
+    iter_objects,
+    stands_outside,
+    text_without,
+)
 from genrm_cli.judging.profiles.quotation import Carrier, Quotations, pick_own
 from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
@@ -66,7 +73,7 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
     return _read_broken(
-        _without(answer.text, (found for found in objects if found.pairs is not None)), answer.responses
+        text_without(answer.text, (found for found in objects if found.pairs is not None)), answer.responses
     )
 
 
@@ -109,23 +116,14 @@ def _is_contradicted(
     """
     torn = [found for found in objects if found.start > start and found.pairs is None]
     decoded = [found for found in objects if found.start < start and found.pairs is not None]
-    before = _read_loosely(_without(answer[:start], decoded))
+    before = _read_loosely(text_without(answer[:start], decoded))
     if before != verdict if isinstance(before, Verdict) else before.kind is FailureKind.AMBIGUOUS:
         return True
     if any(_KEY.search(answer, found.start, found.end) for found in torn):
         return True
     numbers = {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
-    behind = _without(answer, (found for found in carriers if found.start > start), end)
+    behind = text_without(answer, (found for found in carriers if found.start > start), end)
     return any(_to_number(_loose_value(found)) != numbers[found["key"]] for found in _LOOSE_FIELD.finditer(behind))
-
-
-def _without(answer: str, objects: Iterable[FoundObject], start: int = 0) -> str:
-    """Return the text from `start` on, without these objects."""
-    pieces, position = [], start
-    for found in objects:
-        pieces.append(answer[position : found.start])
-        position = found.end
-    return "\n".join([*pieces, answer[position:]])
 
 
 def _read_loosely(answer: str) -> Verdict | Failure:

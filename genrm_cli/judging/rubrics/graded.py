@@ -22,7 +22,7 @@ from genrm_cli.judging.profiles.answer import (
     parse_answer,
     parse_decimal,
 )
-from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects
+from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, text_without
 from genrm_cli.judging.profiles.profile import GREEDY, Fields, Message, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
@@ -100,7 +100,7 @@ def _read_object(
     text = answer.text
     objects = list(iter_objects(text, keys))
     carriers = [found for found in objects if _has_member(found, keys)]
-    if THINK in _without(text, carriers):
+    if THINK in text_without(text, carriers):
         return open_thought()
 
     def carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Grades]]:
@@ -120,7 +120,7 @@ def _read_object(
         return own if isinstance(own, Failure) else own.said
     if any(_has_key(text[found.start : found.end], keys) for found in objects if found.pairs is None):
         return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and one cannot be read")
-    behind = _without(text, [found for found in carriers if found.start > own.start], own.end)
+    behind = text_without(text, [found for found in carriers if found.start > own.start], own.end)
     if _has_key(behind, keys + inner_keys):
         return make_failure(FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}")
     return own.said
@@ -175,12 +175,3 @@ def find_miscount(indices: list[float], count: int) -> Failure | None:
 
 def _has_key(text: str, keys: tuple[str, ...]) -> bool:
     return re.search(rf'"(?:{"|".join(map(re.escape, keys))})"\s*+:', text) is not None
-
-
-def _without(answer: str, objects: list[FoundObject], start: int = 0) -> str:
-    """Return the text from `start` on, without these objects."""
-    pieces, position = [], start
-    for found in objects:
-        pieces.append(answer[position : found.start])
-        position = found.end
-    return "\n".join([*pieces, answer[position:]])
