@@ -22,7 +22,7 @@ from genrm_cli.settings.kinds import TEXT
 from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
-from genrm_cli.settings.sources.toml_file import read_settings_file
+from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
@@ -60,7 +60,11 @@ OnError = Callable[[GenrmError, OutputSettings], None]
 
 
 def with_settings(
-    *panels: Panel, names: Iterable[str] = (), omit: Iterable[str] = (), on_error: OnError = lambda error, output: None
+    *panels: Panel,
+    names: Iterable[str] = (),
+    omit: Iterable[str] = (),
+    reads_file: bool = True,
+    on_error: OnError = lambda error, output: None,
 ) -> Callable[[Callable[..., int]], Callable[..., None]]:
     """Add options for settings to a command: those of whole panels, and single ones by name.
 
@@ -73,6 +77,7 @@ def with_settings(
         panels: the panels of the settings to add.
         names: names of further settings to add.
         omit: names of settings to leave out.
+        reads_file: whether a settings file takes effect.
         on_error: called after an error is printed, with the flags alone if the settings cannot be resolved.
     """
     taken = {s.name for s in all_settings() if s.panel in panels}.union(names).difference(omit)
@@ -87,16 +92,17 @@ def with_settings(
             if given.pop("offline", None):
                 given["judge"] = given["judge"] or "lexical"
             flags = {parameter.name: given.pop(parameter.name) for parameter in added}
-            config = flags.pop("config")
+            config = flags.pop("config") if reads_file else None
             given |= {name: of(**{f.name: given.pop(f.name) for f in fields(of)}) for name, of in groups.items()}
             output = OutputSettings(json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet")))
             with ending(lambda error: on_error(error, output)):
-                invocation = _invocation(flags, config)
+                file = read_settings_file(config, Path.cwd()) if reads_file else SettingsFile()
+                invocation = _invocation(flags, file)
                 output = invocation.settings.output
                 code = command(**given, invocation=invocation)
             raise typer.Exit(code)
 
-        added = [*map(_parameter, settings), _config_parameter()]
+        added = [*map(_parameter, settings), *([_config_parameter()] if reads_file else [])]
         grouped = [
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
             for of in groups.values()
@@ -124,8 +130,7 @@ def exits(command: Callable[..., int | None]) -> Callable[..., None]:
     return run
 
 
-def _invocation(flags: dict[str, Any], config: str | None) -> Invocation:
-    file = read_settings_file(config, Path.cwd())
+def _invocation(flags: dict[str, Any], file: SettingsFile) -> Invocation:
     settings, origins = resolve_settings(flags, os.environ, file)
     if not settings.output.quiet:
         for name in unknown_variables(os.environ):

@@ -3,19 +3,14 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from genrm_cli.cli.console import ask, is_interactive, print_text, say, say_warning
-from genrm_cli.cli.options import exits, option, run_to_end
-from genrm_cli.errors import JudgeError, UsageError
+from genrm_cli.cli.options import Invocation, run_to_end, with_settings
+from genrm_cli.errors import JudgeError, Message, UsageError, naming
 from genrm_cli.settings.judge_settings import JudgeSettings
-from genrm_cli.settings.kinds import Value
-
-if TYPE_CHECKING:
-    from genrm_cli.judging.client import CallError
+from genrm_cli.verdicts import FailureKind
 
 _NAME = "genrm.toml"
 _TIMEOUT_S = 30.0
@@ -52,55 +47,35 @@ model = {model}
 """
 
 
-@exits
-def init(
-    base_url: Annotated[
-        str | None, option("URL", "OpenAI-compatible endpoint. Default: OPENAI_BASE_URL.", "--base-url")
-    ] = None,
-    model: Annotated[
-        str | None, option("NAME", "Model name. Default: the endpoint's model, if it serves only one.", "--model")
-    ] = None,
-    api_key_env: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY.",
-            "--api-key-env",
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing genrm.toml.")] = False,
-) -> None:
+@with_settings(names=("base_url", "model", "api_key_env", "force"), reads_file=False)
+def init(invocation: Invocation) -> int:
     """Write a commented genrm.toml for a judge into this folder, and trust it.
 
     Asks the endpoint which models it serves. On a terminal, prompts for missing values.
 
     Example: genrm init --base-url http://localhost:8000/v1
     """
-    path = Path(_NAME)
-    if path.exists() and not force:
-        raise UsageError(f"{_NAME} exists; edit it, or use --force to overwrite it.")
-    judge = _judge_at(base_url, api_key_env)
-    served = _served_models(judge, needed=model is None)
-    model = _choose(served, judge.base_url[0]) if model is None else model
+    path, judge = Path(_NAME), invocation.settings.judge
+    if path.exists() and not invocation.settings.output.force:
+        raise UsageError(f"{_NAME} exists; edit it, or ", naming("use $force to overwrite it."))
+    if not judge.base_url:
+        judge = replace(judge, base_url=(_ask_endpoint(),))
+    served = _served_models(judge, needed=judge.model is None)
+    model = judge.model or _choose(served, judge.base_url[0])
     if served and model not in served:
         say_warning(f"{judge.base_url[0]} does not list the model {model!r}; it lists {', '.join(served)}.")
     _write(path, _render(judge, model))
     print_text(f"{_NAME}: {model} at {judge.base_url[0]}")
     print_text("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --limit 5")
+    return 0
 
 
-def _judge_at(base_url: str | None, api_key_env: str | None) -> JudgeSettings:
-    """Return the judge settings from flags and environment. Prompts for the endpoint if none is given."""
-    from genrm_cli.settings.resolve import resolve_settings
-    from genrm_cli.settings.sources.toml_file import SettingsFile
-
-    flags: dict[str, Value] = {"base_url": (base_url,) if base_url else None, "api_key_env": api_key_env}
-    judge = resolve_settings(flags, os.environ, SettingsFile())[0].judge
-    if judge.base_url:
-        return judge
+def _ask_endpoint() -> str:
     if not is_interactive():
-        raise UsageError(f"no endpoint given; pass --base-url, for example {_USUAL_URL}, or set OPENAI_BASE_URL.")
-    return _judge_at(ask("Endpoint of the judge", _USUAL_URL), api_key_env)
+        raise UsageError(
+            naming("no endpoint given; pass $base_url, for example "), f"{_USUAL_URL}, or set OPENAI_BASE_URL."
+        )
+    return ask("Endpoint of the judge", _USUAL_URL)
 
 
 def _served_models(judge: JudgeSettings, *, needed: bool) -> list[str]:
@@ -122,32 +97,30 @@ def _served_models(judge: JudgeSettings, *, needed: bool) -> list[str]:
     try:
         return run_to_end(list_models())
     except CallError as error:
+        detail = f"{url} does not list its models: {error.failure.detail.rstrip('.')}."
         if needed:
-            raise JudgeError(_no_list(url, error)) from error
-        say_warning(f"{url} does not list its models: {error.failure.detail}")
+            raise JudgeError(f"{detail} ", _remedy(error.failure.kind)) from error
+        say_warning(detail)
         return []
 
 
-def _no_list(url: str, error: "CallError") -> str:
-    from genrm_cli.verdicts import FailureKind
-
-    remedies = {
-        FailureKind.CONNECTION: "Is the judge running? Check --base-url (it usually ends in /v1).",
-        FailureKind.AUTH: "Export its key as GENRM_API_KEY, or name another variable with --api-key-env.",
-    }
-    other = "Check --base-url (it usually ends in /v1), or name the model with --model."
-    detail = error.failure.detail.rstrip(".")
-    return f"{url} does not list its models: {detail}. {remedies.get(error.failure.kind, other)}"
+def _remedy(kind: FailureKind) -> Message:
+    if kind is FailureKind.AUTH:
+        return naming("Export its key as GENRM_API_KEY, or name another variable with $api_key_env.")
+    start = "Is the judge running? " if kind is FailureKind.CONNECTION else ""
+    return Message.of(start, naming("Check $base_url (it usually ends in /v1), or name the model with $model."))
 
 
 def _choose(served: Sequence[str], url: str) -> str:
     """Return the only model, or the model that the user chooses by name or number."""
     if not served:
-        raise JudgeError(f"{url} serves no model; start one, or name it with --model.")
+        raise JudgeError(f"{url} serves no model; ", naming("start one, or name it with $model."))
     if len(served) == 1:
         return served[0]
     if not is_interactive():
-        raise UsageError(f"{url} serves {len(served)} models; choose one with --model: {', '.join(served)}.")
+        raise UsageError(
+            f"{url} serves {len(served)} models; ", naming("choose one with $model: "), f"{', '.join(served)}."
+        )
     for number, name in enumerate(served, 1):
         say(f"{number:>4}  {name}")
     while True:
