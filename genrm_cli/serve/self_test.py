@@ -4,8 +4,7 @@ import asyncio
 import json
 import signal
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -17,6 +16,9 @@ from genrm_cli.serve.run import serve
 from genrm_cli.settings import Settings, changed
 
 OnCheck = Callable[[str], None]
+Requests = list[tuple[str, Json]]
+RewardsIn = Callable[[list[Any]], list[Any]]
+"""Takes the replies to all requests, and returns the reward of each response."""
 
 _REPLY_LIMIT_S = 900.0
 _QUESTION = "What is 17 + 25? Show each step."
@@ -76,156 +78,98 @@ async def probe_server(trainer: str, url: str, token: str | None, on_check: OnCh
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     timeout = httpx.Timeout(30.0, read=_REPLY_LIMIT_S)
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False) as client:
-        probe = _Probe(client, f"self-test-{uuid.uuid4().hex[:12]}", on_check)
         if token is not None:
-            refused = await probe.send("POST", "/v1/groups", {}, Authorization="Bearer another")
-            probe.check("a refusal of another token", refused.status_code == 401, refused.status_code)
+            refused = await _send(client, "/v1/groups", {}, Authorization="Bearer another")
+            if refused.status_code != 401:
+                raise GenrmError(f"expected a refusal of another token; got {refused.status_code}")
+            on_check("a refusal of another token")
+        requests, rewards_in = TRAINERS[trainer](f"self-test-{uuid.uuid4().hex[:12]}")
+        replies = await asyncio.gather(*(_ask(client, path, body) for path, body in requests))
         try:
-            await TRAINERS[trainer](probe)
+            rewards = rewards_in(replies)
         except (LookupError, TypeError, AttributeError) as error:  # a reply of another form
             raise GenrmError(f"expected a reply as {trainer} reads it; it lacks {error}") from error
+    on_check(f"rewards of {_COUNT} responses: {_shown(rewards, replies)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """A client that checks every reply.
+async def _send(client: httpx.AsyncClient, path: str, body: Json, **headers: str) -> httpx.Response:
+    try:
+        return await client.post(path, content=json.dumps(body), headers=headers)
+    except httpx.TransportError as error:
+        where = f"POST {path} at {client.base_url}"
+        raise UsageError(f"{where}: no answer ({type(error).__name__}). Does it run?") from error
 
-    Attributes:
-        run_id: makes the names of this run's groups new to the server.
+
+async def _ask(client: httpx.AsyncClient, path: str, body: Json) -> Any:
+    """Post JSON; return the JSON of the reply."""
+    reply = await _send(client, path, body)
+    said = f"POST {path}: {reply.status_code} {reply.text[:300]}"
+    if reply.status_code in (401, 403):
+        raise UsageError(f"{said}. Set GENRM_SERVE_TOKEN to the token of the server.")
+    if reply.status_code in (429, 503):
+        raise JudgeError(said)
+    if not reply.is_success:
+        raise GenrmError(said)
+    try:
+        return reply.json()
+    except ValueError as error:
+        raise GenrmError(f"{said}: not JSON") from error
+
+
+def _shown(rewards: Sequence[Any], replies: Sequence[Any]) -> str:
+    """Return the rewards as text.
+
+    Raises:
+        JudgeError: one is null.
+        GenrmError: they are not a number for each response.
     """
-
-    client: httpx.AsyncClient
-    run_id: str
-    on_check: OnCheck
-
-    async def send(self, method: str, path: str, body: Json | None, **headers: str) -> httpx.Response:
-        """Send JSON.
-
-        Raises:
-            UsageError: nobody answers.
-        """
-        content = None if body is None else json.dumps(body)
-        try:
-            return await self.client.request(method, path, content=content, headers=headers)
-        except httpx.TransportError as error:
-            where = f"{method} {path} at {self.client.base_url}"
-            raise UsageError(f"{where}: no answer ({type(error).__name__}). Does it run?") from error
-
-    async def ask(self, path: str, body: Json | None = None) -> Any:
-        """Post JSON, or get a page without a body; return the JSON of the reply.
-
-        Raises:
-            UsageError: nobody answers, or the token is refused.
-            JudgeError: the server has no reward.
-            GenrmError: it answers with another error.
-        """
-        method = "GET" if body is None else "POST"
-        reply = await self.send(method, path, body)
-        said = f"{method} {path}: {reply.status_code} {reply.text[:300]}"
-        if reply.status_code in (401, 403):
-            raise UsageError(f"{said}. Set GENRM_SERVE_TOKEN to the token of the server.")
-        if reply.status_code in (429, 503):
-            raise JudgeError(said)
-        if not reply.is_success:
-            raise GenrmError(said)
-        try:
-            return reply.json()
-        except ValueError as error:
-            raise GenrmError(f"{said}: not JSON") from error
-
-    async def ask_all(self, path: str, bodies: Sequence[Json]) -> list[Any]:
-        """Send requests at once, and return their replies in order."""
-        return list(await asyncio.gather(*(self.ask(path, body) for body in bodies)))
-
-    def check(self, claim: str, holds: bool, found: object) -> None:
-        """Report a claim that holds.
-
-        Raises:
-            GenrmError: it does not.
-        """
-        if not holds:
-            raise GenrmError(f"expected {claim}; got {json.dumps(found)[:300]}")
-        self.on_check(claim)
-
-    def check_numbers(self, name: str, numbers: object, reasons: Sequence[object] = ()) -> None:
-        """Check that each response has a number; `reasons` say why one is missing.
-
-        Raises:
-            JudgeError: one is null.
-            GenrmError: they are not a list of so many numbers.
-        """
-        given = numbers if isinstance(numbers, list) else []
-        if None in given:
-            reason = next(filter(None, reasons), "the server does not say why")
-            raise JudgeError(f"{name}: {given.count(None)} of {len(given)} responses have none: {reason}")
-        known = [number for number in given if isinstance(number, int | float) and not isinstance(number, bool)]
-        shown = ", ".join(f"{number:.2f}" for number in known)
-        self.check(f"{name} of {_COUNT} responses: {shown}", len(known) == len(given) == _COUNT, numbers)
+    if None in rewards:
+        raise JudgeError(f"rewards: {rewards.count(None)} of {len(rewards)} responses have none: {replies[0]}"[:600])
+    numbers = [each for each in rewards if isinstance(each, int | float) and not isinstance(each, bool)]
+    if len(numbers) != _COUNT or len(rewards) != _COUNT:
+        raise GenrmError(f"expected the rewards of {_COUNT} responses; got {json.dumps(rewards)[:300]}")
+    return ", ".join(f"{number:.2f}" for number in numbers)
 
 
-async def _trl(probe: _Probe) -> None:
+def _trl(run_id: str) -> tuple[Requests, RewardsIn]:
     """The adapter for TRL sends whole groups, as those for slime, NeMo RL, prime-rl and SkyRL do."""
-    responses = [{"text": text} for text in _RESPONSES]
-    group = {"id": f"{probe.run_id}-group", "messages": _MESSAGES, "responses": responses}
-    reply = await probe.ask("/v1/groups", group)
-    reasons = [each.get("reason_text") for each in reply.get("responses", [])]
-    probe.check_numbers("rewards", reply.get("rewards"), reasons)
-    probe.check_numbers("advantages", reply.get("advantages"))
-    again = await probe.ask("/v1/groups", group)
-    probe.check("the same rewards for a repeated request", again["rewards"] == reply["rewards"], again["rewards"])
+    group = {"id": run_id, "messages": _MESSAGES, "responses": [{"text": text} for text in _RESPONSES]}
+    return [("/v1/groups", group)], lambda replies: list(replies[0]["rewards"])
 
 
-async def _verl(probe: _Probe) -> None:
-    """The reward manager for verl sends each sample on its own, and those that pad a batch twice."""
-    path = f"/v1/cohorts/{probe.run_id}-cohort/members"
+def _verl(run_id: str) -> tuple[Requests, RewardsIn]:
+    """The reward manager for verl sends each sample on its own."""
+    path = f"/v1/cohorts/{run_id}/members"
     bodies = [{"size": _COUNT, "messages": _MESSAGES, "text": text} for text in _RESPONSES]
-    members = [*enumerate(bodies), (0, bodies[0])]
-    replies = await asyncio.gather(*(probe.ask(f"{path}/{number}", body) for number, body in members))
-    reasons = [each.get("reason_text") for each in replies]
-    probe.check_numbers("rewards", [each["reward"] for each in replies[:_COUNT]], reasons)
-    together = all(len(each["members"]) == _COUNT for each in replies)
-    probe.check("every member judged with all others", together, replies)
-    probe.check("the same reward for a copy of a sample", replies[_COUNT] == replies[0], replies[_COUNT]["reward"])
+    requests = [(f"{path}/{number}", body) for number, body in enumerate(bodies)]
+    return requests, lambda replies: [each["reward"] for each in replies]
 
 
-async def _openrlhf(probe: _Probe) -> None:
-    """OpenRLHF sends one sample a request, its prompt in the query, and empty lists to some servers."""
-    path, label = f"/openrlhf?size={_COUNT}", f'{{"group_id": "{probe.run_id}-openrlhf"}}'
+def _openrlhf(run_id: str) -> tuple[Requests, RewardsIn]:
+    """OpenRLHF sends one sample a request, its prompt in the query, and reads two lists."""
+    path, label = f"/openrlhf?size={_COUNT}", json.dumps({"group_id": run_id})
     prompt = f"<|im_start|>user\n{_QUESTION}<|im_end|>\n<|im_start|>assistant\n"
     bodies = [{"query": [f"{prompt}{text}<|im_end|>"], "prompts": [prompt], "labels": [label]} for text in _RESPONSES]
-    replies = await probe.ask_all(path, bodies)
-    for name in ("rewards", "scores"):
-        probe.check_numbers(name, [each[name][0] if len(each[name]) == 1 else each[name] for each in replies])
-    logs = [each["extra_logs"] for each in replies]
-    are_lists = all(isinstance(values, list) for each in logs for values in each.values())
-    probe.check("extra_logs with a list for each name", are_lists, logs)
-    empty = await probe.ask(path, {"query": [], "prompts": [], "labels": []})
-    probe.check("empty lists for empty lists", empty["rewards"] == [], empty)
+    return [(path, body) for body in bodies], lambda replies: [
+        each["rewards"][0] for each in replies if each["scores"] == each["rewards"] and len(each["rewards"]) == 1
+    ]
 
 
-async def _slime(probe: _Probe) -> None:
+def _slime(run_id: str) -> tuple[Requests, RewardsIn]:
     """slime's `remote_rm` sends one sample a request, and takes the whole reply as the reward."""
-    label = f'{{"group_id": "{probe.run_id}-slime"}}'
+    label = json.dumps({"group_id": run_id})
     bodies = [{"prompt": _QUESTION, "response": text, "label": label} for text in _RESPONSES]
-    probe.check_numbers("rewards", await probe.ask_all(f"/slime?size={_COUNT}", bodies))
+    return [(f"/slime?size={_COUNT}", body) for body in bodies], list
 
 
-async def _nemo_gym(probe: _Probe) -> None:
-    """NeMo Gym asks whether the server lives, seeds a session, verifies rows, and aggregates what came back."""
-    alive = await probe.ask("/")
-    probe.check('{"status": "ok"} from GET /', alive == {"status": "ok"}, alive)
-    seeded = await probe.ask("/seed_session", {})
-    probe.check("an object from POST /seed_session", isinstance(seeded, dict), seeded)
-    rows = [_gym_row(probe.run_id, number, text) for number, text in enumerate(_RESPONSES)]
-    replies = await probe.ask_all("/verify", rows)
-    failures = [each.get("_ng_failure_judge_error") for each in replies]
-    rewards = [None if failure else each.get("reward") for each, failure in zip(replies, failures, strict=True)]
-    probe.check_numbers("rewards", rewards, failures)
-    are_kept = all(row.items() <= reply.items() for row, reply in zip(rows, replies, strict=True))
-    probe.check("each row back with all its fields", are_kept, replies)
-    metrics = await probe.ask("/aggregate_metrics", {"verify_responses": replies})
-    names = {"group_level_metrics", "agent_metrics", "key_metrics"}
-    probe.check("group, agent and key metrics", isinstance(metrics, dict) and names <= set(metrics), metrics)
+def _nemo_gym(run_id: str) -> tuple[Requests, RewardsIn]:
+    """NeMo Gym verifies rows, and expects each back with a reward; a failed judge call is no reward."""
+    rows = [_gym_row(run_id, number, text) for number, text in enumerate(_RESPONSES)]
+    return [("/verify", row) for row in rows], lambda replies: [
+        None if each.get("_ng_failure_judge_error") else each["reward"]
+        for row, each in zip(rows, replies, strict=True)
+        if row.items() <= each.items()
+    ]
 
 
 def _gym_row(run_id: str, number: int, text: str) -> Json:
@@ -242,10 +186,11 @@ def _gym_row(run_id: str, number: int, text: str) -> Json:
     }
 
 
-TRAINERS: Mapping[str, Callable[[_Probe], Awaitable[None]]] = {
+TRAINERS: Mapping[str, Callable[[str], tuple[Requests, RewardsIn]]] = {
     "trl": _trl,
     "verl": _verl,
     "openrlhf": _openrlhf,
     "slime": _slime,
     "nemo-gym": _nemo_gym,
 }
+"""What each trainer sends, and where it finds the rewards; takes a name that is new to the server."""

@@ -1,15 +1,11 @@
 """The client of the adapters, against a real `genrm serve` and against servers that misbehave."""
 
 import asyncio
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 from served import texts
+from small_server import answering
 
 from genrm_cli.adapters.reward_client import (
     MissingRewardError,
@@ -20,36 +16,6 @@ from genrm_cli.adapters.reward_client import (
     parse_on_failure,
     wait_for,
 )
-
-
-@contextmanager
-def answering(*replies: tuple[int, dict[str, str], object]) -> Iterator[tuple[str, list[Any]]]:
-    """Keep a server that gives these replies in turn; its URL, and the requests that it saw."""
-    left, seen = list(replies), []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            seen.append((self.path, dict(self.headers), json.loads(body)))
-            status, headers, content = left.pop(0)
-            sent = content if isinstance(content, bytes) else json.dumps(content).encode()
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(sent))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(sent)
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", seen
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_a_group_is_scored(served):
