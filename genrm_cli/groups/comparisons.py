@@ -32,9 +32,9 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
     planned = plan_comparisons(
         len(answered),
         pairing.strategy,
-        judges=pairing.repeats,
+        repeats=pairing.repeats,
         order_balanced=pairing.order_balanced,
-        swap=pairing.both_orders,
+        both_orders=pairing.both_orders,
         ring_k=pairing.ring_k,
         key=key or "",
         seed=pairing.seed,

@@ -113,7 +113,9 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     per_comparison = sum(judge.turns for judge in pairwise)
     calls = max(0, budget - fixed) // max(1, per_comparison)
     repeats, both = plan.pairing.repeats, plan.pairing.both_orders
-    pairing = replace(without.pairing, ring_k=ring_k_for_budget(sizes, calls, strategy, judges=repeats, swap=both))
+    pairing = replace(
+        without.pairing, ring_k=ring_k_for_budget(sizes, calls, strategy, repeats=repeats, both_orders=both)
+    )
     if pairwise and not any(pairing.count(n) for n in sizes) and any(n > 1 for n in sizes):
         raise UsageError(SettingRef("budget", budget), " is too small for one comparison in each group.")
     return replace(plan, pairing=pairing)

@@ -33,7 +33,7 @@ class PairingPlan:
 
     def count(self, n: int) -> int:
         """Count the comparisons of n rollouts."""
-        return count_comparisons(n, self.strategy, self.repeats, swap=self.both_orders, ring_k=self.ring_k)
+        return count_comparisons(n, self.strategy, self.repeats, both_orders=self.both_orders, ring_k=self.ring_k)
 
     def with_one_more_ring(self) -> "PairingPlan | None":
         """Return the plan for about one more call per rollout; None for strategies without rings."""

@@ -11,8 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from genrm_cli.catalog import RING_STRATEGIES
-from genrm_cli.pairing.ring import count_ring, plan_ring, ring_sizes
-from genrm_cli.pairing.sampling import generator_of, permutation, plan_random
+from genrm_cli.pairing.ring import count_ring, generator_of, permutation, plan_random, plan_ring, ring_sizes
 
 _Pairs = list[tuple[int, int]]
 _SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
@@ -40,9 +39,9 @@ def plan_comparisons(
     n: int,
     strategy: str,
     *,
-    judges: int = 1,
+    repeats: int = 1,
     order_balanced: bool = False,
-    swap: bool = False,
+    both_orders: bool = False,
     ring_k: float = 2.0,
     key: str = "",
     seed: int = 0,
@@ -53,10 +52,10 @@ def plan_comparisons(
         n: number of comparable rollouts.
         strategy: `circular`, `all_pairs`, or one of these with n times `ring_k` comparisons: `ring`, different
             pairs, spread as evenly as possible; `swap`, half as many pairs in both orders; `random`, random pairs.
-        judges: repeats of the whole list (outermost loop).
+        repeats: repeats of the whole list (outermost loop).
         order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
             `all_pairs` is shown first about as often as second. The other strategies are always balanced.
-        swap: plan every pair in both orders, one after the other, each once.
+        both_orders: plan every pair in both orders, one after the other, each once.
         ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
             twice, so there are at most n(n - 1).
         key: the group key. Together with the seed, it determines the permutation of a ring and the pairs of `random`.
@@ -68,14 +67,16 @@ def plan_comparisons(
     pairs = _plan_pairs(n, strategy, ring_k, generator_of(key, seed)) if n > 1 else []
     if order_balanced and strategy == "all_pairs":
         pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
-    if swap:
+    if both_orders:
         pairs = _in_both_orders(pairs)
-    for judge_idx in range(judges):
+    for judge_idx in range(repeats):
         for i, j in pairs:
             yield Comparison(i, j, judge_idx)
 
 
-def count_comparisons(n: int, strategy: str, judges: int = 1, *, swap: bool = False, ring_k: float = 2.0) -> int:
+def count_comparisons(
+    n: int, strategy: str, repeats: int = 1, *, both_orders: bool = False, ring_k: float = 2.0
+) -> int:
     """Count the comparisons that `plan_comparisons` plans, without planning them."""
     if n < 2:
         return 0
@@ -88,11 +89,11 @@ def count_comparisons(n: int, strategy: str, judges: int = 1, *, swap: bool = Fa
         "random": count_ring(n, ring_k),
     }[strategy]
     # Every strategy except swap plans all pairs before it plans any in the other order.
-    return judges * (2 * min(every, orders) if swap and strategy != "swap" else orders)
+    return repeats * (2 * min(every, orders) if both_orders and strategy != "swap" else orders)
 
 
 def ring_k_for_budget(
-    group_sizes: Mapping[int, int], calls: int, strategy: str = "ring", *, judges: int = 1, swap: bool = False
+    group_sizes: Mapping[int, int], calls: int, strategy: str = "ring", *, repeats: int = 1, both_orders: bool = False
 ) -> float:
     """Return the smallest `ring_k`, in ten-thousandths of a ring, that uses as many of the calls as possible.
 
@@ -104,7 +105,8 @@ def ring_k_for_budget(
     def needed(share: int) -> int:
         k = share / _SHARES
         return sum(
-            groups * count_comparisons(n, strategy, judges, swap=swap, ring_k=k) for n, groups in group_sizes.items()
+            groups * count_comparisons(n, strategy, repeats, both_orders=both_orders, ring_k=k)
+            for n, groups in group_sizes.items()
         )
 
     enough = max((len(ring_sizes(n)) for n in group_sizes), default=0) * (2 if strategy == "swap" else 1)

@@ -28,7 +28,7 @@ class Plan:
 
     strategy: str
     calls: int
-    judges: int = 1
+    repeats: int = 1
     ring_k: float = 0.0
     order_balanced: bool = True
 
@@ -40,8 +40,8 @@ def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
         needed = count_comparisons(n, strategy, ring_k=ring_k)
         return Plan(strategy, needed, ring_k=ring_k) if needed else None
     once = count_comparisons(n, strategy)
-    judges = calls // once
-    return Plan(strategy, judges * once, judges) if judges else None
+    repeats = calls // once
+    return Plan(strategy, repeats * once, repeats) if repeats else None
 
 
 def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, Indices]:
@@ -55,7 +55,7 @@ def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, I
                 for comparison in plan_comparisons(
                     n,
                     plan.strategy,
-                    judges=plan.judges,
+                    repeats=plan.repeats,
                     order_balanced=plan.order_balanced,
                     ring_k=plan.ring_k,
                     key=key,

@@ -59,7 +59,7 @@ def test_all_pairs_is_the_references_list(n):
 
 def test_repeats_are_the_outermost_loop():
     """The whole list is asked once for each judge, numbered from 0."""
-    assert list(plan_comparisons(2, "circular", judges=3)) == [
+    assert list(plan_comparisons(2, "circular", repeats=3)) == [
         Comparison(i, j, judge_idx) for judge_idx in range(3) for i, j in [(0, 1), (1, 0)]
     ]
 
@@ -67,17 +67,17 @@ def test_repeats_are_the_outermost_loop():
 @given(st.integers(0, 24), EVERY, st.integers(1, 4), st.booleans(), st.booleans(), RING_K)
 def test_the_count_is_what_the_plan_has(n, strategy, judges, balanced, swap, ring_k):
     """Counting without planning gives the length of the plan."""
-    plan = list(plan_comparisons(n, strategy, judges=judges, order_balanced=balanced, swap=swap, ring_k=ring_k))
-    assert count_comparisons(n, strategy, judges, swap=swap, ring_k=ring_k) == len(plan)
+    plan = list(plan_comparisons(n, strategy, repeats=judges, order_balanced=balanced, both_orders=swap, ring_k=ring_k))
+    assert count_comparisons(n, strategy, judges, both_orders=swap, ring_k=ring_k) == len(plan)
 
 
 @given(st.integers(0, 24), EVERY, st.integers(1, 3), RING_K)
 def test_a_swap_adds_the_other_order_of_every_pair_and_nothing_twice(n, strategy, judges, ring_k):
     """Each rollout is then shown first exactly as often as second."""
-    plan = list(plan_comparisons(n, strategy, judges=judges, swap=True, ring_k=ring_k))
+    plan = list(plan_comparisons(n, strategy, repeats=judges, both_orders=True, ring_k=ring_k))
     assert len(set(plan)) == len(plan)
     assert {Comparison(j, i, judge_idx) for i, j, judge_idx in plan} == set(plan)
-    assert set(plan_comparisons(n, strategy, judges=judges, ring_k=ring_k)) <= set(plan)
+    assert set(plan_comparisons(n, strategy, repeats=judges, ring_k=ring_k)) <= set(plan)
 
 
 @given(st.integers(0, 24), st.sampled_from(["circular", "all_pairs", "ring"]), st.booleans())
@@ -107,7 +107,7 @@ def test_balanced_order_turns_every_second_pair_of_a_rollout():
 @given(st.integers(0, 24), st.integers(1, 3), st.sampled_from([s for s in STRATEGIES if s != "all_pairs"]))
 def test_balanced_order_leaves_the_others_as_they_are(n, judges, strategy):
     """They show each rollout about as often first as second already; circular exactly."""
-    plans = [list(plan_comparisons(n, strategy, judges=judges, order_balanced=b)) for b in (False, True)]
+    plans = [list(plan_comparisons(n, strategy, repeats=judges, order_balanced=b)) for b in (False, True)]
     assert plans[0] == plans[1]
     if n > 1 and strategy == "circular":
         assert Counter(i for i, _, _ in plans[0]) == Counter(j for _, j, _ in plans[0])
@@ -169,10 +169,11 @@ def test_a_budget_is_kept_and_used(sizes, calls, strategy, judges, swap):
 
     def needed(ring_k):
         return sum(
-            groups * count_comparisons(n, strategy, judges, swap=swap, ring_k=ring_k) for n, groups in sizes.items()
+            groups * count_comparisons(n, strategy, judges, both_orders=swap, ring_k=ring_k)
+            for n, groups in sizes.items()
         )
 
-    ring_k = ring_k_for_budget(sizes, calls, strategy, judges=judges, swap=swap)
+    ring_k = ring_k_for_budget(sizes, calls, strategy, repeats=judges, both_orders=swap)
     assert needed(ring_k) <= calls
     more = [needed(ring_k + step / 100) for step in range(1, 200)]
     assert next((count for count in more if count != needed(ring_k)), calls + 1) > calls

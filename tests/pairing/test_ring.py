@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.pairing.ring import count_offsets, count_ring, plan_ring, ring_sizes, spread_offsets
-from genrm_cli.pairing.sampling import balance_orders, generator_of, plan_random
+from genrm_cli.pairing.ring import (
+    balance_orders,
+    count_offsets,
+    count_ring,
+    generator_of,
+    plan_random,
+    plan_ring,
+    ring_sizes,
+    spread_offsets,
+)
 
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 25, 32, 64, 65)
 

@@ -129,7 +129,7 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
 
 def _leaves_verdicts(plan: "Plan", n: int) -> bool:
     """Return whether a plan asks no comparison twice and leaves verdicts that connect the rollouts."""
-    return plan.judges == 1 and plan.calls <= n * (n - 1) - 2 * n
+    return plan.repeats == 1 and plan.calls <= n * (n - 1) - 2 * n
 
 
 def _print_judge(result: dict[str, Any]) -> None:

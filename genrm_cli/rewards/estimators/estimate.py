@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from genrm_cli.rewards.estimators.averages import average_scores, average_wins
-from genrm_cli.rewards.estimators.bradley_terry import fit_bradley_terry, fit_labels
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.least_squares import adapt, combine
+from genrm_cli.rewards.estimators.strengths import fit_bradley_terry, fit_labels
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, VerdictBatch, Verdicts, batch_of, verdict_array
 
 ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] = {

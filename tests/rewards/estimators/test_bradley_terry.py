@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.rewards.estimators import Calibration, estimate
-from genrm_cli.rewards.estimators.bradley_terry import PRIOR_VARIANCE, position_log_odds
+from genrm_cli.rewards.estimators.strengths import PRIOR_VARIANCE, position_log_odds
 
 
 def naive_strengths(n, verdicts, place):
