@@ -9,11 +9,11 @@ from genrm_cli.extensions import Seam, extension_names, load_extension, load_ext
 
 def test_an_installed_extension_is_found_by_its_name(install_package: InstallPackage) -> None:
     """What a package registers is listed without an import, and loaded by its name."""
-    install_package("brief_answers", "LIMIT = 12", {Seam.COMPONENTS: {"brevity": "brief_answers:LIMIT"}})
-    assert "brevity" in extension_names(Seam.COMPONENTS)
-    assert "brevity" not in extension_names(Seam.FORMATS)
-    assert load_extension(Seam.COMPONENTS, "brevity", int) == 12
-    assert load_extensions(Seam.COMPONENTS, int)["brevity"] == 12
+    install_package("brief_answers", "LIMIT = 12", {Seam.FORMATS: {"brevity": "brief_answers:LIMIT"}})
+    assert "brevity" in extension_names(Seam.FORMATS)
+    assert "brevity" not in extension_names(Seam.COMPONENTS)
+    assert load_extension(Seam.FORMATS, "brevity", int) == 12
+    assert load_extensions(Seam.FORMATS, int) == {"brevity": 12}
 
 
 @pytest.mark.parametrize(

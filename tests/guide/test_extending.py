@@ -5,7 +5,7 @@ import shlex
 import tomllib
 
 import pytest
-from genrm_process import PACKAGE_ROOT, Genrm
+from genrm_process import Call, Genrm
 from installed_package import InstallPackage
 from judge_server_fixture import JudgeServer
 from pages import PAGES
@@ -16,7 +16,7 @@ SECTIONS = {text.partition("\n")[0]: text for text in PAGES["extending"].split("
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_the_example_of_each_seam_runs(
-    name: str, genrm: Genrm, install_package: InstallPackage, judge_server: JudgeServer
+    name: str, genrm: Genrm, call: Call, install_package: InstallPackage, judge_server: JudgeServer
 ) -> None:
     """The Python block of a section is the module of its TOML block; then its commands end with exit code 0.
 
@@ -28,7 +28,7 @@ def test_the_example_of_each_seam_runs(
     groups = tomllib.loads(blocks["toml"])["project"]["entry-points"]
     [module] = {value.partition(":")[0] for entries in groups.values() for value in entries.values()}
     assert len(blocks["python"].splitlines()) <= 40
-    folder = install_package(module, blocks["python"], groups)
+    install_package(module, blocks["python"], groups)
     genrm.sample("rollouts.jsonl")
     commands = [line for line in blocks[""].replace("\\\n", "").splitlines() if line.startswith("genrm ")]
     if "json" in blocks:
@@ -36,5 +36,5 @@ def test_the_example_of_each_seam_runs(
         (genrm.folder / read).write_text(blocks["json"], encoding="utf-8")
     for command in commands:
         words = shlex.split(command.replace("http://localhost:8000/v1", judge_server.base_url), comments=True)
-        ended = genrm.run(*words[1:], PYTHONPATH=f"{folder}:{PACKAGE_ROOT}")
+        ended = call(*words[1:])
         assert ended.code == 0, f"{command}\n{ended.err}"

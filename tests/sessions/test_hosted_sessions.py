@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, samples
 
+from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
 
@@ -62,5 +63,25 @@ def test_turns_of_one_session_follow_each_other() -> None:
         assert [stepped.observation.turn_index for stepped in both] == [1, 2]
         same = await asyncio.gather(*(sessions.step("one", "Who knows?", "id") for _ in range(2)))
         assert same[0] is same[1]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("side", ["policy", "client"])
+def test_private_data_end_a_session(side: str) -> None:
+    """A turn of either side that matches a pattern is not kept, and the session is no sample."""
+    private = "Write to mira@example.org."
+
+    async def say(ask: Ask) -> str:
+        return "none" if ask.role == "client-reader" else private
+
+    async def play() -> None:
+        redactor = redactor_of(("email",))
+        sessions = HostedSessions(MODEL_ENVIRONMENT, samples(), say, most=2, keep_s=10, redactor=redactor)
+        opening = (await sessions.reset("one", EXAM)).text
+        seen = (await sessions.step("one", private if side == "policy" else "What is it like?")).observation
+        assert (seen.text, seen.end and seen.end.reason, seen.is_failure) == (opening, "private_data", True)
+        assert sessions.look("one").is_failure
+        assert sessions.counts.ends == {"private_data": 1}
 
     asyncio.run(play())
