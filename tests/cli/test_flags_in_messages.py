@@ -2,6 +2,7 @@
 
 import ast
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,29 @@ def test_help_names_settings_that_there_are() -> None:
     """`$name` in the help of a setting is a setting, or `--offline`."""
     named = {part.name for s in all_settings() for part in naming(s.help).parts if isinstance(part, SettingRef)}
     assert named <= {setting.name for setting in all_settings()} | {"offline"}
+
+
+# Parts whose texts still name flags; none may be added.
+FLAGS_LEFT = ("export", "jobs", "report", "scored")
+
+
+def iter_texts(tree: ast.AST) -> Iterator[str]:
+    """Yield the string literals of a module that are not documentation."""
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.value
+
+
+def test_only_the_command_line_knows_flags() -> None:
+    """Texts of other modules name settings; flags of a trainer's own command are text like any other."""
+    package, flags = Path(genrm_cli.__file__).parent, flags_of(get_command(app))
+    found = {
+        f"{path.relative_to(package)}: {flag}"
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] not in ("cli", *FLAGS_LEFT)
+        for text in iter_texts(ast.parse(path.read_text(encoding="utf-8")))
+        for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)
+        if flag in flags
+    }
+    assert found == {"storage/encoding/eval_logs.py: --to"}  # of `inspect log convert`
