@@ -7,7 +7,7 @@ from enum import StrEnum
 from statistics import fmean, median
 
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.intervals import mcnemar_p_value, wilson_interval
+from genrm_cli.metrics.running_stats import mcnemar_p_value, wilson_interval
 from genrm_cli.verdicts import FailureKind, Verdict, preference
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from genrm_cli.errors import InputError
 from genrm_cli.evaluation.accuracy import PairOutcome, Share, accuracy_of, consistency_of
 from genrm_cli.evaluation.result import EvalResult, read_result
-from genrm_cli.metrics.intervals import mcnemar_p_value
+from genrm_cli.metrics.running_stats import mcnemar_p_value
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.run_record import JudgeRecord, PanelRecord
 from genrm_cli.storage.location import S3Options

@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
-from genrm_cli.export.candidates import Candidate, GroupOfCandidates
-from genrm_cli.export.choosing.lengths import balanced, similarity
-from genrm_cli.export.choosing.pairs import ChosenPair, choose_pairs
-from genrm_cli.export.choosing.spread import count_neighbours, spread_order
-from genrm_cli.export.compared_verdicts import ComparedVerdicts
+from genrm_cli.export.balance import balanced, count_neighbours, similarity, spread_order
+from genrm_cli.export.candidates import Candidate, ExportOptions, GroupOfCandidates
 from genrm_cli.export.messages import messages_of_prompt, messages_of_response
-from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.pairs import ChosenPair, choose_pairs
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
-from genrm_cli.export.scored_table import ScoredTable, StoredRollout, digest_of_items
+from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable, StoredRollout, digest_of_items
 from genrm_cli.rewards.order import Posterior
 from genrm_cli.rollouts.rollout import Reasoning, words_of
 

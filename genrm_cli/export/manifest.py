@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from genrm_cli import __version__
+from genrm_cli.export.candidates import ExportOptions
 from genrm_cli.export.make_rows import RowCounts, SideNumbers
-from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.read_scored import Reading
 from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.run_record import RunRecord

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from genrm_cli.errors import InputError, SettingRef, UsageError
-from genrm_cli.export.candidates import LEFT_OUT
-from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.candidates import LEFT_OUT, ExportOptions
 from genrm_cli.export.scored_table import ScoredTable
 from genrm_cli.rollouts.declared import Requirement, parse_requirement
 from genrm_cli.rollouts.grouping import digest_of_prompt

@@ -1,22 +1,20 @@
 """Export scored rollouts: read, choose, render, and write all outputs or none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from genrm_cli.errors import InputError, SettingRef, UsageError
-from genrm_cli.export.choosing.split import PromptSplit
-from genrm_cli.export.compared_verdicts import ComparedVerdicts
+from genrm_cli.export.candidates import ExportOptions
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.late_fields import LateFields
 from genrm_cli.export.make_rows import MadeRow, RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
-from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.read_scored import Reading, Stop, read_scored
 from genrm_cli.export.rows import ExportFormat, Json
-from genrm_cli.export.scored_table import ScoredTable
+from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable
+from genrm_cli.export.split import PromptSplit
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.scored.files import ScoredInput, find_scored
 from genrm_cli.scored.groups import open_comparisons
@@ -232,3 +230,34 @@ def _side_uri(output: str, suffix: str) -> str:
 def _validation_uri(output: str) -> str:
     stem = stem_of(output)
     return f"{stem}.{VALIDATION}{output[len(stem) :]}"
+
+
+_INFERRED_BYTES = 10 << 20
+
+
+class LateFields:
+    """Find the fields, including nested ones, that no row in the first 10 MiB of a file has."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._bytes = 0
+        self.names: set[str] = set()
+
+    def add(self, row: dict[str, Any], size_bytes: int) -> None:
+        """Look at the next row of the file."""
+        fields = set(_iter_fields(row))
+        if self._bytes < _INFERRED_BYTES:
+            self._known |= fields
+        else:
+            self.names |= fields - self._known
+        self._bytes += size_bytes
+
+
+def _iter_fields(value: object, path: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield path + name
+            yield from _iter_fields(each, f"{path}{name}.")
+    elif isinstance(value, list):
+        for each in value:
+            yield from _iter_fields(each, path)

@@ -1,17 +1,204 @@
-"""All that a report holds, as the page's template and script take it, and as figures in JSON."""
+"""All that a report holds, run by run: figures, tags and groups, for the page and as JSON."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from genrm_cli.report.compare_runs import Comparison
-from genrm_cli.report.drift import cells_of, in_time, iter_changes, iter_series
-from genrm_cli.report.figures import FORMAT
-from genrm_cli.report.judge_quality import QualityTable
-from genrm_cli.report.page.group_document import rounded
-from genrm_cli.report.page.render_page import draw_points
-from genrm_cli.report.page.tags import Tags
-from genrm_cli.report.run_page import COLUMNS, Row, RunPage
+from genrm_cli.jobs.context import s3_options
+from genrm_cli.jobs.journals import open_known_journal
+from genrm_cli.metrics.summary import NOISY_BELOW
+from genrm_cli.report.blocks import Blocks
+from genrm_cli.report.charts import number_text
+from genrm_cli.report.compare_runs import (
+    Comparison,
+    GroupContents,
+    cells_of,
+    contents_of,
+    in_time,
+    iter_changes,
+    iter_series,
+)
+from genrm_cli.report.figures import FORMAT, ComponentSums, Histogram, RunFigures, figures_of
+from genrm_cli.report.group_document import group_document, mask_of, prompt_beginning, rounded, with_labels_masked
+from genrm_cli.report.measure_group import GroupFigures, measure_group
+from genrm_cli.report.render_page import draw_points
+from genrm_cli.report.trust import Trust, judge_trust
+from genrm_cli.report.write_report import QualityTable
+from genrm_cli.scored.files import ScoredInput
+from genrm_cli.scored.groups import ScoredRun
+from genrm_cli.settings import Settings
+
+_LENGTH_WINS = 0.5
+
+
+@dataclass(slots=True)
+class Tag:
+    """A named set of groups, by their numbers on the page."""
+
+    label: str
+    groups: list[int] = field(default_factory=list)
+
+
+class Tags:
+    """The tags of all runs by name; each run has a prefix of its own."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Tag] = {}
+
+    def add(self, name: str, label: str, group: int) -> None:
+        """Tag a group."""
+        groups = self.by_name.setdefault(name, Tag(label)).groups
+        if not groups or groups[-1] != group:
+            groups.append(group)
+
+    def add_run(self, run: int, start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> None:
+        """Tag the groups of a run, whose first one has the number `start`."""
+        histograms = {
+            "reward": (figures.reward_histogram, "a reward"),
+            "spread": (figures.spread_histogram, "a spread"),
+            "reliability": (figures.reliability_histogram, "a reliability"),
+            "length": (figures.length_histogram, "a length effect"),
+        }
+        for number, group in enumerate(groups, start):
+            named: dict[str, list[float | None]] = {
+                "reward": list(group.rewards),
+                "spread": [group.spread],
+                "reliability": [group.reliability],
+                "length": [group.length_effect],
+            }
+            for name, values in named.items():
+                histogram, words = histograms[name]
+                for bin_ in sorted({histogram.bin_of(value) for value in values if value is not None}):
+                    self.add(f"{run}-{name}-{bin_}", f"{words} {_range_text(histogram, bin_)}", number)
+            for name, label in _marks(group):
+                self.add(f"{run}-{name}", label, number)
+
+
+def _marks(group: GroupFigures) -> list[tuple[str, str]]:
+    """Return the names and labels of the tags that a group has by itself."""
+    effect = group.length_effect
+    marks = (
+        ("all", "all groups", True),
+        ("baseline", "judged by the built-in baseline", group.is_baseline),
+        ("unscored", "rollouts without a reward", bool(group.unscored)),
+        ("no-spread", "equal rewards", group.spread is not None and group.spread < 1e-9),
+        ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", (group.reliability or 0.0) < NOISY_BELOW),
+        ("failed", "comparisons without a verdict", bool(group.failures)),
+        ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
+        ("flips", "pairs that flip when swapped", bool(group.flips)),
+        ("circular", "circular triples", bool(group.circular)),
+        ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
+        ("repeated", "responses repeated", bool(group.duplicates)),
+    )
+    named = [(name, label) for name, label, holds in marks if holds and not _unknown(name, group)]
+    kinds = [(f"failure-{kind}", f"failures of kind {kind}") for kind in group.failures]
+    kinds += [(f"component-{name}", f"rollouts that differ in {name}") for name in group.varying]
+    return named + kinds + [(f"reason-{reason}", f"unscored: {reason}") for reason in group.unscored]
+
+
+def _unknown(name: str, group: GroupFigures) -> bool:
+    return name == "noisy" and group.reliability is None
+
+
+def _range_text(histogram: Histogram, bin_: int) -> str:
+    low, high = histogram.edges[bin_ : bin_ + 2]
+    return f"from {number_text(low)} to {number_text(high)}"
+
+
+COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "residual", "failed", "at"]
+"""What a row of the index holds; `at` are the numbers of the block and of the place in it."""
+_NOT_FIGURES = ("run", "prompt", "at")
+
+Row = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """One run on the page.
+
+    Attributes:
+        start: number of its first group on the page.
+        rejected: lines that are not scored lines.
+        alone: whether it is the only run.
+        contents: of its groups by number, for a comparison only.
+    """
+
+    number: int
+    start: int
+    figures: RunFigures
+    trust: Trust
+    groups: Sequence[GroupFigures]
+    rejected: int
+    alone: bool
+    contents: Mapping[int, GroupContents]
+
+    def hash_of(self, key: str) -> dict[str, str | int]:
+        """Return the parameters of the link to a group."""
+        return {"group": key} if self.alone else {"group": key, "run": self.number}
+
+    def as_dict(self, rows: Sequence[Row], tags: Tags) -> dict[str, Any]:
+        """Return all that the page says of the run in numbers, JSON-ready.
+
+        Args:
+            rows: the index of all runs.
+            tags: of all runs.
+        """
+        own = rows[self.start : self.start + len(self.groups)]
+        prefix = f"{self.number}-"
+        return {
+            **self.figures.as_dict(),
+            "rejected_lines": self.rejected,
+            "answer": self.trust.answer,
+            "weight": self.trust.weight,
+            "reasons": [asdict(reason) for reason in self.trust.reasons],
+            "groups_with": {
+                name.removeprefix(prefix): len(tag.groups)
+                for name, tag in tags.by_name.items()
+                if name.startswith(prefix)
+            },
+            "by_group": [
+                {name: value for name, value in zip(COLUMNS, row, strict=True) if name not in _NOT_FIGURES}
+                for row in own
+            ],
+        }
+
+
+def read_run(
+    number: int, scored: ScoredInput, settings: Settings, blocks: Blocks, rows: list[Row], *, alone: bool, compare: bool
+) -> RunPage:
+    """Read a run, pack its groups, and add their rows to the index."""
+    mask = mask_of(settings.judge.redact_pattern)
+    start, judge, measured, components = len(rows), None, list[GroupFigures](), ComponentSums()
+    contents: dict[int, GroupContents] = {}
+    keys = Counter[str]()
+    with ScoredRun(scored, settings, open_known_journal) as run:
+        run.read(s3_options(settings))
+        for found in run.iter_groups():
+            group = with_labels_masked(found, mask)
+            keys[group.key] += 1
+            if keys[group.key] > 1:  # masking made two keys equal, which must lead to two groups
+                group = replace(group, key=f"{group.key} ({keys[group.key]})")
+            figures = measure_group(group, prompt_beginning(group, mask))
+            for each in group.members:
+                components.add(each.line.components or {})
+            measured.append(figures)
+            rows.append(_row(number, figures, blocks.add(group_document(group, mask))))
+            judge = judge or group.line.judge
+            if compare:
+                contents[len(rows) - 1] = contents_of(group)
+        figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge)
+        trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
+        return RunPage(number, start, figures_of_run, trust, measured, run.rejected, alone, contents)
+
+
+def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
+    """Return a row of the index, as `COLUMNS` name it."""
+    known = [reward for reward in group.rewards if reward is not None]
+    numbers = (sum(known) / len(known) if known else None, group.spread, group.reliability, group.length_effect)
+    measured = map(rounded, (*numbers, group.residual))
+    return [run, group.key, group.prompt, group.size, *measured, group.failures.total(), at]
+
 
 _LISTED = 20
 

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
 from genrm_cli.json_types import Record
-from genrm_cli.metrics.intervals import wilson_interval
-from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.metrics.running_stats import RunningStats, wilson_interval
 from genrm_cli.verdicts import Failure, Outcome
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.catalog import PAIR_SELECTIONS
-from genrm_cli.export.candidates import Candidate
-from genrm_cli.export.choosing.lengths import BUCKET_CHARS, balanced
-from genrm_cli.export.choosing.pairs import PairOptions, choose_pairs
+from genrm_cli.export.balance import BUCKET_CHARS, balanced
+from genrm_cli.export.candidates import Candidate, PairOptions
+from genrm_cli.export.pairs import choose_pairs
 
 
 def candidate(index, reward, *, chars=100, text=None, prompt=7, gated=False):

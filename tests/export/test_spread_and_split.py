@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.export.choosing.lengths import similarity
-from genrm_cli.export.choosing.split import PromptSplit
-from genrm_cli.export.choosing.spread import count_neighbours, spread_order
+from genrm_cli.export.balance import count_neighbours, similarity, spread_order
+from genrm_cli.export.split import PromptSplit
 from genrm_cli.rollouts.rollout import Turn
 
 ESSAY = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.metrics.intervals import mcnemar_p_value, wilson_interval
+from genrm_cli.metrics.running_stats import mcnemar_p_value, wilson_interval
 
 Z = 1.959963984540054
 

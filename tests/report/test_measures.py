@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from report_pages import bytes_of
 from scored_lines import metrics, scored, verdict
 
-from genrm_cli.report.compare_runs import compare_runs, contents_of, rank_correlation
-from genrm_cli.report.drift import iter_changes
+from genrm_cli.report.blocks import packed
+from genrm_cli.report.compare_runs import compare_runs, contents_of, iter_changes, rank_correlation
+from genrm_cli.report.content import Tags
 from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.measure_group import GroupFigures, measure_group
-from genrm_cli.report.page.blocks import packed
-from genrm_cli.report.page.tags import Tags
 from genrm_cli.report.trust import judge_trust
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.metrics.intervals import wilson_interval
+from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.sessions.session_rules import read_rule

@@ -12,7 +12,7 @@ from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
 
 if TYPE_CHECKING:
-    from genrm_cli.report.page.group_document import Mask
+    from genrm_cli.report.group_document import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredMember
 
 _BEGINNING_CHARS = 60
@@ -36,7 +36,7 @@ def show_scored(
     """
     from genrm_cli.jobs.context import s3_options
     from genrm_cli.jobs.journals import open_known_journal
-    from genrm_cli.report.page.group_document import group_document, mask_of, with_labels_masked
+    from genrm_cli.report.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.scored.files import find_scored
     from genrm_cli.scored.groups import ScoredRun
 
@@ -73,7 +73,7 @@ def show_scored(
 
 
 def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
-    from genrm_cli.report.page.group_document import prompt_beginning
+    from genrm_cli.report.group_document import prompt_beginning
 
     size = counted(len(group.members), "rollout")
     yield f"=== group {group.key}: {size}, reliability {number_text(group.line.reliability, '.2f')}"

@@ -11,8 +11,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.export.formats import FORMATS
 
 if TYPE_CHECKING:
+    from genrm_cli.export.candidates import ExportOptions
     from genrm_cli.export.messages import ReasoningPolicy
-    from genrm_cli.export.options import ExportOptions
 
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
@@ -123,8 +123,7 @@ def export(
 
     Example: genrm export s3://bucket/rl/env/ --to trl-kto -o s3://bucket/rl/kto.parquet
     """
-    from genrm_cli.export.choosing.pairs import PairOptions
-    from genrm_cli.export.options import ExportOptions
+    from genrm_cli.export.candidates import ExportOptions, PairOptions
     from genrm_cli.export.run import export as run_export
 
     _refuse_unknown("--to", to, FORMATS)

@@ -8,31 +8,10 @@ from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
 
-from genrm_cli.export.candidates import Candidate, Preferences
+from genrm_cli.export.candidates import Candidate, PairOptions, Preferences
 
 Confidence = Callable[[int, int], float | None]
 """Probability that the judge truly prefers the first index to the second; None if unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairOptions:
-    """The pairs to make from a group.
-
-    Attributes:
-        selection: a name of `PAIR_SELECTIONS`.
-        top: number of responses at each end, for `top-bottom`.
-        min_gap: minimum difference of rewards.
-        min_confidence: minimum probability that the order is right; None for no limit.
-        max_length_ratio: maximum ratio between the lengths of the answers; None for no limit.
-        seed: random seed.
-    """
-
-    selection: str = "best-worst"
-    top: int = 2
-    min_gap: float = 0.0
-    min_confidence: float | None = None
-    max_length_ratio: float | None = None
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from genrm_cli.report.blocks import Blocks, packed
+from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.report.figures import Histogram
-from genrm_cli.report.page.blocks import Blocks, packed
-from genrm_cli.report.page.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.storage.encoding.records import render_record
 
 _FOLDER = files("genrm_cli") / "report" / "page"
@@ -36,13 +36,6 @@ def iter_page(
         for number, block in enumerate(blocks):
             yield _inert(f"block-{number}", block)
     yield after.encode()
-
-
-def block_script(number: int, block: bytes) -> bytes:
-    """Return a block as a file beside the page, where a page opened from disk may read scripts only."""
-    for character, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
-        block = block.replace(character, escaped)
-    return b'genrmBlock(%d, "%s");\n' % (number, block)
 
 
 def draw_points(points: Sequence[Point], what: str) -> Markup:

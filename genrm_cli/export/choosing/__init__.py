@@ -1,1 +1,0 @@
-"""Selection of rows: pairs, their balance, order and split."""

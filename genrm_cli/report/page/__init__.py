@@ -1,1 +1,0 @@
-"""The page: its data, its charts, its template, style and script."""
