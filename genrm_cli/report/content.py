@@ -24,7 +24,6 @@ from genrm_cli.report.group_document import group_document, mask_of, prompt_begi
 from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.report.render_page import draw_points
 from genrm_cli.report.trust import Trust, judge_trust
-from genrm_cli.report.write_report import QualityTable
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
@@ -201,6 +200,21 @@ def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
 
 
 _LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class QualityTable:
+    """A judge's quality: a row of text for all pairs and for each category.
+
+    Attributes:
+        name: of the judge and its result.
+        rows: category, accuracy, interval, right in both orders, flips, first place, pairs, failures.
+        better: which of two judges is better; None for a single one.
+    """
+
+    name: str
+    rows: tuple[tuple[str, ...], ...]
+    better: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from genrm_cli.evaluation.result import EvalResult, read_result
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.report.blocks import BlockFolder, Blocks
 from genrm_cli.report.compare_runs import compare_runs
-from genrm_cli.report.content import Content, Row, RunPage, Tags, read_run
+from genrm_cli.report.content import Content, QualityTable, Row, RunPage, Tags, read_run
 from genrm_cli.report.render_page import iter_page
 from genrm_cli.report.trust import Trust
 from genrm_cli.scored.files import ScoredInput, find_scored
@@ -26,21 +26,6 @@ from genrm_cli.storage.sink import is_same_place, is_streamed
 from genrm_cli.storage.source import mode_of, open_source
 
 _KEYS = {"by_category", "figures", "judge", "pairs"}
-
-
-@dataclass(frozen=True, slots=True)
-class QualityTable:
-    """A judge's quality: a row of text for all pairs and for each category.
-
-    Attributes:
-        name: of the judge and its result.
-        rows: category, accuracy, interval, right in both orders, flips, first place, pairs, failures.
-        better: which of two judges is better; None for a single one.
-    """
-
-    name: str
-    rows: tuple[tuple[str, ...], ...]
-    better: str | None = None
 
 
 def is_result(uri: str, settings: Settings, s3: S3Options) -> bool:
