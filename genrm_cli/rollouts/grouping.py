@@ -8,7 +8,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -246,48 +245,39 @@ class GroupTable:
         """
         if not self._attempts:
             return {}
-        replaced: dict[int, Explanation] = {}
-        for own in self._by_file(rows):
-            replaced |= self._superseded(own)
-        return replaced
-
-    def _superseded(self, rows: list[int]) -> dict[int, Explanation]:
-        if not any(self._attempts[row] for row in rows):
-            return {}
-        last_group = max(self._attempts[row] >> 32 for row in rows)
-        last: dict[int, int] = {}
+        last_groups: dict[int, int] = {}  # by file
+        last: dict[tuple[int, int], int] = {}  # by file and index
         for row in rows:
-            index, attempt = self._indices[row], self._attempts[row]
-            if attempt >> 32 == last_group and index != _NO_INDEX:
-                last[index] = max(attempt, last.get(index, 0))
+            (file, index), attempt = self._place_in_file(row), self._attempts[row]
+            last_groups[file] = max(attempt >> 32, last_groups.get(file, 0))
+            if index != _NO_INDEX:
+                last[file, index] = max(attempt, last.get((file, index), 0))
         replaced = {}
         for row in rows:
-            attempt = self._attempts[row]
-            if attempt >> 32 < last_group:
-                replaced[row] = _superseded_by(last_group, "group")
-            elif attempt < last.get(self._indices[row], 0):
-                replaced[row] = _superseded_by(last[self._indices[row]] & _ATTEMPT_MASK, "rollout")
+            (file, index), attempt = self._place_in_file(row), self._attempts[row]
+            if attempt >> 32 < last_groups[file]:
+                replaced[row] = _superseded_by(last_groups[file], "group")
+            elif attempt < last.get((file, index), 0):
+                replaced[row] = _superseded_by(last[file, index] & _ATTEMPT_MASK, "rollout")
         return replaced
 
     def duplicates(self, rows: list[int]) -> list[int]:
         """Return the rows of a group whose rollout index occurred before in their file, except superseded ones."""
         repeated = []
         replaced = self.superseded(rows)
-        for own in self._by_file(rows):
-            seen: set[int] = set()
-            for row in own:
-                if row in replaced:
-                    continue
-                index = self._indices[row]
-                if index != _NO_INDEX and index in seen:
-                    repeated.append(row)
-                seen.add(index)
-        return repeated
+        seen: set[tuple[int, int]] = set()
+        for row in rows:
+            place = self._place_in_file(row)
+            if row in replaced or self._indices[row] == _NO_INDEX:
+                continue
+            if place in seen:
+                repeated.append(row)
+            seen.add(place)
+        return sorted(repeated, key=self._file_of)
 
-    def _by_file(self, rows: list[int]) -> list[list[int]]:
-        if len(self._file_starts) < 2:
-            return [rows]
-        return [list(own) for _, own in groupby(sorted(rows, key=self._file_of), key=self._file_of)]
+    def _place_in_file(self, row: int) -> tuple[int, int]:
+        """Return the file of a row and its rollout index, which counts within the file."""
+        return self._file_of(row), self._indices[row]
 
     def count_answered(self, rows: list[int]) -> int:
         """Count the rollouts of a group that can be compared."""

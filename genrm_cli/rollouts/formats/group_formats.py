@@ -254,7 +254,13 @@ GROUP_FORMATS = (
     # `rollout_dump_data.step_N.jsonl`: lines of columns. Source: alibaba/ROLL `roll/pipeline/rlvr/utils.py`.
     columns_format(
         "roll",
-        Fields(prompt=("prompt",), response=("responses",), metadata=("scores",)),
+        Fields(
+            prompt=("prompt",),
+            history=("messages",),
+            response=("responses",),
+            reference=("ground_truth",),
+            metadata=("scores",),
+        ),
         recognise=_is_roll,
         is_decoded=True,
         rewards="scores",

@@ -184,9 +184,6 @@ def _read_tinker(record: Record) -> list[Rollout]:
     return [read_trajectory(record, turns, task=task, excluded=excluded, prompt_media=())]
 
 
-_SHAREGPT_ROLES = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "tool"}
-
-
 def _read_sharegpt(record: Record) -> list[Rollout]:
     conversation = record.get("conversations")
     if not isinstance(conversation, list):
@@ -201,10 +198,9 @@ def _read_sharegpt(record: Record) -> list[Rollout]:
 def _message_of_sharegpt(turn: object) -> object:
     if not isinstance(turn, Mapping) or "from" not in turn:
         return turn  # some tools write role and content here
-    role = turn["from"]
-    if role == "function_call":
+    if turn["from"] == "function_call":
         return {"role": "assistant", "content": None, "tool_calls": [turn.get("value")]}
-    return {"role": _SHAREGPT_ROLES.get(role, role) if isinstance(role, str) else role, "content": turn.get("value")}
+    return {"role": "tool" if turn["from"] == "observation" else turn["from"], "content": turn.get("value")}
 
 
 LINE_FORMATS = (

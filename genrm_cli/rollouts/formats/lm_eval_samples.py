@@ -71,6 +71,8 @@ FORMAT = Format(
     _recognise,
     _read,
     annotate_list,
-    fields=Fields(prompt=("arguments",), response=("resps",), metadata=("doc_id", "filter")),
+    fields=Fields(
+        prompt=("arguments",), response=("resps",), reference=("target", "doc"), metadata=("doc_id", "filter")
+    ),
     example={"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": QUESTION}}, "resps": [[ANSWER, OTHER_ANSWER]]},
 )
