@@ -22,6 +22,7 @@ from genrm_cli.settings.table import Settings, all_settings, setting_named, sett
 # Variables with our prefix that are not settings, and must not be reported as misspelt.
 OTHER_VARIABLES = frozenset({"GENRM_API_KEY", "GENRM_CONFIG", "GENRM_SERVE_TOKEN", "GENRM_SERVE_URL"})
 _OPENAI_BASE_URL = "OPENAI_BASE_URL"
+_STATE_REMEDY = naming("Set XDG_STATE_HOME, or set $journal.")
 
 
 class _Rank(IntEnum):
@@ -246,13 +247,7 @@ def state_folder() -> Path:
         folder = (Path(base) if base else Path.home() / ".local" / "state") / "genrm"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except RuntimeError as error:
-        raise UsageError(
-            "no home folder for the journal: HOME is not set. ",
-            naming("Set XDG_STATE_HOME, or set $journal."),
-        ) from error
+        raise UsageError("there is no home folder: HOME is not set. ", _STATE_REMEDY) from error
     except OSError as error:
-        raise UsageError(
-            f"cannot create {folder} ({error.strerror}). ",
-            naming("Set XDG_STATE_HOME, or set $journal."),
-        ) from error
+        raise UsageError(f"cannot create {folder} ({error.strerror}). ", _STATE_REMEDY) from error
     return folder

@@ -46,14 +46,10 @@ def find_token(name: str | None, environ: Mapping[str, str] = os.environ) -> str
     Raises:
         UsageError: the named variable is not set, or the token cannot be sent.
     """
-    variable = name or TOKEN_VARIABLE
-    token = environ.get(variable, "").strip()
-    if not token and name is not None:
-        shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
-        raise UsageError(
-            SettingRef("token_env"), f" names {shown}, which is not set. Give the variable's name, never the token."
-        )
-    return _checked_key(token, variable) if token else None
+    if name is not None:
+        return _checked_key(_named("token_env", name, environ), name)
+    token = environ.get(TOKEN_VARIABLE, "").strip()
+    return _checked_key(token, TOKEN_VARIABLE) if token else None
 
 
 def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:
@@ -67,20 +63,21 @@ def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named
     if judge.api_key_file is not None:
         return _checked_key(_read_key_file(judge.api_key_file), f"the file {judge.api_key_file}")
     if judge.api_key_env is not None:
-        return _checked_key(_named_key(judge.api_key_env, environ), judge.api_key_env)
+        return _checked_key(_named("api_key_env", judge.api_key_env, environ), judge.api_key_env)
     name = next((name for name in API_KEY_VARIABLES if environ.get(name, "").strip()), None)
     return None if name is None or only_named else _checked_key(environ[name], name)
 
 
-def _named_key(name: str, environ: Mapping[str, str]) -> str:
-    if key := environ.get(name, "").strip():
-        return key
+def _named(setting: str, name: str, environ: Mapping[str, str]) -> str:
+    """Return the value of the variable that a setting names."""
+    if value := environ.get(name, "").strip():
+        return value
     # A name not in capitals may be the key itself, given by mistake: it must not be shown.
     shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
     raise UsageError(
-        SettingRef("api_key_env"),
-        f" names {shown}, which is not set. Pass the name of the variable, never the key itself. Export "
-        "the variable, or omit the option if the endpoint needs no key.",
+        SettingRef(setting),
+        f" names {shown}, which is not set. Give the name of the variable, never the key itself. Export the variable, "
+        "or omit the setting if no key is needed.",
     )
 
 
