@@ -11,12 +11,12 @@ from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, Rep
 from genrm_cli.evaluation.result import EvalResult
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.judge_group import count_known, iter_prompts
+from genrm_cli.groups.judge_group import count_known, iter_prompts, judge_groups
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.estimate import estimate_rest
 from genrm_cli.jobs.journals import check_journal_place, open_journal
-from genrm_cli.jobs.judge_input import ask_judges
+from genrm_cli.jobs.judge_input import asking
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.judging.profiles.profile import Profile
@@ -132,7 +132,8 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
             metrics.redactions.update(judged.redactions)
             metrics.groups_done += 1
 
-        await ask_judges(pairs.iter_groups(source, run.settings), plan, judges, judge_set, run, take)
+        async with asking(judges, run):
+            await judge_groups(pairs.iter_groups(source, run.settings), plan, judge_set, take)
         return judges.specs
 
 

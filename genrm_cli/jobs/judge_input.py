@@ -2,9 +2,10 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -30,8 +31,6 @@ from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.verdicts import StoppedBy
-
-Tag = TypeVar("Tag")
 
 _GROUPS_AT_ONCE = 64  # concluded together: many groups cost little more than one
 _ROLLOUTS_AT_ONCE = 4_096
@@ -83,28 +82,23 @@ async def judge_input(
         def keep(number: int, judged: JudgedGroup) -> None:
             _keep(number, judged, index.plan, outcomes, run.metrics)
 
-        await ask_judges(rest, index.plan, judges, judge_set, run, keep)
+        async with asking(judges, run):
+            await judge_groups(rest, index.plan, judge_set, keep)
         correct_plan(run.metrics, run.metrics.finished)
         if scores is not None:
             await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
 
 
-async def ask_judges(
-    groups: Iterable[tuple[Tag, Group]],
-    plan: GroupPlan,
-    judges: OpenJudges,
-    judge_set: JudgeSet,
-    run: RunContext,
-    on_judged: Callable[[Tag, JudgedGroup], None],
-) -> None:
-    """Probe the judges if any request is unknown, judge the groups, and note what stopped the run.
+@asynccontextmanager
+async def asking(judges: OpenJudges, run: RunContext) -> AsyncIterator[None]:
+    """Probe the judges if any request is unknown, and note in the end what stopped the run.
 
     Raises:
-        GenrmError: as for `judge_groups`.
+        JudgeError: a judge cannot be used.
     """
     if run.metrics.planned > run.metrics.known:
         await judges.probe()
-    await judge_groups(groups, plan, judge_set, on_judged)
+    yield
     run.metrics.stopped_by = _stopped_by(judges, run)
     if judges.is_remote:
         run.metrics.latencies = judges.latencies

@@ -1,12 +1,13 @@
 """`genrm score`: compute rewards for stored rollouts."""
 
 import contextlib
+import functools
 import os
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -44,34 +45,27 @@ _QUIET_RAY = {
 }
 
 
-class _Cluster(NamedTuple):
-    """Options of `--ray`."""
+def _scoring(ray: str | None, workers: int | None, shards: int | None) -> "Callable[..., Coroutine[Any, Any, Any]]":
+    """Return the function that scores inputs: in this process, or on a Ray cluster.
 
-    address: str | None = None
-    workers: int | None = None
-    shards: int | None = None
+    Raises:
+        UsageError: Ray is not installed, or `--ray` is missing.
+    """
+    from genrm_cli.jobs.batch import score_inputs
 
-    def scoring(
-        self, rollouts: Sequence[str], run: "RunContext", report: "BatchReport"
-    ) -> "Coroutine[Any, Any, BatchReport] | None":
-        """Return the work of scoring on the cluster; None without one.
-
-        Raises:
-            UsageError: Ray is not installed, or `--ray` is missing.
-        """
-        if self.address is None:
-            if self.workers is not None or self.shards is not None:
-                raise UsageError("--ray-workers and --ray-shards require --ray.")
-            return None
-        os.environ.update({name: value for name, value in _QUIET_RAY.items() if name not in os.environ})
-        try:
-            from genrm_cli.cluster.score_on_cluster import ClusterOptions, score_on_cluster
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] != "ray":
-                raise
-            raise UsageError("--ray requires the ray extra: pip install 'genrm-cli[ray]'.") from error
-        address = os.environ.get("RAY_ADDRESS") or "auto" if self.address == "auto" else self.address
-        return score_on_cluster(rollouts, run, ClusterOptions(address, self.workers, self.shards), report)
+    if ray is None:
+        if workers is not None or shards is not None:
+            raise UsageError("--ray-workers and --ray-shards require --ray.")
+        return score_inputs
+    os.environ.update({name: value for name, value in _QUIET_RAY.items() if name not in os.environ})
+    try:
+        from genrm_cli.cluster.score_on_cluster import ClusterOptions, score_on_cluster
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "ray":
+            raise
+        raise UsageError("--ray requires the ray extra: pip install 'genrm-cli[ray]'.") from error
+    address = os.environ.get("RAY_ADDRESS") or "auto" if ray == "auto" else ray
+    return functools.partial(score_on_cluster, options=ClusterOptions(address, workers, shards))
 
 
 def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
@@ -149,22 +143,6 @@ def score(
 
     Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
     """
-    cluster = _Cluster(ray, ray_workers, ray_shards)
-    return run_score(rollouts, invocation, cluster, table=table, report_page=report_page)
-
-
-_HERE = _Cluster()
-
-
-def run_score(
-    rollouts: list[str],
-    invocation: Invocation,
-    cluster: _Cluster = _HERE,
-    *,
-    table: int = 0,
-    report_page: bool = False,
-) -> int:
-    """Score rollouts as the command does, and return its exit code."""
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
 
@@ -179,7 +157,8 @@ def run_score(
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
-        _score(rollouts, report, progress, invocation, cluster, table=table, report_page=report_page)
+        scoring = _scoring(ray, ray_workers, ray_shards)
+        _score(rollouts, report, progress, invocation, scoring, table=table, report_page=report_page)
     except GenrmError as error:
         report.end(error)
         say_error(error)
@@ -217,13 +196,12 @@ def _score(
     report: "BatchReport",
     progress: RunProgress,
     invocation: Invocation,
-    cluster: _Cluster,
+    scoring: "Callable[..., Coroutine[Any, Any, Any]]",
     *,
     table: int,
     report_page: bool,
 ) -> None:
     """Score all inputs and show their summary. Raise the error that ended the run early, or that of a single input."""
-    from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.jobs.due.inputs import is_one_input
@@ -240,7 +218,7 @@ def _score(
         events = stack.enter_context(Events(settings.output.log_json, quiet=quiet, log_only=log_only))
         run = new_run(settings, invocation.api_keys, progress, events)
         with showing_progress(progress, events, quiet=quiet):
-            run_to_end(cluster.scoring(rollouts, run, report) or score_inputs(rollouts, run, report))
+            run_to_end(scoring(rollouts, run, report=report))
         if not quiet:
             _show_results(report, run, table=table)
         elif table and report.samples:
