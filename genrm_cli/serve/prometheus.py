@@ -42,7 +42,7 @@ class ServiceCollector(Collector):
             ("comparisons_being_judged", "Comparisons of groups whose members have come", service.being_judged),
             ("judge_calls_in_flight", "Calls to judges in flight", self._scorer.in_flight),
             ("position_preference", "Share of verdicts for position 1", calibration.fitted.first_share),
-            ("calibration_comparisons", "Comparisons that the calibration rests on", calibration.comparisons),
+            ("calibration_comparisons", "Comparisons that the calibration is based on", calibration.comparisons),
         ):
             yield GaugeMetricFamily(f"genrm_{name}", text, value)
 

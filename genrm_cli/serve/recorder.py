@@ -118,7 +118,7 @@ class Recorder:
         return self._spool
 
     def _rotate(self) -> None:
-        """Write the groups spooled so far, beside those that come."""
+        """Write the groups spooled so far, while others arrive."""
         spool, self._spool = self._spool, None
         if self._timer is not None:
             self._timer.cancel()
