@@ -237,12 +237,6 @@ def test_refusal_is_one_line_that_names_the_place(scripted_s3: Any, attempt: Any
     assert "SKTEST" not in str(caught.value)
 
 
-def test_disk_creates_atomically_without_a_trial(tmp_path: Path) -> None:
-    """Local disks need no test, and nothing is written."""
-    assert creates_atomically(f"{tmp_path}/leases", _S3)
-    assert os.listdir(tmp_path) == []
-
-
 @pytest.mark.parametrize("suffix", ["", "/"])
 def test_store_that_keeps_conditions_is_found_out(s3_bucket: Any, suffix: str) -> None:
     """A store that refuses the second put is trusted; the test object explains itself and is not a rollout file."""

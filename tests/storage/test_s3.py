@@ -62,15 +62,6 @@ def test_large_object_goes_up_and_down_in_parts(s3_bucket: Any, overwrite: bool)
     assert again.hexdigest() == digest.hexdigest()
 
 
-def test_empty_object_is_read_and_written(s3_bucket: Any) -> None:
-    """An empty object can be written and read."""
-    uri = f"s3://{s3_bucket.name}/rl/empty.jsonl"
-    open_sink(uri, _S3, overwrite=False).commit()
-    with open_source(uri, _S3, _LIMIT) as source:
-        assert list(source.iter_lines()) == []
-        assert source.identity.size_bytes == 0
-
-
 def test_check_leaves_nothing_behind(s3_bucket: Any) -> None:
     """Checking that an object can be written leaves neither an object nor an upload."""
     uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
@@ -92,16 +83,6 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
     ):
         with pytest.raises(StorageError, match=f"^{missing}: no such bucket"):
             attempt()
-
-
-def test_upload_to_a_bucket_that_vanished_is_a_storage_error(s3_bucket: Any) -> None:
-    """A refusal is a `StorageError`, both for a single put at commit and for parts."""
-    for size in (10, 17 << 20):
-        sink = open_sink(f"s3://{s3_bucket.name}-not/rl/x.jsonl", _S3, overwrite=True)
-        with pytest.raises(StorageError, match="no such bucket"):  # noqa: PT012
-            sink.write(bytes(size))
-            sink.commit()
-        sink.abort()
 
 
 def test_existing_object_is_refused_at_once(s3_bucket: Any) -> None:

@@ -82,19 +82,6 @@ def test_passes_conditions_and_multipart_through(s3_bucket: Any, disturbed_s3: D
     assert (refused["status"], refused["backend_status"], refused["body_bytes"]) == (412, 412, 6)
 
 
-def test_first_due_rule_acts_and_all_count(s3_bucket: Any, disturbed_s3: DisturbedS3, once: Any) -> None:
-    """Of two rules for a request the first one acts while it is due, then the second one."""
-    disturbed_s3.rule(method="GET", times=1, answer={"code": "SlowDown"})
-    disturbed_s3.rule(method="GET", after=1, answer={"code": "ExpiredToken"})
-    for code in ("SlowDown", "ExpiredToken", "ExpiredToken"):
-        with pytest.raises(ClientError, match=code):
-            once.get_object(Bucket=s3_bucket.name, Key="any")
-    disturbed_s3.clear()
-    assert disturbed_s3.requests() == []
-    once.list_objects_v2(Bucket=s3_bucket.name)
-    assert [one["status"] for one in disturbed_s3.requests()] == [200]
-
-
 @pytest.mark.parametrize(
     "fields", [{}, {"methd": "PUT", "delay_s": 1}, {"drop": "later"}, {"answer": {"code": "Odd"}}, {"method": "PUT"}]
 )

@@ -7,7 +7,7 @@ import pytest
 from genrm_cli.errors import ChangedInputError, StoppedError, StorageError
 from genrm_cli.storage.listing import iter_found
 from genrm_cli.storage.objects import create_object, read_object
-from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
+from genrm_cli.storage.sink import check_writable, exists, open_sink
 from genrm_cli.storage.source import identity_of, open_source
 
 _URI = "s3://bucket/rl/x.jsonl"
@@ -108,65 +108,6 @@ def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3: Any) -> N
     )
     with pytest.raises(ChangedInputError, match="changed while being read"):
         open_source(_URI, scripted_s3.options, 100)
-
-
-def test_upload_that_fails_in_the_middle_is_given_up(scripted_s3: Any) -> None:
-    """A refused part aborts the upload, so that no stored parts are billed."""
-
-    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
-        if request.method == "PUT":
-            return 403, {}, _refusal("AccessDenied")
-        return 200, {}, _UPLOAD if request.method == "POST" else b""
-
-    scripted_s3.answer = answer
-    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
-    sink.write(bytes(_MULTIPART_BYTES))
-    with pytest.raises(StorageError, match=r"access denied .*s3:PutObject"):
-        sink.commit()
-    sink.abort()
-    assert [r.path for r in scripted_s3.requests if r.method == "DELETE"] == ["/bucket/rl/x.jsonl?uploadId=U1"]
-    assert not [r for r in scripted_s3.requests if r.method == "POST" and b"CompleteMultipartUpload" in r.body]
-
-
-@pytest.mark.parametrize("size", [10, _MULTIPART_BYTES])
-def test_one_of_many_racing_uploads_wins(scripted_s3: Any, size: int) -> None:
-    """Where a store decides conditions atomically, one of four commits at a moment succeeds."""
-    lock, keys = threading.Lock(), set()
-
-    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
-        path, _, query = request.path.partition("?")
-        if "if-none-match" in request.headers:
-            with lock:
-                won = path not in keys
-                keys.add(path)
-            return (200, {"ETag": '"x"'}, _COMPLETED) if won else (412, {}, _refusal("PreconditionFailed"))
-        if request.method == "HEAD":
-            return 404, {}, b""
-        return 200, {"ETag": '"x"'}, _UPLOAD if query.startswith("uploads") else _LISTING
-
-    scripted_s3.answer = answer
-    sinks = [open_sink(_URI, scripted_s3.options, overwrite=False) for _ in range(4)]
-    outcomes: list[bool] = []
-    barrier = threading.Barrier(len(sinks))
-
-    def commit(sink: Sink) -> None:
-        sink.write(bytes(size))
-        barrier.wait()
-        try:
-            sink.commit()
-            outcomes.append(True)
-        except StorageError:
-            outcomes.append(False)
-            sink.abort()
-
-    threads = [threading.Thread(target=commit, args=(sink,)) for sink in sinks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == [False, False, False, True]
-    aborts = sum(request.method == "DELETE" for request in scripted_s3.requests)
-    assert aborts == (3 if size == _MULTIPART_BYTES else 0)
 
 
 def test_upload_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:

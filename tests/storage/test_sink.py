@@ -3,7 +3,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -105,32 +104,6 @@ def test_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
         sink.commit()
     sink.abort()
     assert path.read_bytes() == b"theirs"
-    assert os.listdir(tmp_path) == ["out.jsonl"]
-
-
-def test_one_of_many_racing_writers_wins(tmp_path: Path) -> None:
-    """Of eight commits at one moment exactly one succeeds, and its bytes are the file."""
-    path = tmp_path / "out.jsonl"
-    sinks = [_open(path) for _ in range(8)]
-    won: list[int] = []
-    barrier = threading.Barrier(len(sinks))
-
-    def commit(place: int) -> None:
-        sinks[place].write(b"%d" % place * 100_000)
-        barrier.wait()
-        try:
-            sinks[place].commit()
-            won.append(place)
-        except StorageError:
-            sinks[place].abort()
-
-    threads = [threading.Thread(target=commit, args=(place,)) for place in range(len(sinks))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
-    assert path.read_bytes() == b"%d" % won[0] * 100_000
     assert os.listdir(tmp_path) == ["out.jsonl"]
 
 
@@ -261,17 +234,6 @@ def test_outputs_are_dropped_on_any_exception(tmp_path: Path) -> None:
         outputs.open(str(tmp_path / "b")).write(b"b")
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
-
-
-def test_outputs_after_a_refused_one_never_appear(tmp_path: Path) -> None:
-    """If one output cannot be published, later ones do not appear; the last one marks a run as done."""
-    with pytest.raises(StorageError), Outputs(_S3, overwrite=False) as outputs:  # noqa: PT012
-        for name in ("a", "b", "metrics"):
-            outputs.open(str(tmp_path / name)).write(b"ours")
-        (tmp_path / "b").write_bytes(b"theirs")
-        outputs.commit()
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
-    assert (tmp_path / "b").read_bytes() == b"theirs"
 
 
 def test_two_outputs_with_one_name_are_refused(tmp_path: Path) -> None:
