@@ -78,6 +78,14 @@ def line(output: list[Json], given: object = None, **more: Any) -> Json:
     return {"_ng_task_index": 0, "responses_create_params": request, "response": {"output": output}, **more}
 
 
+def in_groups(groups: list[list[Json]]) -> list[Json]:
+    """Number the groups, and return their lines."""
+    for number, lines in enumerate(groups):
+        for each in lines:
+            each["_ng_task_index"] = number
+    return [each for lines in groups for each in lines]
+
+
 def compat(tmp_path: Path, server: JudgeServer, lines: list[Json], **settings: object) -> Scored:
     """Score lines as NeMo Gym does."""
     given = {"model": "m", "profile": "nemotron", "base_url": server.base_url, "compat": "nemo-gym"} | settings
@@ -99,25 +107,23 @@ def shown_by_gym(lines: list[Json], principle: str | None = None) -> list[list[t
     return sorted([*map(tuple, before), ("response_1", a), ("response_2", b)] for a, b in pairs)
 
 
-@pytest.mark.parametrize("output", OUTPUTS.values(), ids=OUTPUTS)
-def test_the_judge_receives_gyms_words_of_a_response(
-    tmp_path: Path, judge_server: JudgeServer, output: list[Json]
-) -> None:
-    """Every kind of output item, beside a response of plain words."""
-    lines = [line(output), line([SAID])]
-    scored = compat(tmp_path, judge_server, lines)
-    assert received(judge_server) == shown_by_gym(lines)
+def test_the_judge_receives_gyms_words_of_a_response(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Every kind of output item, beside a response of plain words, each in a group of its own."""
+    groups = [[line(output), line([SAID])] for output in OUTPUTS.values()]
+    scored = compat(tmp_path, judge_server, in_groups(groups))
+    expected = {tuple(sent) for lines in groups for sent in shown_by_gym(lines)}
+    assert {tuple(sent) for sent in received(judge_server)} == expected  # equal requests are sent once
     assert None not in scored.rewards
 
 
-@pytest.mark.parametrize("given", INPUTS.values(), ids=INPUTS)
-def test_the_judge_receives_gyms_conversation(tmp_path: Path, judge_server: JudgeServer, given: object) -> None:
+def test_the_judge_receives_gyms_conversation(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Every kind of input item; instructions and tools are not part of it."""
-    lines = [line([SAID], given), line([message("Others.")], given)]
+    groups = [[line([SAID], given), line([message("Others.")], given)] for given in INPUTS.values()]
+    lines = in_groups(groups)
     for each in lines:
         each["responses_create_params"] |= REQUEST_EXTRAS
     compat(tmp_path, judge_server, lines)
-    assert received(judge_server) == shown_by_gym(lines)
+    assert received(judge_server) == sorted(sent for lines in groups for sent in shown_by_gym(lines))
 
 
 @pytest.mark.parametrize("response", [{}, {"output": None}])

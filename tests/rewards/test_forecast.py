@@ -44,7 +44,15 @@ def forecast(world: World, n: int, ring_k: float, estimator: str = "combined") -
     return forecast_reliability(estimator, n, made, rings(n, ring_k), reliability, calibration)
 
 
-@pytest.mark.parametrize(("n", "groups"), [(4, 16_000), (5, 8_000), (7, 2_000), (8, 2_000)])
+@pytest.mark.parametrize(
+    ("n", "groups"),
+    [
+        pytest.param(4, 16_000, marks=pytest.mark.slow),
+        pytest.param(5, 8_000, marks=pytest.mark.slow),
+        pytest.param(7, 2_000, marks=pytest.mark.slow),
+        (8, 2_000),
+    ],
+)
 @pytest.mark.parametrize(("name", "estimator"), [("scores", "combined"), ("GPT-4", "adaptive"), ("Claude", "combined")])
 def test_more_rings_give_what_one_ring_predicts(name: str, estimator: str, n: int, groups: int) -> None:
     """Within .05 of the reliability that the larger run reports, for judges of scores and of labels."""

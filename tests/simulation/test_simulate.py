@@ -108,7 +108,9 @@ def test_the_figures_are_those_found_before(strategy: str, calls: int, estimator
     assert found.correlation == pytest.approx(expected, abs=0.012)
 
 
-@pytest.mark.parametrize("name", JUDGES)
+@pytest.mark.parametrize(
+    "name", [name if name in ("ties", "noisy") else pytest.param(name, marks=pytest.mark.slow) for name in JUDGES]
+)
 def test_combined_on_rings_beats_the_reference_with_every_judge(name: str) -> None:
     """At two calls a rollout, with errors far larger than usual, and by more than its standard error."""
     model = JudgeModel(**JUDGES[name])

@@ -68,7 +68,9 @@ def test_a_useless_ranking_or_useless_scores_cost_little(useless):
     assert correlation("combined", batch, truth, 64) < known - 0.05
 
 
-@pytest.mark.parametrize("at_once", [1, 8, 64])
+@pytest.mark.parametrize(
+    "at_once", [pytest.param(1, marks=pytest.mark.slow), 8, pytest.param(64, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("numbers", [{}, {"labels": 3, "tie_width": 0.4}, {"labels": 5, "tie_width": 0.4}])
 def test_the_gain_comes_from_the_first_group_on(at_once, numbers):
     """With the simulated default judge and with judges of labels, the weights for their kind beat those of combined."""
@@ -93,7 +95,7 @@ def test_scores_count_where_the_ranking_contradicts_them():
         *({**each, **WRITES_ANYTHING} for each in USELESS),
     ],
 )
-@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_thousand_comparisons_settle_the_rewards(numbers, half):
     """In whole rings, the rewards after 1,000 comparisons of any part of a file are those of the whole file."""
     batch, _ = judged(750, **numbers)

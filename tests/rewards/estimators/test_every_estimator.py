@@ -175,7 +175,9 @@ def test_little_known_of_the_judge_is_no_error(name):
 
 
 @every_estimator
-@pytest.mark.parametrize("ring_k", [1, 2, 5])
+@pytest.mark.parametrize(
+    "ring_k", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(5, marks=pytest.mark.slow)]
+)
 def test_reliability_foretells_the_squared_correlation(name, ring_k):
     """Over 1,500 groups, and over the least and the most reliable fifth of them, to less than a tenth."""
     plan = [(i, j) for i, j, _ in plan_comparisons(12, "ring", ring_k=ring_k)]
@@ -188,8 +190,8 @@ def test_reliability_foretells_the_squared_correlation(name, ring_k):
 
 
 @pytest.mark.parametrize("name", ["adaptive", "combined", "win_rate", "bradley_terry"])
-@pytest.mark.parametrize("ring_k", [1, 2])
-@pytest.mark.parametrize("noisier", [1, 3, 8])
+@pytest.mark.parametrize("ring_k", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("noisier", [1, pytest.param(3, marks=pytest.mark.slow), 8])
 def test_a_noisier_judge_is_less_reliable(name, ring_k, noisier):
     """Means over 500 groups of 16 foretell the squared correlation, less that by chance, to 0.08 at any noise."""
     batch, quality = linear_judge(500, 16, RINGS_OF_16[ring_k], noisier=noisier)
@@ -200,7 +202,7 @@ def test_a_noisier_judge_is_less_reliable(name, ring_k, noisier):
 
 
 @every_estimator
-@pytest.mark.parametrize("ring_k", [1, 2])
+@pytest.mark.parametrize("ring_k", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_pure_noise_is_not_reliable(name, ring_k):
     """Where verdicts have nothing to do with the rollouts, less than a fifth is said to be signal, and never None."""
     batch, _ = linear_judge(500, 16, RINGS_OF_16[ring_k])
@@ -219,7 +221,9 @@ def test_no_signal_in_enough_verdicts_is_reliability_0():
 
 
 @pytest.mark.parametrize("name", ["adaptive", "combined"])
-@pytest.mark.parametrize(("n", "ring_k"), [(12, 1), (12, 4), (5, 1)])
+@pytest.mark.parametrize(
+    ("n", "ring_k"), [pytest.param(12, 1, marks=pytest.mark.slow), pytest.param(12, 4, marks=pytest.mark.slow), (5, 1)]
+)
 def test_standard_errors_are_those_made(name, n, ring_k):
     """The mean squared error of the base scores, known here, is the mean of the squared standard errors."""
     plan = [(i, j) for i, j, _ in plan_comparisons(n, "ring", ring_k=ring_k)]

@@ -22,7 +22,7 @@ def calibration():
 @pytest.mark.parametrize("name", ["adaptive", "combined", "bradley_terry"])
 def test_a_group_takes_memory_by_the_square_of_its_size(calibration, name):
     """At most 18 arrays of n × n numbers: 600 MB for the largest group that can be compared."""
-    n = 300
+    n = 160
     batch, _ = linear_judge(1, n, [(i, j) for i, j, _ in plan_comparisons(n, "ring", ring_k=2)])
     verdicts = verdicts_of(pairs_of(batch, 0))
     tracemalloc.start()
