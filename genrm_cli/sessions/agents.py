@@ -18,7 +18,7 @@ from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
-from genrm_cli.sessions.environment import AnyEnvironment, Ask, ModelUse, run_dialogue_with
+from genrm_cli.sessions.environment import AnyEnvironment, Ask, ModelUse, run_dialogue
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
@@ -185,7 +185,7 @@ async def _probe_parts(environment: AnyEnvironment, agents: Agents, configs: Map
             raise JudgeError(f"{_role_of(ask.role).title}: {error}") from error
 
     try:
-        complaint = await run_dialogue_with(environment.probe_models(), answer)
+        complaint = await run_dialogue(environment.probe_models(), answer)
     except RunStoppedError:
         return  # the first session says so
     if complaint:

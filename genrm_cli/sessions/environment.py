@@ -47,18 +47,7 @@ def without_asking(value: T) -> Dialogue[T]:
     yield  # makes it a generator
 
 
-def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], str]) -> T:
-    """Run a dialogue to its end and return its result; errors of `answer` end it."""
-    try:
-        ask = next(dialogue)
-        while True:
-            ask = dialogue.send(answer(ask))
-    except StopIteration as ended:
-        result: T = ended.value
-        return result
-
-
-async def run_dialogue_with(dialogue: Dialogue[T], answer: Callable[[Ask], Awaitable[str]]) -> T:
+async def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], Awaitable[str]]) -> T:
     """Run a dialogue to its end, waiting for each answer, and return its result; errors of `answer` end it."""
     try:
         ask = next(dialogue)

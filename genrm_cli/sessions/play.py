@@ -14,7 +14,7 @@ from genrm_cli.sessions.environment import (
     AnyEnvironment,
     Ask,
     ended,
-    run_dialogue_with,
+    run_dialogue,
 )
 from genrm_cli.sessions.episode import EpisodeSlot, Played, Usage
 from genrm_cli.verdicts import ChatTurn, Outcome
@@ -71,11 +71,11 @@ async def play_episode(
     async def ask_model(ask: Ask) -> str:
         return take(ask.role, await answer(ask.role, ask.conversation, slot.client_repeat))
 
-    state = await run_dialogue_with(environment.reset(slot.scenario, slot.variant, slot.seed), ask_model)
+    state = await run_dialogue(environment.reset(slot.scenario, slot.variant, slot.seed), ask_model)
     try:
         while state.end is None:
             outcome = await act(state, slot.repeat_at(state.turn_index))
-            state = await run_dialogue_with(environment.step(state, take(POLICY, outcome)), ask_model)
+            state = await run_dialogue(environment.step(state, take(POLICY, outcome)), ask_model)
     except _FailedError as failed:
         if failed.too_long and state.turn_index:
             return Played(slot, ended(state, CONTEXT_TOO_LONG), usage=usage)

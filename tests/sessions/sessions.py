@@ -1,14 +1,26 @@
 """Sessions of the shipped scenarios for the tests."""
 
+from collections.abc import Callable
 from functools import cache
 
-from genrm_cli.sessions.environment import Ask, run_dialogue
+from genrm_cli.sessions.environment import Ask, Dialogue, T
 from genrm_cli.sessions.environments import ScenarioSet, read_scenarios
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 from genrm_cli.sessions.therapy.session import SessionState, TherapeuticSession
 from genrm_cli.storage.location import S3Options
 
 ENVIRONMENT, MODEL_ENVIRONMENT = TherapeuticSession(), TherapeuticSession(has_models=True)
+
+
+def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], str]) -> T:
+    """Run a dialogue to its end and return its result."""
+    try:
+        ask = next(dialogue)
+        while True:
+            ask = dialogue.send(answer(ask))
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
 
 
 @cache

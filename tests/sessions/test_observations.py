@@ -2,9 +2,8 @@
 
 import pytest
 from guessing_game import GuessingGame, Secret
-from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, refuse, sample, step
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, refuse, run_dialogue, sample, step
 
-from genrm_cli.sessions.environment import run_dialogue
 from genrm_cli.sessions.hosting.hosted import observe
 
 GAME, SEVEN = GuessingGame(), Secret(scenario_id="seven", number=7)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, play, sample, samples, step
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, play, run_dialogue, sample, samples, step
 
 from genrm_cli.errors import InputError
-from genrm_cli.sessions.environment import CONTEXT_TOO_LONG, Ask, ended, run_dialogue
+from genrm_cli.sessions.environment import CONTEXT_TOO_LONG, Ask, ended
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.therapy.client import LABELS
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER, parse_labels

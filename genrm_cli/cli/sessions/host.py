@@ -140,7 +140,7 @@ def host(
     """Serve the sessions of an environment until told to stop."""
     from genrm_cli.jobs.context import new_run
     from genrm_cli.sessions.environments import read_scenarios
-    from genrm_cli.sessions.hosting.host import serve_environment
+    from genrm_cli.sessions.hosting.gymnasium import serve_environment
 
     settings = invocation.settings
     if settings.serve.record is not None:

@@ -1,4 +1,4 @@
-"""The endpoints of NeMo Gym's gymnasium-style resources server, on plain values.
+"""Sessions over HTTP, as NeMo Gym's gymnasium-style resources server offers them.
 
 Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`, `responses_api_agents/gymnasium_agent/app.py`.
 """
@@ -13,16 +13,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
 
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.http.endpoints import Answer, Gate, build_router, response_of
+from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
 from genrm_cli.serve.prometheus import labelled_counter
 from genrm_cli.serve.shapes.call import Reply
 from genrm_cli.serve.shapes.fields import parse_body
 from genrm_cli.serve.shapes.nemo_gym import aggregate
+from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.counts import RoleCounts
-from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions
+from genrm_cli.sessions.environment import AnyEnvironment, Ask
+from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[Reply]]
 """Takes the sessions, the id of the caller's, and the body."""
@@ -181,3 +187,51 @@ class EnvironmentCollector(Collector):
             tokens.add_metric([role, "prompt"], each.prompt_tokens)
             tokens.add_metric([role, "completion"], each.completion_tokens)
         yield tokens
+
+
+async def serve_environment(
+    environment: AnyEnvironment,
+    scenarios: ScenarioSet,
+    client: Mapping[str, AgentConfig],
+    max_sessions: int,
+    run: RunContext,
+    token: str | None,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; open sessions are then lost.
+
+    Args:
+        environment: of all sessions.
+        scenarios: that may be played.
+        client: the environment's models, by role; empty if it needs none.
+        max_sessions: how many are kept.
+        run: settings and events.
+        token: that requests must carry; None if anybody may ask.
+        on_ready: called with the server's URL once it listens.
+
+    Raises:
+        GenrmError: a setting or a scenario cannot be used, or a model does not answer.
+    """
+    settings = run.settings.serve
+    check_tls(settings)
+    with listen_on(settings, has_token=token is not None) as listening:
+        roles: dict[str, RoleCounts] = {role: RoleCounts() for role in client}
+        async with open_agents(list(client.items()), environment, run, None) as agents:
+
+            async def answer(ask: Ask) -> str:
+                outcome = await agents.ask(ask.role, ask.conversation, 1)
+                roles[ask.role].add(outcome)
+                try:
+                    return spoken_words(outcome)
+                except SilentError as silent:
+                    raise RefusedError(503, "client_failed", f"{ask.role}: {silent}") from silent
+
+            redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
+            sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
+            app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
+            on_ready(url_of(listening, settings))
+            await run_server(app, listening, settings, _drain)
+
+
+async def _drain() -> None:
+    """Wait for nothing: a session may go on for hours."""

@@ -20,7 +20,7 @@ from genrm_cli.sessions.environment import (
     EpisodeScenario,
     T,
     ended,
-    run_dialogue_with,
+    run_dialogue,
 )
 from genrm_cli.sessions.play import private_matches
 
@@ -250,7 +250,7 @@ class HostedSessions:
             self.counts.ends[seen.end.reason] += 1
 
     async def _run(self, dialogue: Dialogue[T]) -> T:
-        return await run_dialogue_with(dialogue, self._answer)
+        return await run_dialogue(dialogue, self._answer)
 
     def _session(self, id_: str) -> _Session:
         self._forget_expired()
