@@ -1,7 +1,7 @@
 """All errors that users see, each with its exit code.
 
     GenrmError                   1  (a bug, if nothing more precise is raised)
-    ├── UsageError               2  a flag, a setting, a combination of them
+    ├── UsageError               2  a setting, or a combination of settings
     ├── InputError               3  rollouts that cannot be read
     │   └── ChangedInputError 3 rollouts that changed while they were read
     ├── JudgeError               4  a judge that cannot be reached or refuses
@@ -103,13 +103,13 @@ class GenrmError(Exception):
 
 
 class UsageError(GenrmError):
-    """A flag, a setting, or a combination of them cannot be used."""
+    """A setting, or a combination of settings, cannot be used."""
 
     exit_code = 2
 
 
 class InputError(GenrmError):
-    """Rollouts cannot be read, or `--strict` refused them."""
+    """Rollouts cannot be read, or the setting `strict` refused them."""
 
     exit_code = 3
 

@@ -1,6 +1,5 @@
 """Declaration of settings, each beside its field: default, kind of value, bounds and help."""
 
-import types
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, replace
@@ -163,16 +162,15 @@ def setting_of(field: "Field[Any]", subject: str, panel: Panel) -> Setting | Non
     declared: Setting | None = field.metadata.get(_METADATA)
     if declared is None:
         return None
-    literal = field.type if typing.get_origin(field.type) is Literal else None
-    options = (field.type,) if literal else typing.get_args(field.type) or (field.type,)
-    literal = literal or next((option for option in options if typing.get_origin(option) is Literal), None)
-    type_ = next((each for each in options if isinstance(each, type) and each is not types.NoneType), str)
+    options = (field.type, *typing.get_args(field.type))
+    literal = next((option for option in options if typing.get_origin(option) is Literal), None)
+    type_ = next((option for option in options if option in KIND_OF_TYPE), str)
     return replace(
         declared,
         name=field.name,
         subject=subject,
         type=type_,
-        kind=declared.kind or KIND_OF_TYPE[type_ if type_ in KIND_OF_TYPE else str],
+        kind=declared.kind or KIND_OF_TYPE[type_],
         panel=declared.panel or panel,
         choices=declared.choices or typing.get_args(literal),
         key=declared.key or field.name,
