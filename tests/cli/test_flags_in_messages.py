@@ -4,6 +4,7 @@ import ast
 import pickle
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,13 @@ def test_a_text_names_settings() -> None:
     assert message.render(render_flag) == "--shard needs --no-journal, $1 and --min-age-s."
 
 
+@cache
+def trees() -> dict[Path, ast.AST]:
+    """Return the parsed modules of the package, by their paths in it."""
+    package = Path(genrm_cli.__file__).parent
+    return {path.relative_to(package): ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")}
+
+
 def iter_named(tree: ast.AST) -> Iterator[SettingRef]:
     """Yield each setting that a message of a module names."""
     for node in ast.walk(tree):
@@ -88,8 +96,8 @@ def test_messages_name_what_there_is() -> None:
     flags = flags_of(get_command(app))
     unknown = {
         f"{path.name}: {render_flag(ref)}"
-        for path in Path(genrm_cli.__file__).parent.rglob("*.py")
-        for ref in iter_named(ast.parse(path.read_text(encoding="utf-8")))
+        for path, tree in trees().items()
+        for ref in iter_named(tree)
         if render_flag(ref) not in flags
     }
     assert unknown == set()
@@ -115,12 +123,12 @@ def iter_texts(tree: ast.AST) -> Iterator[str]:
 
 def test_only_the_command_line_knows_flags() -> None:
     """Texts of other modules name settings; flags of a trainer's own command are text like any other."""
-    package, flags = Path(genrm_cli.__file__).parent, flags_of(get_command(app))
+    flags = flags_of(get_command(app))
     found = {
-        f"{path.relative_to(package)}: {flag}"
-        for path in package.rglob("*.py")
-        if path.relative_to(package).parts[0] not in ("cli", *FLAGS_LEFT)
-        for text in iter_texts(ast.parse(path.read_text(encoding="utf-8")))
+        f"{path}: {flag}"
+        for path, tree in trees().items()
+        if path.parts[0] not in ("cli", *FLAGS_LEFT)
+        for text in iter_texts(tree)
         for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)
         if flag in flags
     }

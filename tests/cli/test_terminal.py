@@ -125,6 +125,7 @@ def test_no_text_controls_the_terminal(genrm: Genrm, names: tuple[str, ...]) -> 
         check_safe(text + "title" if name in SILENT else text)
 
 
+@pytest.mark.slow
 def test_no_reply_of_a_server_controls_the_terminal(
     genrm: Genrm, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
 ) -> None:
