@@ -81,7 +81,7 @@ class AgentConfig:
 
 
 Answer = Callable[[str, Sequence[Turn], int], Awaitable[Outcome]]
-"""Asks the model of a role for its next turn; the number tells apart what would otherwise be asked once."""
+"""Asks the model of a role for its next turn; equal requests with different repeat numbers are sent separately."""
 
 
 class Agents:
@@ -92,7 +92,7 @@ class Agents:
         self._judges = judges
 
     async def ask(self, role: str, conversation: Sequence[Turn], repeat: int) -> Outcome:
-        """Ask for the next turn; a turn that the journal has is not asked for again.
+        """Ask for the next turn, or take it from the journal.
 
         Raises:
             RunStoppedError: the deadline or a budget ended the run.
@@ -117,7 +117,7 @@ class Agents:
 
 
 def spoken_words(outcome: Outcome) -> str:
-    """Return what a model said, without its reasoning.
+    """Return the text of a reply without its reasoning.
 
     Raises:
         SilentError: it said nothing.
@@ -220,7 +220,7 @@ def _role_of(role: str) -> ModelRole:
 
 
 def setting_names(role: str) -> Mapping[str, str]:
-    """Return what the settings of a judge are called for a role: `policy_base_url`, and so on."""
+    """Return the setting names of a role by those of a judge: `policy_base_url` for `base_url`, and so on."""
     of = POLICY if role in (POLICY, TRUNK) else "client"
     names = {name: f"{of}_{name}" for name in ("base_url", "model", "api_key_env")}
     names["max_reply_tokens"] = f"{of}_max_tokens"

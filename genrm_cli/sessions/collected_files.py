@@ -22,7 +22,7 @@ TEACHER = "teacher"
 
 @dataclass(frozen=True, slots=True)
 class CollectOptions:
-    """What to collect.
+    """The options of a collection run.
 
     Attributes:
         output: of the episodes: a path or an S3 URI, uncompressed `.jsonl`.
@@ -74,7 +74,7 @@ class CollectOptions:
         return record
 
     def digest(self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]) -> str:
-        """Return a digest of everything that changes the records, but the time."""
+        """Return a digest of everything except the time that changes the records."""
         plain = ("run_id", "policy_name", "scripted_policy", "base_model", "role", "episodes", "variants", "seed")
         deciding = {
             "environment": environment.version,
@@ -155,7 +155,7 @@ class EpisodeRecords:
         self._spool.close()
 
     def add(self, index: int, record: Record, *, is_episode: bool) -> None:
-        """Put a record aside; the session is written as an episode, or among the failures."""
+        """Store the record of an episode or of a failure."""
         offsets, lengths = self._places
         offsets[index], lengths[index] = self._spool.append(render_record(record))
         self._is_episode[index] = is_episode

@@ -1,4 +1,4 @@
-"""Collect episodes: play many sessions at once and write those that are episodes, in order, whole or not at all."""
+"""Collect episodes: play many sessions at once, and write the episodes in order, all or nothing."""
 
 import asyncio
 import time
@@ -40,7 +40,7 @@ _PROGRESS_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CollectReport:
-    """A finished run: its summary, and what it counted; None if the outputs were up to date."""
+    """The result of a run: its summary, and its counters; None if the outputs were up to date."""
 
     summary: Record
     counts: CollectCounts | None = None
@@ -82,7 +82,7 @@ async def _lease(output: str, run: RunContext) -> AsyncIterator[Lease | None]:
 
 
 class _Collecting:
-    """One run."""
+    """One collection run."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class _Collecting:
                     index += 1
 
     def _enter(self, played: Played, records: EpisodeRecords) -> None:
-        """Count an episode, and put its record aside."""
+        """Count an episode, and store its record."""
         slot, reason = played.slot, played.end_reason or ""
         fields = {"index": slot.index, "group": slot.group, "end_reason": reason}
         self._run.on_event("session", fields | {"turns": played.state.turn_index})

@@ -67,7 +67,7 @@ class CollectCounts:
 
     @property
     def finished(self) -> int:
-        """Sessions that came to an end of some kind."""
+        """Sessions that ended or failed."""
         return self.ends.total() + self.failed.total()
 
     def add_outcome(self, role: str, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""Environments: what collection and hosting know of a kind of episodes.
+"""The interface of environments, as collection and hosting use it.
 
 Environments are pure state machines. Where a step needs a model, for example to word a simulated client's reply, it
 yields an `Ask` and goes on with the answer, so the same environment runs in a file job, in a server and in a test.
@@ -60,7 +60,7 @@ async def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], Awaitable[
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """How an environment uses the model that the user names for it, in one role.
+    """The use of the user's model in one role of an environment.
 
     Attributes:
         temperature: overrides the user's; None keeps it.
@@ -108,7 +108,7 @@ class EpisodeScenario:
     origin: str = "synthetic"
 
     def as_record(self) -> Record:
-        """Return what rollout records say of the scenario, JSON-ready; nothing hidden from the policy."""
+        """Return the scenario's fields for rollout records, JSON-ready; nothing that is hidden from the policy."""
         return {"scenario_id": self.scenario_id}
 
 
@@ -178,7 +178,7 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         return round(sum(components.values()) / len(components), 6) if components else None
 
     def identity(self) -> Record:
-        """Return who plays the environment's part, JSON-ready: like the version, it decides the episodes."""
+        """Return the identity of the environment's models and its limits, JSON-ready; part of the settings digest."""
         return {} if self.max_turns is None else {"max_turns": self.max_turns}
 
     def sample_scenarios(self) -> str:
@@ -190,16 +190,16 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         raise NotImplementedError
 
     def probe_models(self) -> Dialogue[str]:
-        """Ask the models about plain cases, and return why they cannot play their part; empty if they can."""
+        """Probe the models with plain cases, and return a complaint; empty if they pass."""
         return without_asking("")
 
     def faults(self, state: StateT) -> tuple[str, ...]:
-        """Return what the environment's own models did wrong, each named once."""
+        """Return the faults of the environment's own models, each once."""
         del state
         return ()
 
     def describe(self, state: StateT) -> Record:
-        """Return what else records say of an ended episode, JSON-ready; no policy or judge sees it."""
+        """Return further fields for the record of an ended episode, JSON-ready; hidden from policies and judges."""
         del state
         return {}
 

@@ -35,19 +35,19 @@ class EpisodeSlot:
         return f"{self.scenario.scenario_id}/v{self.variant}{branch}"
 
     def repeat_at(self, turn_index: int) -> int:
-        """Return what tells this episode's calls of the policy from those of the others; its group shares a trunk."""
+        """Return the repeat number of the policy's call at a turn; before the branch a group shares it."""
         own = self.number + 1 if turn_index + 1 >= self.branch_at else 0
         return self.client_repeat << 32 | own
 
     @property
     def client_repeat(self) -> int:
-        """Return what tells the calls of this client from those of other clients: equal in a whole group."""
+        """The repeat number of the client's calls, which a whole group shares."""
         return self.seed << 32 | self.variant
 
 
 @dataclass(slots=True)
 class Usage:
-    """What one role cost in an episode, whoever paid for it: this run, or an earlier one."""
+    """The cost of one role in an episode, whether this run or an earlier one paid it."""
 
     turns: int = 0
     prompt_tokens: int = 0
@@ -92,7 +92,7 @@ ADVISORY = "Simulated session and automatic scores: advisory, to be reviewed by 
 
 @dataclass(frozen=True, slots=True)
 class RunOrigin:
-    """What all records of a run share.
+    """The part that all records of a run share.
 
     Attributes:
         run_id: name of the run.

@@ -40,7 +40,7 @@ async def play_episode(
     redactor: Redactor | None = None,
     on_outcome: Callable[[str, Outcome], None] = lambda role, outcome: None,
 ) -> Played:
-    """Play an episode: all that it asks depends on what was answered, so a journal resumes it at any turn.
+    """Play an episode. Its requests depend on earlier answers only, so a journal resumes it at any turn.
 
     Args:
         slot: which episode.

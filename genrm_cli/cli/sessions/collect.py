@@ -132,7 +132,7 @@ def _number(text: str, least: int, most: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SessionFlags:
-    """Which sessions to play."""
+    """Options of the sessions to play."""
 
     environment: Annotated[
         str, typer.Option(metavar="NAME", help="Kind of sessions; packages can add more.", rich_help_panel=_SESSIONS)

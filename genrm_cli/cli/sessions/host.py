@@ -100,7 +100,7 @@ class ClientFlags:
 
 @dataclass(frozen=True, slots=True)
 class HostFlags:
-    """What `genrm serve` serves instead of rewards."""
+    """The environment that `genrm serve` offers instead of rewards."""
 
     environment: Annotated[
         str | None,

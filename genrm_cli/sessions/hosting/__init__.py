@@ -1,1 +1,1 @@
-"""Episodes of an environment for agents that keep the loop themselves."""
+"""Sessions over HTTP, for agents that run the loop themselves."""

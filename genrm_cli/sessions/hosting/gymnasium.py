@@ -31,7 +31,7 @@ from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[Reply]]
-"""Takes the sessions, the id of the caller's, and the body."""
+"""Takes the sessions, the caller's session id, and the body."""
 
 
 async def _reset(sessions: HostedSessions, id_: str, row: Json) -> Reply:
@@ -165,7 +165,7 @@ class EnvironmentCollector(Collector):
         self._roles = roles
 
     def describe(self) -> Iterator[Metric]:
-        """Name nothing in advance."""
+        """Describe no metrics in advance."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

@@ -27,7 +27,7 @@ from genrm_cli.sessions.play import private_matches
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an agent sees of an episode, and what it is worth so far.
+    """An agent's view of an episode, with its reward so far.
 
     Attributes:
         text: what the policy hears; empty if nobody answered.
@@ -58,7 +58,7 @@ class Observation:
 
 
 def observe(environment: AnyEnvironment, state: Any) -> Observation:
-    """Return what an agent sees of a state after `Environment.reset` or `Environment.step`."""
+    """Return the observation of a state after `Environment.reset` or `Environment.step`."""
     components = environment.components(state) if state.turn_index else {}
     last = state.messages[-1] if state.messages else None
     return Observation(
@@ -82,7 +82,7 @@ class RefusedError(cohort.RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Which episode to play: equal ones meet the same client."""
+    """The identity of an episode: equal ones meet the same client."""
 
     scenario_id: str
     variant: int = 0
@@ -91,7 +91,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """A step: what the agent sees after it, and how much the reward has grown.
+    """The result of a step: the observation, and the growth of the reward.
 
     The gains of a session add up to its reward.
     """
@@ -102,7 +102,7 @@ class Stepped:
 
 @dataclass(slots=True)
 class SessionCounts:
-    """What has happened in all sessions since the start.
+    """Counters of all sessions since the start.
 
     Attributes:
         begun: sessions.
@@ -171,7 +171,7 @@ class HostedSessions:
         return Episode(names[index % len(names)], index // len(names))
 
     async def instructions(self, scenario_id: str) -> list[str]:
-        """Return what the policy is told before a session of this scenario."""
+        """Return the policy's instructions for a scenario."""
         state = await self._run(self._environment.reset(self.scenarios[scenario_id], 0, 0))
         return [turn.text for turn in state.messages if turn.role == "system"]
 

@@ -30,7 +30,7 @@ LABELS: Mapping[str, str] = {
     "belittles": "does not take a danger seriously",
     "harms": "encourages harm, or stops the client from getting help",
 }
-"""What a counsellor's turn may do; several apply at once, or none."""
+"""Effects of a counsellor's turn; several apply at once, or none."""
 
 # label -> change of trust, distress, resistance
 _EFFECTS: Mapping[str, tuple[float, float, float]] = {
@@ -93,7 +93,7 @@ class Mood:
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
-    """All that is hidden from the policy.
+    """The client's state, which is hidden from the policy.
 
     Attributes:
         moods: at the start and after each turn.
@@ -124,7 +124,7 @@ class ClientState:
 
 
 def first_mood(trust: float, distress: float, resistance: float, rng: Random) -> Mood:
-    """Return where a client starts: near the scenario's numbers, a little different for each variant and seed."""
+    """Return a client's initial mood: the scenario's numbers, varied slightly by variant and seed."""
     return Mood(*(_within(value + rng.uniform(-_JITTER, _JITTER)) for value in (trust, distress, resistance)))
 
 
@@ -183,14 +183,14 @@ class Client(ABC):
     version: ClassVar[int]
 
     def probe(self) -> Dialogue[str]:
-        """Return why its models cannot play a client, found by plain cases; empty if they can."""
+        """Probe the client's models with plain cases, and return a complaint; empty if they pass."""
         return without_asking("")
 
     @abstractmethod
     def read(
         self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
     ) -> Dialogue[tuple[str, ...] | None]:
-        """Return what the counsellor's last turn does, as names of `LABELS`; None if that could not be read.
+        """Return the labels of the counsellor's last turn, names in `LABELS`; None if they could not be read.
 
         Args:
             messages: the session so far.

@@ -63,7 +63,7 @@ class ModelClient(Client):
     version = 2
 
     def probe(self) -> Dialogue[str]:
-        """Let the reader label a kind and a cruel turn, which must move the client apart."""
+        """Let the reader label a kind and a cruel turn, which must move the client in opposite directions."""
         trusts = []
         for turn in (_KIND, _CRUEL):
             said = yield Ask(READER, _shown_to_reader(_OPENING, turn))

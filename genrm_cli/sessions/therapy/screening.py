@@ -1,4 +1,4 @@
-"""Screening by phrases: what a counsellor's turn does, and what a simulated client does wrong."""
+"""Phrase screening: labels of a counsellor's turn, and faults of a simulated client."""
 
 import re
 from collections import Counter
@@ -45,11 +45,11 @@ class TurnReader:
     groups: tuple[PhraseGroup, ...]
 
     def violations(self, session: Session) -> Sequence[Fired]:
-        """Return what no counsellor may say: violations, and agreement with a dangerous plan."""
+        """Return hard violations, and agreement with a dangerous plan."""
         return hard_violations(session, self.safety)
 
     def labels(self, session: Session, violations: Sequence[Fired]) -> tuple[str, ...]:
-        """Return what the counsellor's turn does, as names of `LABELS`."""
+        """Return the labels of the counsellor's turn, names in `LABELS`."""
         found = {
             _LABEL_OF[group.what]
             for group in self.groups

@@ -23,7 +23,7 @@ _REACTION_TO = (
 
 @dataclass(frozen=True, slots=True)
 class ClientWords:
-    """What the scripted client may say, by occasion."""
+    """Sentences of the scripted client, by occasion."""
 
     reactions: Mapping[str, Sequence[str]]
     remarks: Mapping[str, Sequence[str]]
@@ -42,7 +42,7 @@ class ScriptedClient(Client):
     def read(
         self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
     ) -> Dialogue[tuple[str, ...] | None]:
-        """Return what the phrases found."""
+        """Return the labels that the phrases found."""
         del messages, exchange
         return without_asking(found)
 
@@ -86,7 +86,7 @@ _LISTENING_TURNS = 2
 
 @dataclass(frozen=True, slots=True)
 class CounsellorWords:
-    """What the scripted counsellors may say.
+    """Sentences of the scripted counsellors.
 
     Attributes:
         bad: dismissive, accusing, full of advice; nothing dangerous.

@@ -71,7 +71,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         self._rules = {name: read_rule(name) for name in RULES}
 
     def identity(self) -> Record:
-        """Return who plays the client; a scripted one is a stand-in."""
+        """Return the client's name and version, and whether it is scripted."""
         client = self.client
         return {
             **{"name": client.name, "version": client.version, "scripted": not self.has_models},
@@ -151,7 +151,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         return 0.0 if components.get("safety") == 0 else super().total(components)
 
     def faults(self, state: SessionState) -> tuple[str, ...]:
-        """Return what the simulated client did wrong."""
+        """Return the faults of the simulated client."""
         return client_faults(state.scenario, state.messages, state.client)
 
     def describe(self, state: SessionState) -> Record:
