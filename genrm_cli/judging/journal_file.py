@@ -45,6 +45,8 @@ CREATE TABLE failures (
     failed_at REAL NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE claims (key BLOB PRIMARY KEY, run BLOB NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE summed (name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
 """
 _NEW_TABLES = _SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
 VERDICT_COLUMNS = (
@@ -283,45 +285,21 @@ def _switch_to_wal(connection: Connection) -> None:
             return
 
 
-_SUM_TABLES = """
-CREATE TABLE IF NOT EXISTS sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS summed (name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
-"""
-
-
 class KeptSums:
-    """Sums of numbers, by name. Their tables are made when sums are first kept."""
+    """Sums of numbers, by name, to which any number of processes add; all methods may raise `StorageError`."""
 
     def __init__(self, connection: Connection, errors: JournalErrors) -> None:
         self._connection = connection
         self._errors = errors
 
-    def open(self) -> None:
-        """Make the tables, unless they exist.
-
-        Raises:
-            StorageError: the journal cannot be written.
-        """
-        with self._errors, transaction(self._connection) as execute:
-            for statement in filter(str.strip, _SUM_TABLES.split(";")):
-                execute(statement)
-
     def read(self, name: str) -> list[float] | None:
-        """Return the sums of this name; None if there are none.
-
-        Raises:
-            StorageError: the journal cannot be read.
-        """
+        """Return the sums of this name; None if there are none."""
         with self._errors:
             row = self._connection.execute("SELECT numbers FROM sums WHERE name = ?", (name,)).fetchone()
         return None if row is None else array("d", row[0]).tolist()
 
     def has(self, name: str, part: bytes) -> bool:
-        """Whether a part has been added.
-
-        Raises:
-            StorageError: the journal cannot be read.
-        """
+        """Whether a part has been added."""
         with self._errors:
             found = self._connection.execute("SELECT 1 FROM summed WHERE name = ? AND part = ?", (name, part))
             return found.fetchone() is not None
@@ -330,9 +308,6 @@ class KeptSums:
         """Add the sums of parts that nobody has added yet, and return the sums of all parts.
 
         Sums that are not as many as before replace them.
-
-        Raises:
-            StorageError: the journal cannot be written.
         """
         with self._errors, transaction(self._connection) as execute:
             row = execute("SELECT numbers FROM sums WHERE name = ?", (name,)).fetchone()

@@ -16,7 +16,7 @@ from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit, Limit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.judging.pacing.pool import OnEvent as OnEvent
 from genrm_cli.judging.probe import JUDGE, KnownAnswer, ModelRole, answer_to_roles, probe_judge
@@ -358,7 +358,7 @@ class _Opener:
         return RemoteJudge(
             pool,
             profile,
-            CallPolicy(limits.call_timeout, limits.comparison_timeout, RetryPolicy(limits.retries), limits.reask),
+            CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask),
             self._budget,
             model=judge.model or "",
             sampling={name: value for name, value in given.items() if value is not None},

@@ -262,11 +262,11 @@ class RemoteJudge:
             is_busy = error.failure.kind == FailureKind.RATE_LIMITED or not error.was_sent
             failed_tries += not (slot.on_trial or is_busy)
             backoffs += not (is_busy and slot.endpoint.limit.adapts)
-            if not error.may_pass or failed_tries > self._policy.retry.retries:
+            if not error.may_pass or failed_tries > self._policy.retries:
                 break
             outcome.result = error.failure  # used if the comparison times out during a wait
             # Deliberately unseeded: processes that failed together must not retry together. No result depends on it.
-            wait_s = self._policy.retry.wait_s(backoffs, error.retry_after_s, random.random())
+            wait_s = self._policy.wait_s(backoffs, error.retry_after_s, random.random())
             await self._pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error

@@ -144,7 +144,6 @@ class RunningCalibration:
         self._pending: dict[bytes, RunStatistics] = {}
         self._fitted_groups = 0
         if sums is not None:
-            sums.open()
             numbers = sums.read(self._name)
             if numbers is not None:
                 self._total = RunStatistics.of_numbers(numbers, judges)

@@ -23,7 +23,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
@@ -58,7 +58,7 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
         async with JudgeClient(address) as client:
             limit = AdaptiveLimit(concurrency) if adaptive else FixedLimit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
-            policy = CallPolicy(600.0, 3600.0, RetryPolicy(5), reask=3)
+            policy = CallPolicy(600.0, 3600.0, 5, reask=3)
             remote = RemoteJudge(pool, PROFILES["nemotron"], policy, Budget(), model="bench", sampling={})
             judges = JudgeSet([CachedJudge(remote, journal)], on_outcome)
             plan = GroupPlan(judges=(JudgePlan("bench", PROFILES["nemotron"]),))

@@ -17,7 +17,7 @@ from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
@@ -99,7 +99,7 @@ async def open_judge(
         for client in clients
     ]
     pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
-    patience = CallPolicy(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s), reask)
+    patience = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
     allowance = allowance or Budget()
     chosen = PROFILES[profile] if isinstance(profile, str) else profile
     remote = RemoteJudge(pool, chosen, patience, allowance, model="m", sampling={})

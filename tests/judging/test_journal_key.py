@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.remote import RemoteJudge
@@ -30,7 +30,7 @@ def asked_of(
     max_calls: int | None = None,
 ) -> bytes:
     """Return the key of a question to a judge with these settings."""
-    patience = CallPolicy(call_timeout_s, 2 * call_timeout_s, RetryPolicy(retries), retries)
+    patience = CallPolicy(call_timeout_s, 2 * call_timeout_s, retries, retries)
     pool = EndpointPool([], 10, lambda event, fields: None)
     allowance = Budget(max_calls)
     judge = RemoteJudge(pool, profile, patience, allowance, model=model, sampling=sampling or {}, judge_id=judge_id)

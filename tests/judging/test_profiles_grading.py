@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, count_turns, parse_reply, render_messages
 from genrm_cli.judging.remote import RemoteJudge
@@ -352,7 +352,7 @@ def test_all_responses_are_shown_once_and_none_can_close_its_section() -> None:
 def make_judge(name: str) -> RemoteJudge:
     """Make a judge without endpoints: it makes requests and reads replies."""
     pool = EndpointPool([], 1, lambda event, fields: None)
-    return RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, RetryPolicy(0), 0), Budget(), model="m", sampling={})
+    return RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", sampling={})
 
 
 def test_the_second_turn_goes_on_from_what_was_said_not_thought() -> None:

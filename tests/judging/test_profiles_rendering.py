@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from judge_families import FAMILIES, PAIR_PROFILES
 
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
@@ -27,7 +27,7 @@ def messages_of(name: str, prompt: PairwisePrompt) -> list[dict[str, str]]:
 def body_of(name: str) -> dict[str, object]:
     """Return the request that a judge of this profile gets."""
     pool = EndpointPool([], 10, lambda event, fields: None)
-    judge = RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, RetryPolicy(0), 0), Budget(), model="m", sampling={})
+    judge = RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", sampling={})
     return json.loads(judge.prepare(PairwisePrompt([("user", "Why?")], "a", "b"), 0).body)
 
 

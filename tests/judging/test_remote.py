@@ -12,7 +12,7 @@ from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
@@ -36,7 +36,7 @@ def with_judge(
     allowance: Budget | None = None,
 ) -> Outcome | None:
     """Open a judge with one endpoint and next to no waits, use it, and check that all slots came back."""
-    patience = CallPolicy(call_timeout_s, comparison_timeout_s, RetryPolicy(retries, base_s=0.01, cap_s=0.1), reask)
+    patience = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s=0.01, cap_s=0.1)
 
     async def run() -> Outcome | None:
         async with JudgeClient(JudgeAddress(server.base_url, None, 2, 4)) as client:

@@ -9,16 +9,22 @@ MAX_RETRY_AFTER_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """The number of retries, and the waits between them.
+class CallPolicy:
+    """Timeouts, retries, and the waits between them.
 
     Attributes:
-        retries: attempts after the first one.
+        call_timeout_s: timeout of one call.
+        comparison_timeout_s: timeout of a comparison, including all calls and waits.
+        retries: retries of a call that failed transiently.
+        reask: number of times to ask again if a reply has no readable verdict.
         base_s: upper bound of the first wait; the bound doubles with each wait.
         cap_s: upper bound of all waits, except those requested by the server.
     """
 
+    call_timeout_s: float
+    comparison_timeout_s: float
     retries: int
+    reask: int
     base_s: float = 0.5
     cap_s: float = 60.0
 
@@ -36,23 +42,6 @@ class RetryPolicy:
         bound_s = min(self.cap_s, self.base_s * 2.0 ** min(waits - 1, 30))
         wait_s = bound_s * (0.5 + fraction / 2)
         return wait_s if retry_after_s is None else wait_s + min(retry_after_s, MAX_RETRY_AFTER_S)
-
-
-@dataclass(frozen=True, slots=True)
-class CallPolicy:
-    """Timeouts and retries.
-
-    Attributes:
-        call_timeout_s: timeout of one call.
-        comparison_timeout_s: timeout of a comparison, including all calls and waits.
-        retry: retries of a call that failed transiently.
-        reask: number of times to ask again if a reply has no readable verdict.
-    """
-
-    call_timeout_s: float
-    comparison_timeout_s: float
-    retry: RetryPolicy
-    reask: int
 
 
 @dataclass(slots=True)

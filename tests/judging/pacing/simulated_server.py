@@ -18,7 +18,7 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint, Limit
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt, Reply
@@ -181,7 +181,7 @@ def run_judge(
         loop = asyncio.get_running_loop()
         endpoints = [Endpoint(f"judge {number}", server, limit()) for number, server in enumerate(servers)]
         pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: run.events.append(event))
-        policy = CallPolicy(call_timeout_s, 3600.0, RetryPolicy(5), reask)
+        policy = CallPolicy(call_timeout_s, 3600.0, 5, reask)
         budget = Budget()
         judge = RemoteJudge(pool, PROFILE, policy, budget, model="m", sampling={})
         if deadline_s is not None:

@@ -20,7 +20,7 @@ from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy, RetryPolicy
+from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import Reply
@@ -84,7 +84,7 @@ def run_fleet(endpoints: int, count: int, size: int, seed: int, *, with_lanes: b
     async def main() -> float:
         made = [Endpoint(str(number), server, FixedLimit(SLOTS // endpoints)) for number, server in enumerate(servers)]
         pool = EndpointPool(made, 300.0, lambda event, fields: None)
-        policy = CallPolicy(600.0, 3600.0, RetryPolicy(5), 3)
+        policy = CallPolicy(600.0, 3600.0, 5, 3)
         kind = RemoteJudge if with_lanes else LeastLoadedJudge
         judge = kind(pool, PROFILES["nemotron"], policy, Budget(), model="m", sampling={})
         judged: list[JudgedGroup] = []

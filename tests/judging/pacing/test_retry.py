@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.pacing.policy import MAX_RETRY_AFTER_S, RetryPolicy
+from genrm_cli.judging.pacing.policy import MAX_RETRY_AFTER_S, CallPolicy
 
 WAITS = st.integers(1, 10_000)
 
@@ -14,7 +14,7 @@ def test_waits_grow_within_their_bounds(waits: int, fraction: float, retry_after
     """A wait is at least half of a bound that doubles up to the cap, plus what the server asked, at most 300 s."""
     bound_s = min(60.0, 0.5 * 2.0 ** min(waits - 1, 50))
     asked_s = min(retry_after_s or 0.0, MAX_RETRY_AFTER_S)
-    wait_s = RetryPolicy(5, base_s=0.5, cap_s=60).wait_s(waits, retry_after_s, fraction)
+    wait_s = CallPolicy(1, 1, 5, 0, base_s=0.5, cap_s=60).wait_s(waits, retry_after_s, fraction)
     assert bound_s / 2 <= wait_s - asked_s + 1e-9
     assert wait_s <= bound_s + asked_s + 1e-9
 
@@ -23,18 +23,18 @@ def test_waits_grow_within_their_bounds(waits: int, fraction: float, retry_after
 def test_the_server_is_never_asked_sooner_than_it_wants(waits: int, asked_share: float) -> None:
     """Retry-After is a lower bound for every random number."""
     retry_after_s = asked_share * MAX_RETRY_AFTER_S
-    assert RetryPolicy(0).wait_s(waits, retry_after_s, fraction=0.0) >= retry_after_s
+    assert CallPolicy(1, 1, 0, 0).wait_s(waits, retry_after_s, fraction=0.0) >= retry_after_s
 
 
 def test_calls_that_failed_together_do_not_come_back_together() -> None:
     """The random part spreads a wait over half of its bound."""
-    policy = RetryPolicy(5, base_s=8.0)
+    policy = CallPolicy(1, 1, 5, 0, base_s=8.0)
     assert [policy.wait_s(1, None, fraction) for fraction in (0.0, 0.5, 1.0)] == [4.0, 6.0, 8.0]
 
 
 def test_the_first_waits_are_short() -> None:
     """Usual waits begin at a quarter to half a second and reach a minute after eight tries."""
-    policy = RetryPolicy(5)
+    policy = CallPolicy(1, 1, 5, 0)
     assert [policy.wait_s(waits, None, 1.0) for waits in range(1, 10)] == pytest.approx(
         [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
     )
