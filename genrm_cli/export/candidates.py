@@ -2,24 +2,83 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from statistics import NormalDist
+from typing import Self
 
+from genrm_cli.errors import Message, naming
 from genrm_cli.export.messages import ReasoningPolicy
+from genrm_cli.verdicts import Reason
 
 Preferences = Mapping[tuple[int, int], int]
 """By two indices i < j: 1 if the judge prefers i in every order asked, -1 if j, 0 if it contradicts itself."""
 
-LEFT_OUT = {
-    "unscored": "unscored",
-    "single": "alone in its group",
-    "defaulted": "rests on a defaulted verdict",
-    "response": "no response",
-    "prompt": "no prompt",
-    "blank": "blank response",
-    "media": "holds media",
-    "excluded": "excluded by its writer",
-    "turn": "the policy has fewer turns than --branch-at",
-}
+
+_NO_MESSAGE = Message(())
+
+
+class Drop(StrEnum):
+    """Why a rollout is left out of an export, or a row is dropped. The values appear in manifests.
+
+    A member named after an option is the filter that dropped the row.
+    """
+
+    message: Message
+
+    # rollouts
+    UNSCORED = "unscored", naming("unscored")
+    SINGLE = "single", naming("only rollout in its group")
+    DEFAULTED = "defaulted", naming("rests on a defaulted verdict")
+    NO_RESPONSE = "no_response", naming("no response")
+    NO_PROMPT = "no_prompt", naming("no prompt")
+    BLANK = "blank", naming("blank response")
+    MEDIA = "media", naming("holds media")
+    EXCLUDED = "excluded", naming("excluded by its writer")
+    TOO_FEW_TURNS = "too_few_turns", naming("the policy has fewer turns than $branch_at")
+    PENDING = "review_pending", naming("withheld by review (pending)")
+    HELD = "review_held", naming("withheld by review (held)")
+    REJECTED = "review_rejected", naming("withheld by review (rejected)")
+    # rows
+    TOO_FEW = "too_few", naming("fewer than two usable rollouts in the group")
+    NONE_PASSES_GATES = "none_passes_gates", naming("no response of the group passes the gates")
+    GATED = "gated", naming("the chosen response broke a gate")
+    NO_TEACHER = "no_teacher", naming("no rollout of a teacher answers the same prompt")
+    TEACHER_WORSE = "teacher_worse", naming("the policy did better than the teacher")
+    TIE = "tie", naming("tie")
+    MIXED_PROMPTS = "mixed_prompts", naming("different prompts or histories")
+    EQUAL_TEXTS = "equal_texts", naming("equal texts")
+    ORDERS_DISAGREE = "orders_disagree", naming("the judge's verdicts on the pair disagree")
+    AGAINST_REWARDS = "against_rewards", naming("the judge's verdict contradicts the rewards")
+    UNKNOWN_CONFIDENCE = "unknown_confidence", naming("$min_confidence, unknown")
+    REPEATED_PAIR = "repeated_pair", naming("repeated pair")
+    REPEATED_TEXT = "repeated_text", naming("repeated text")
+    REPEATED_PROMPT = "repeated_prompt", naming("repeated prompt")
+    AT_MEDIAN = "at_median", naming("at the median of its group")
+    UNFIT = "unfit", naming("the format cannot represent the row")
+    MIN_GAP = "min_gap", naming("$min_gap")
+    MIN_CONFIDENCE = "min_confidence", naming("$min_confidence")
+    MIN_REWARD = "min_reward", naming("$min_reward")
+    MAX_LENGTH_RATIO = "max_length_ratio", naming("$max_length_ratio")
+    MAX_SIMILARITY = "max_similarity", naming("$max_similarity")
+    MAX_PAIRS_PER_PROMPT = "max_pairs_per_prompt", naming("$max_pairs_per_prompt")
+    BALANCE_LENGTH = "balance_length", naming("$balance_length")
+    BEST_OF = "best_of", naming("$best_of")
+
+    def __new__(cls, code: str, message: Message = _NO_MESSAGE) -> Self:
+        """Create a member whose value is the code."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.message = message
+        return member
+
+
+def message_of(code: str) -> Message:
+    """Return the reason for a code of a manifest: a `Drop`, or the `Reason` why a rollout is unscored."""
+    known = _MESSAGES.get(code)
+    return Message.of(f"unscored: {Reason(code).text}") if known is None else known
+
+
+_MESSAGES = {each.value: each.message for each in Drop}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 from statistics import median
 
 from genrm_cli.export.balance import balanced, count_neighbours, similarity, spread_order
-from genrm_cli.export.candidates import Candidate, ExportOptions, GroupOfCandidates
+from genrm_cli.export.candidates import Candidate, Drop, ExportOptions, GroupOfCandidates
 from genrm_cli.export.messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.pairs import ChosenPair, choose_pairs
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
@@ -37,7 +37,7 @@ class RowCounts:
 
     Attributes:
         rows: number of rows by output, `train` or `validation`.
-        dropped: candidate rows by reason.
+        dropped: candidate rows by reason; those that the format cannot represent also by sentence in `unfit`.
         sides: numbers of the responses by side, such as `chosen` and `rejected`.
         only_reasoning: number of pairs that differ only in their reasoning.
         with_reasoning: number of responses with reasoning.
@@ -46,7 +46,8 @@ class RowCounts:
     """
 
     rows: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[Drop] = field(default_factory=Counter)
+    unfit: Counter[str] = field(default_factory=Counter)
     sides: dict[str, SideNumbers] = field(default_factory=dict)
     only_reasoning: int = 0
     with_reasoning: int = 0
@@ -115,11 +116,11 @@ class RowMaker:
         for group in self._table.iter_groups():
             for pair in self._choose(group):
                 if limit is not None and used[pair.chosen.prompt] >= limit:
-                    self.counts.dropped["--max-pairs-per-prompt"] += 1
+                    self.counts.dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
                     continue
                 name = hash((pair.chosen.prompt, pair.chosen.text, pair.rejected.text))
                 if name in known:
-                    self.counts.dropped["repeated pair"] += 1
+                    self.counts.dropped[Drop.REPEATED_PAIR] += 1
                     continue
                 row = self._row_of_pair(pair)
                 if row is not None:
@@ -146,7 +147,7 @@ class RowMaker:
         chosen, rejected = self._table.load(pair.chosen.row), self._table.load(pair.rejected.row)
         most = self._options.max_similarity
         if most is not None and similarity(words_of(chosen.items), words_of(rejected.items)) > most:
-            self.counts.dropped["--max-similarity"] += 1
+            self.counts.dropped[Drop.MAX_SIMILARITY] += 1
             return None
         answers = self._answer(pair.chosen, chosen), self._answer(pair.rejected, rejected)
         row = self._render(Pair(self._prompt(pair.chosen, chosen), *answers, pair.confidence))
@@ -172,7 +173,7 @@ class RowMaker:
         self.counts.only_reasoning = self.counts.with_reasoning = self.counts.sessions = 0
         for number, kept in enumerate(balanced(differences, self._options.seed)):
             if not kept:
-                self.counts.dropped["--balance-length"] += 1
+                self.counts.dropped[Drop.BALANCE_LENGTH] += 1
                 continue
             chosen, rejected = (self._table.candidate(row) for row in rows[2 * number : 2 * number + 2])
             pair = ChosenPair(chosen, rejected, None if math.isnan(sure[number]) else sure[number])
@@ -209,11 +210,11 @@ class RowMaker:
         for candidate in group.candidates:
             name = (candidate.prompt, candidate.text)
             if threshold is None and candidate.reward == middle:
-                self.counts.dropped["at the median of its group"] += 1
+                self.counts.dropped[Drop.AT_MEDIAN] += 1
             elif name in known:
-                self.counts.dropped["repeated text"] += 1
+                self.counts.dropped[Drop.REPEATED_TEXT] += 1
             elif candidate.reward >= middle and candidate.is_gated:
-                self.counts.dropped["a wanted response broke a gate"] += 1
+                self.counts.dropped[Drop.GATED] += 1
             else:
                 known.add(name)
                 yield candidate, candidate.reward >= middle
@@ -225,7 +226,7 @@ class RowMaker:
             for candidate in sorted(group.candidates, key=self._rank_to_imitate):
                 reason = self._why_not_imitated(candidate, used[candidate.prompt])
                 if reason is None and (candidate.prompt, candidate.text) in known:
-                    reason = "repeated text"
+                    reason = Drop.REPEATED_TEXT
                 if reason is not None:
                     self.counts.dropped[reason] += 1
                     continue
@@ -243,17 +244,17 @@ class RowMaker:
         bound = candidate.lower_bound(self._options.pairs.min_confidence)
         return math.isnan(bound), -bound, candidate.index
 
-    def _why_not_imitated(self, candidate: Candidate, used: int) -> str | None:
+    def _why_not_imitated(self, candidate: Candidate, used: int) -> Drop | None:
         """Return why a response is not imitated; its lower bound must reach the least reward."""
         options = self._options
         if candidate.is_gated:
-            return "broke a gate"
+            return Drop.GATED
         bound = candidate.lower_bound(options.pairs.min_confidence)
         if math.isnan(bound):
-            return "--min-confidence, unknown"
+            return Drop.UNKNOWN_CONFIDENCE
         if options.min_reward is not None and bound < options.min_reward:
-            return "--min-reward"
-        return "--best-of" if used >= options.best_of else None
+            return Drop.MIN_REWARD
+        return Drop.BEST_OF if used >= options.best_of else None
 
     # Prompts
 
@@ -263,12 +264,12 @@ class RowMaker:
         for group in self._table.iter_groups():
             first = group.candidates[0]
             members = [candidate for candidate in group.candidates if candidate.prompt == first.prompt]
-            self.counts.dropped["different prompts or histories"] += len(group.candidates) - len(members)
+            self.counts.dropped[Drop.MIXED_PROMPTS] += len(group.candidates) - len(members)
             if self._format.name == "groups" and len(members) < 2:
-                self.counts.dropped["fewer than two usable rollouts in the group"] += 1
+                self.counts.dropped[Drop.TOO_FEW] += 1
                 continue
             if self._format.name != "groups" and first.prompt in known:
-                self.counts.dropped["repeated prompt"] += 1
+                self.counts.dropped[Drop.REPEATED_PROMPT] += 1
                 continue
             stored = [self._table.load(candidate.row) for candidate in members]
             answers = [self._answer(candidate, texts) for candidate, texts in zip(members, stored, strict=True)]
@@ -288,7 +289,8 @@ class RowMaker:
         try:
             return self._format.render(row)
         except UnfitError as error:
-            self.counts.dropped[str(error)] += 1
+            self.counts.dropped[Drop.UNFIT] += 1
+            self.counts.unfit[str(error)] += 1
             return None
 
     def _prompt(self, candidate: Candidate, stored: StoredRollout) -> Prompt:

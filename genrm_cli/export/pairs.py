@@ -8,7 +8,7 @@ from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
 
-from genrm_cli.export.candidates import Candidate, PairOptions, Preferences
+from genrm_cli.export.candidates import Candidate, Drop, PairOptions, Preferences
 
 Confidence = Callable[[int, int], float | None]
 """Probability that the judge truly prefers the first index to the second; None if unknown."""
@@ -31,7 +31,7 @@ class ChosenPair:
 def choose_pairs(
     candidates: Sequence[Candidate],
     options: PairOptions,
-    dropped: Counter[str],
+    dropped: Counter[Drop],
     *,
     preferences: Preferences | None = None,
     confidence: Confidence | None = None,
@@ -50,7 +50,7 @@ def choose_pairs(
         key: key of the group, so that random choices do not depend on other groups.
     """
     if len(candidates) < 2:
-        dropped["fewer than two usable rollouts in the group"] += 1
+        dropped[Drop.TOO_FEW] += 1
         return []
     pairs = []
     for better, worse in _select(candidates, options, preferences or {}, dropped, key):
@@ -67,7 +67,7 @@ def _select(
     candidates: Sequence[Candidate],
     options: PairOptions,
     preferences: Preferences,
-    dropped: Counter[str],
+    dropped: Counter[Drop],
     key: str,
 ) -> Iterable[tuple[Candidate, Candidate]]:
     """Yield the pairs of a selection, the one with the higher reward first."""
@@ -84,7 +84,7 @@ def _select(
             return _taught(ranked, dropped)
     best = next((candidate for candidate in ranked if not candidate.is_gated), None)
     if best is None:
-        dropped["no response of the group passes the gates"] += 1
+        dropped[Drop.NONE_PASSES_GATES] += 1
         return ()
     others = [candidate for candidate in ranked if candidate is not best]
     match options.selection:
@@ -99,7 +99,7 @@ def _select(
     return ((best, worse),)
 
 
-def _taught(ranked: Sequence[Candidate], dropped: Counter[str]) -> Iterator[tuple[Candidate, Candidate]]:
+def _taught(ranked: Sequence[Candidate], dropped: Counter[Drop]) -> Iterator[tuple[Candidate, Candidate]]:
     """Yield the best rollout of a teacher against each of the policy's that answers the same prompt."""
     best: dict[int, Candidate] = {}
     for candidate in ranked:
@@ -110,9 +110,9 @@ def _taught(ranked: Sequence[Candidate], dropped: Counter[str]) -> Iterator[tupl
             continue
         teacher = best.get(student.prompt)
         if teacher is None:
-            dropped["no rollout of a teacher answers the same prompt"] += 1
+            dropped[Drop.NO_TEACHER] += 1
         elif teacher.reward < student.reward:
-            dropped["the policy did better than the teacher"] += 1
+            dropped[Drop.TEACHER_WORSE] += 1
         else:
             yield teacher, student
 
@@ -127,28 +127,28 @@ def _compared(ranked: Sequence[Candidate], preferences: Preferences) -> Iterator
 
 def _why_dropped(
     better: Candidate, worse: Candidate, options: PairOptions, sure: float | None, preferences: Preferences | None
-) -> str | None:
+) -> Drop | None:
     """Return why a pair is dropped, by the first filter that it fails; None if it passes all."""
     if better.reward <= worse.reward:
-        return "tie"
+        return Drop.TIE
     if better.is_gated:
-        return "the chosen response broke a gate"
+        return Drop.GATED
     if better.prompt != worse.prompt:
-        return "different prompts or histories"
+        return Drop.MIXED_PROMPTS
     if better.text == worse.text:
-        return "equal texts"
+        return Drop.EQUAL_TEXTS
     if options.selection == "compared" and preferences is not None:
         preferred = preferences[min(better.index, worse.index), max(better.index, worse.index)]
         if preferred == 0:
-            return "the judge's verdicts on the pair disagree"
+            return Drop.ORDERS_DISAGREE
         if (preferred > 0) != (better.index < worse.index):
-            return "the judge's verdict contradicts the rewards"
+            return Drop.AGAINST_REWARDS
     if better.reward - worse.reward < options.min_gap:
-        return "--min-gap"
+        return Drop.MIN_GAP
     if options.min_confidence is not None and (sure is None or sure < options.min_confidence):
-        return "--min-confidence, unknown" if sure is None else "--min-confidence"
+        return Drop.UNKNOWN_CONFIDENCE if sure is None else Drop.MIN_CONFIDENCE
     if options.max_length_ratio is not None and _length_ratio(better, worse) > options.max_length_ratio:
-        return "--max-length-ratio"
+        return Drop.MAX_LENGTH_RATIO
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from genrm_cli.errors import InputError, SettingRef, UsageError
-from genrm_cli.export.candidates import LEFT_OUT, ExportOptions
+from genrm_cli.export.candidates import Drop, ExportOptions
 from genrm_cli.export.scored_table import ScoredTable
 from genrm_cli.rollouts.declared import Requirement, parse_requirement
 from genrm_cli.rollouts.grouping import digest_of_prompt
@@ -20,6 +20,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import Source, open_source
+from genrm_cli.verdicts import Reason
 
 _NAMED_PROBLEMS = 3
 
@@ -68,7 +69,7 @@ class Reading:
     inputs: list[ScoredFile] = field(default_factory=list)
     metrics: list[RunRecord | None] = field(default_factory=list)
     rejects: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[Drop | Reason] = field(default_factory=Counter)
     is_baseline: bool = False
     truncated: int = 0
     incomplete_groups: int = 0
@@ -189,36 +190,36 @@ class _InputReader:
         reason = self._why_left_out(rollout, line)
         if reason is None and self._options.branch_at is not None:
             branched = branch_at(rollout, self._options.branch_at)
-            reason = LEFT_OUT["turn"] if branched is None else None
+            reason = Drop.TOO_FEW_TURNS if branched is None else None
             rollout = branched or rollout
         if reason is not None or line.reward is None:
-            reading.left_out[reason or LEFT_OUT["unscored"]] += 1
+            reading.left_out[reason or Drop.UNSCORED] += 1
             return
         reading.truncated += rollout.is_truncated
         group = self._table.group_number(self._number, key, line.judge)
         kept = replace(scored, rollout=rollout)
         self._table.append(group, kept, with_reasoning=self._options.reasoning != "strip")
 
-    def _why_left_out(self, rollout: Rollout, line: ScoredLine) -> str | None:
+    def _why_left_out(self, rollout: Rollout, line: ScoredLine) -> Drop | Reason | None:
         """Return why a rollout is not exported; None if it is."""
         status = None if line.group is None else self._withheld.get((line.group, line.index))
         if status is not None:
-            return f"withheld by review ({status})"
+            return Drop(f"review_{status}")
         if line.reward is None or line.status == "unscored":
-            return f"{LEFT_OUT['unscored']}: {line.reason_text}" if line.reason_text else LEFT_OUT["unscored"]
+            return line.reason or Drop.UNSCORED
         if line.status == "single":
-            return LEFT_OUT["single"]
+            return Drop.SINGLE
         if line.defaulted:
-            return LEFT_OUT["defaulted"]
+            return Drop.DEFAULTED
         if rollout.excluded is not None:
-            return LEFT_OUT["excluded"]
+            return Drop.EXCLUDED
         if rollout.response is None:
-            return LEFT_OUT["response"]
+            return Drop.NO_RESPONSE
         if rollout.media:
-            return LEFT_OUT["media"]
+            return Drop.MEDIA
         if not rollout.has_prompt:
-            return LEFT_OUT["prompt"]
-        return None if has_act(rollout.response) else LEFT_OUT["blank"]
+            return Drop.NO_PROMPT
+        return None if has_act(rollout.response) else Drop.BLANK
 
 
 def branch_at(rollout: Rollout, number: int) -> Rollout | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from genrm_cli.errors import InputError, SettingRef, UsageError
-from genrm_cli.export.candidates import ExportOptions
+from genrm_cli.errors import InputError, Message, SettingRef, UsageError
+from genrm_cli.export.candidates import ExportOptions, message_of
 from genrm_cli.export.formats import FORMATS
 from genrm_cli.export.make_rows import MadeRow, RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
@@ -155,10 +155,11 @@ def _validation_prompts(table: ScoredTable, options: ExportOptions) -> set[int]:
     return split.validation(options.split, options.seed)
 
 
-def _nothing_left(reading: Reading, maker: RowMaker) -> str:
-    drops = {**reading.left_out, **{f"dropped: {name}": count for name, count in maker.counts.dropped.items() if count}}
-    told = "; ".join(f"{count:,} × {reason}" for reason, count in drops.items()) or "the inputs are empty"
-    return f"nothing is left to export: {told}."
+def _nothing_left(reading: Reading, maker: RowMaker) -> Message:
+    drops = [(message_of(code), count) for code, count in reading.left_out.items()]
+    drops += [(Message.of("dropped: ", code.message), count) for code, count in maker.counts.dropped.items() if count]
+    told = [part for message, count in drops for part in (f"; {count:,} × ", message)]
+    return Message.of("nothing is left to export", *(told or ["; the inputs are empty"]), ".")
 
 
 class _Writers:

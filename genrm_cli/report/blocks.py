@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.location import S3Options, is_s3
 from genrm_cli.storage.sink import is_streamed, make_folder, open_sink
@@ -95,11 +95,15 @@ class BlockFolder:
             UsageError: the page does not go to a local file, or the folder exists.
         """
         if is_s3(target) or is_streamed(target):
-            raise UsageError("the report is larger than --max-size; write it to a local file, or raise --max-size.")
+            raise UsageError(
+                naming("the report is larger than $max_size; write it to a local file, or raise $max_size.")
+            )
         self.name = f"{Path(target).name.removesuffix('.html')}_files"
         self._path = Path(target).parent / self.name
         if self._path.exists() and not overwrite:
-            raise UsageError(f"{self._path} exists; pass --force to replace it, or choose another output")
+            raise UsageError(
+                f"{self._path} exists; ", naming("pass $force to replace it, or choose another output", force=True)
+            )
         digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         for block in blocks:
             digest.update(block)

@@ -88,7 +88,7 @@ def _spread(figures: RunFigures) -> Iterator[Reason]:
 def _reliability(figures: RunFigures) -> Iterator[Reason]:
     mean = figures.reliability.mean
     if mean is None:
-        yield Reason("unknown", "Signal or noise: not measurable with this plan; raise --ring-k or --repeats.")
+        yield Reason("unknown", "Signal or noise: not measurable with this plan; raise ring_k or repeats.")
         return
     weight: Weight = "fine" if mean >= RELIABLE_FROM else "care" if mean >= NOISY_BELOW else "no"
     words = {"fine": "mostly real", "care": "more real than noise", "no": "mostly noise"}[weight]
@@ -119,7 +119,7 @@ def _judging(figures: RunFigures) -> Iterator[Reason]:
         text = f"{_share_text(flips)} pairs flip when the order is swapped."
         yield Reason("care" if flips.value > _FLIPS else "fine", text, "flips")
     if figures.circular.value is None:
-        yield Reason("unknown", "Circular triples: not measurable with this plan; --strategy all_pairs measures them.")
+        yield Reason("unknown", "Circular triples: not measurable with this plan; strategy=all_pairs measures them.")
     elif figures.circular.count:
         yield Reason("fine", f"{_share_text(figures.circular)} triples are circular (a > b > c > a).", "circular")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.evaluation.accuracy import JudgeQuality
 from genrm_cli.evaluation.compare_judges import compare_results
 from genrm_cli.evaluation.result import EvalResult, read_result
@@ -131,7 +131,7 @@ def write_report(
     others = [uri for uri in given if uri not in results]
     scored = find_scored(others, settings, s3) if others else []
     if compare and len(scored) != 2:
-        raise UsageError(f"--compare requires two scored files; got {len(scored)}.")
+        raise UsageError(naming("$compare requires two scored files"), f"; got {len(scored)}.")
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 and not results else "report.html")
     files = [*(uri for each in scored for uri in each.files), *results]
     _refuse_inputs(target, files)

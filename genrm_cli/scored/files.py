@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from genrm_cli.errors import InputError, SettingRef, UsageError
+from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.scored.run_record import FileRecord, OutputMark, RunRecord
 from genrm_cli.settings import Settings
@@ -150,8 +150,10 @@ def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
             raise InputError(f"{uri}: no such file; check the path")
         if record is None:
             raise UsageError(
-                f"{uri}: {stem}.metrics.json does not name it, so it was not scored with the others. Drop --together, "
-                "name only the files of the set, or pass the --set-name that it was scored with."
+                f"{uri}: {stem}.metrics.json does not name it, so it was not scored with the others. ",
+                naming(
+                    "Remove $together, name only the files of the set, or pass the $set_name that it was scored with."
+                ),
             )
         if not _is_recorded(uri, record, s3):
             raise UsageError(f"{uri} was changed or scored alone since the set was scored: score the set again.")
@@ -166,7 +168,8 @@ def _refuse_parts_of_sets(uris: Sequence[str], name: str, s3: S3Options) -> None
         record = None if is_stream(uri) else known(folder_of(uri)).get(uri.rpartition("/")[2])
         if record is not None and _is_recorded(uri, record, s3):
             raise UsageError(
-                f"{uri} was scored with other files, and its groups may span them: name them all and pass --together."
+                f"{uri} was scored with other files, and its groups may span them: ",
+                naming("name them all and pass $together."),
             )
 
 

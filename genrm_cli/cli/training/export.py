@@ -7,7 +7,7 @@ import typer
 from genrm_cli.catalog import PAIR_SELECTIONS, REASONING_POLICIES, explained, listed
 from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, option, with_settings
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import Message, UsageError
 from genrm_cli.export.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -196,16 +196,18 @@ def _refuse_out_of_range(options: "ExportOptions") -> None:
 
 def _show(manifest: dict[str, Any], usage: str) -> None:
     """Print the manifest for the user, and the code that loads the rows."""
+    from genrm_cli.export.candidates import message_of
+
     rows = ", ".join(f"{count:,} {name}" for name, count in manifest["rows"].items())
     of = f"{counted(manifest['rollouts'], 'rollout')} in {counted(manifest['groups'], 'group')}"
     say(f"{manifest['to']}: rows: {rows}; from {of}")
-    for title, counts in (
-        ("rejected lines", manifest["rejected_reasons"]),
-        ("left out", manifest["left_out"]),
-        ("dropped", manifest["dropped"]),
-    ):
-        for reason, count in counts.items():
-            say(f"  {title}: {count:,} × {reason}")
+    for reason, count in manifest["rejected_reasons"].items():
+        say(f"  rejected lines: {count:,} × {reason}")
+    for title in ("left out", "dropped"):
+        for code, count in manifest[title.replace(" ", "_")].items():
+            say(Message.of(f"  {title}: {count:,} × ", message_of(code)))
+    for reason, count in manifest["unfit"].items():
+        say(f"  unfit: {count:,} × {reason}")
     kinds = (("reward", ".3f", manifest["scores"]), ("characters", ",.0f", manifest["lengths_chars"]))
     for title, form, numbers in kinds:
         for side, spread in numbers.items():
