@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 from guessing_game import GuessingGame, Secret
+from installed_package import InstallPackage
 from judge_server_fixture import JudgeServer
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, sample_set
 
 from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscoredError, UsageError
+from genrm_cli.extensions import Seam
 from genrm_cli.jobs.context import new_run
 from genrm_cli.rollouts.formats import recognise
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.collected_files import CollectOptions, places_of
 from genrm_cli.sessions.collection import CollectReport, collect
-from genrm_cli.sessions.environments import read_scenarios
+from genrm_cli.sessions.environments import find_environment, read_scenarios
 from genrm_cli.sessions.episode import EpisodeSlot
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER
 from genrm_cli.settings import settings_from
@@ -313,6 +315,17 @@ def test_a_scenario_file_that_cannot_be_read_is_named(tmp_path: Path, name: str,
         path.write_text(text)
     with pytest.raises(InputError, match=said):
         read_scenarios(str(path), ENVIRONMENT, S3Options())
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("def Chess(): ...", "is a function; expected a type"), ("class Chess: ...", "not a subclass of Environment")],
+)
+def test_an_environment_is_a_class_of_ours(install_package: InstallPackage, source: str, said: str) -> None:
+    """Whatever else a package registers as an environment is refused before a session is played."""
+    install_package("chess_sessions", source, {Seam.ENVIRONMENTS: {"chess": "chess_sessions:Chess"}})
+    with pytest.raises(UsageError, match=said):
+        find_environment("chess")
 
 
 def test_scenarios_are_read_from_lines(tmp_path: Path) -> None:
