@@ -1,4 +1,4 @@
-"""Checks of values in tables of a settings file.
+"""Checks of values in tables of a settings file, such as the options of components.
 
 Each takes a raw value and its location, and returns the value or raises a UsageError that names the location.
 """
@@ -6,60 +6,53 @@ Each takes a raw value and its location, and returns the value or raises a Usage
 import math
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, UsageError
-from genrm_cli.settings.components import JUDGE_KEYS, Option
-from genrm_cli.settings.kinds import Table, Value, compile_pattern
+from genrm_cli.settings.components import JUDGE_KEYS
+from genrm_cli.settings.declare import Setting
+from genrm_cli.settings.kinds import BOOLEAN, INTEGER, NUMBER, Kind, Table, Value, compile_pattern
 from genrm_cli.settings.table import setting_named
 
-Check = Callable[[object, Part], Option]
+Check = Callable[[object, Part], Any]
+"""Returns a value of the type that its kind has."""
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def text(raw: object, where: Part) -> str:
-    """Check for text that is not empty."""
-    if not isinstance(raw, str) or not raw:
-        raise UsageError(where, f": {raw!r} is not text.")
-    return raw
+def _parse_text(raw: object) -> str | None:
+    return raw if isinstance(raw, str) and raw else None
+
+
+def _parse_pattern(raw: object) -> str | None:
+    if (expression := _parse_text(raw)) is not None and (groups := compile_pattern(expression).groups) != 1:
+        raise ValueError(f"{raw!r} has {groups} groups; expected one, which matches the answer.")
+    return expression
+
+
+def _parse_function(raw: object) -> str | None:
+    return raw if isinstance(raw, str) and _FUNCTION.fullmatch(raw) else None
+
+
+text: Check = Setting(kind=Kind(_parse_text, "text")).convert
+boolean: Check = Setting(kind=BOOLEAN).convert
+pattern: Check = Setting(kind=Kind(_parse_pattern, "a regular expression with one group")).convert
+function: Check = Setting(kind=Kind(_parse_function, "of the form package.module:function")).convert
 
 
 def one_of(choices: Iterable[str]) -> Check:
     """Return a check for one of these names."""
-    allowed = tuple(choices)
-
-    def check(raw: object, where: Part) -> str:
-        if raw not in allowed:
-            raise UsageError(where, f": {raw!r} is not one of {listed(allowed)}.")
-        return str(raw)
-
-    return check
+    return Setting(choices=tuple(choices)).convert
 
 
-def boolean(raw: object, where: Part) -> bool:
-    """Check for true or false."""
-    if not isinstance(raw, bool):
-        raise UsageError(where, f": {raw!r} is neither true nor false.")
-    return raw
+def number(low: float, high: float) -> Check:
+    """Return a check for a number within bounds."""
+    return Setting(kind=NUMBER, low=low, high=high).convert
 
 
-def pattern(raw: object, where: Part) -> str:
-    """Check for a regular expression with one group."""
-    expression = text(raw, where)
-    try:
-        groups = compile_pattern(expression).groups
-    except ValueError as error:
-        raise UsageError(where, f": {error}") from error
-    if groups != 1:
-        raise UsageError(where, f": {raw!r} has {groups} groups; expected one, which matches the answer.")
-    return expression
-
-
-def function(raw: object, where: Part) -> str:
-    """Check for `package.module:function`."""
-    if not isinstance(raw, str) or not _FUNCTION.fullmatch(raw):
-        raise UsageError(where, f": {raw!r} is not of the form package.module:function.")
-    return raw
+def integer(low: int, high: int) -> Check:
+    """Return a check for an integer within bounds."""
+    return Setting(kind=INTEGER, low=low, high=high).convert
 
 
 def refuse_unknown(keys: Iterable[str], known: Collection[str], where: Part, has: str = "expected one of") -> None:
@@ -73,29 +66,6 @@ def first_repeated(names: Sequence[str]) -> str | None:
     return next((name for name in names if names.count(name) > 1), None)
 
 
-def number(low: float, high: float) -> Callable[[object, Part], float]:
-    """Return a check for a number within bounds."""
-
-    def check(raw: object, where: Part) -> float:
-        if isinstance(raw, bool) or not isinstance(raw, int | float) or not low <= raw <= high:
-            raise UsageError(where, f": {raw!r} is not a number from {low:g} to {high:g}.")
-        return float(raw)
-
-    return check
-
-
-def integer(low: int, high: int) -> Callable[[object, Part], int]:
-    """Return a check for an integer within bounds."""
-
-    def check(raw: object, where: Part) -> int:
-        value = number(low, high)(raw, where)
-        if not value.is_integer():
-            raise UsageError(where, f": {raw!r} is not an integer.")
-        return int(value)
-
-    return check
-
-
 def names(raw: object, where: Part) -> tuple[str, ...]:
     """Check for a list of component names."""
     if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
@@ -106,7 +76,7 @@ def names(raw: object, where: Part) -> tuple[str, ...]:
 def numbers(raw: object, where: Part) -> tuple[tuple[str, float], ...]:
     """Check for a table of numbers of at least 0."""
     check = number(0.0, 1e9)
-    return tuple((str(name), check(value, f"{where}.{name}")) for name, value in table(raw, where).items())
+    return tuple((name, check(value, f"{where}.{name}")) for name, value in table(raw, where).items())
 
 
 def table(raw: object, where: Part) -> Table:

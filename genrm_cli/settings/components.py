@@ -18,7 +18,7 @@ from genrm_cli.errors import Part
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.settings.kinds import Value
 
-Option = str | float | bool | tuple[str, ...]
+Option = Value
 Options = tuple[tuple[str, Option], ...]
 JudgeValues = tuple[tuple[str, Value], ...]
 Source = Literal["judge", "rules", "input", "responses", "functions"]

@@ -40,7 +40,7 @@ class Setting:
             booleans need trust; numbers, durations and choices do not.
     """
 
-    help: str
+    help: str = ""
     default: Value = None
     name: str = ""
     subject: str = ""

@@ -102,17 +102,17 @@ REFUSED = [
     ("[components.consistency]\npattern = '[[a](x)'", "is not a regular expression: Possible nested set"),
     ("[components.consistency]\npattern = 'a'", "has 0 groups"),
     ("[components.rubric]", "kind rubric requires set"),
-    ("[components.rubric]\nset = 's'\njson_schema = 'no'", "neither true nor false"),
+    ("[components.rubric]\nset = 's'\njson_schema = 'maybe'", "not true or false"),
     ("[components.mine]\npython = 'brevity'", "'brevity' is not of the form package.module:function"),
     ("[components.quality]\nkind = 'genrm'", "the names genrm and diversity are reserved"),
     ("diversity = 3", "3 is not a table"),
     ("[diversity]\nmethod = 'llm'\nthreshold = 0.5", "threshold has no effect with method llm"),
-    ("[diversity]\nthreshold = nan", "not a number from 0 to 1"),
+    ("[diversity]\nthreshold = nan", "nan is not a finite number"),
     ("[diversity]\nn = 2.5", "not an integer"),
     ("[diversity]\ncomponents = 'genrm'", "not a list of component names"),
     ("[diversity]\nmodel = 'm'", "unknown key 'model'"),
     ("[total]", "at least one component must have a weight above 0"),
-    ("[total]\nweights = { genrm = -1 }", "total.weights.genrm: -1 is not a number from 0"),
+    ("[total]\nweights = { genrm = -1 }", "total.weights.genrm: -1.0 is out of bounds"),
     ("[total]\nweights = { genrm = 1 }\noptional = ['x']", "'x' has no weight"),
     ("[total]\nweights = { genrm = 1 }\nclip = 5", "not a minimum and a maximum"),
     ("[total]\nweights = { genrm = 1 }\nclip = [5, 1]", "the minimum must be below the maximum"),
@@ -303,5 +303,5 @@ def test_an_installed_package_registers_a_kind(install_package: InstallPackage) 
     install_package("brief_kinds", source, {Seam.COMPONENTS: entries})
     (brevity,) = resolve("[components.brevity]\nmost = 3").rewards.components
     assert brevity == Component("brevity", "brevity", (("most", 3),))
-    assert "not a number from 1 to 9" in refusal("[components.brevity]\nmost = 30")
+    assert "must be between 1 and 9" in refusal("[components.brevity]\nmost = 30")
     assert "wrong = brief_kinds:WRONG of brief-kinds 1.0 is a int" in refusal("[components.wrong]")
