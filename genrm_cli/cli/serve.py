@@ -20,11 +20,6 @@ _OMITTED = (
     *("output", "output_template", "force", "dry_run", "unscored", "max_unscored", "parallel_files"),
     *("deadline", "budget", "only_components", "only_failed", "json_output", "limit", "segment_calls", "segment_age"),
 )
-_SEVERAL_WORKERS = (
-    "{source}: genrm serve runs as one process, because one process owns the cohorts. To use more, start several "
-    "servers on ports of their own, and send all requests of a group to one of them: by a hash of the group id, in the "
-    "client or in the proxy (nginx: `hash $group_id consistent;`)."
-)
 
 
 @with_settings("Server", "Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
@@ -48,7 +43,6 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", hidden=True)] = 1,
 ) -> int:
     """Serve rewards to running trainers over HTTP.
 
@@ -60,7 +54,6 @@ def serve(
 
     Example: genrm serve --environment therapeutic_session
     """
-    _refuse_several_workers(workers)
     try:
         from genrm_cli.serve.run import serve as serve_until_stopped
     except ModuleNotFoundError as error:
@@ -110,12 +103,3 @@ def _test_itself(invocation: Invocation, trainer: str | None, url: str | None) -
     if not settings.output.quiet:
         say(f"genrm: rewards reach {trainer} as it needs them")
     return 0
-
-
-def _refuse_several_workers(workers: int) -> None:
-    """Refuse what would split cohorts among processes."""
-    concurrency = os.environ.get("WEB_CONCURRENCY", "1")
-    if workers != 1:
-        raise UsageError(_SEVERAL_WORKERS.format(source="--workers"))
-    if concurrency.strip() not in ("", "0", "1"):
-        raise UsageError(_SEVERAL_WORKERS.format(source="WEB_CONCURRENCY"))

@@ -26,7 +26,7 @@ from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.sources.keys import find_api_keys
 
-_FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_damaged", "stopped")
+FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_damaged", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,11 @@ class ShardResult:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """The progress of a worker since it began, that of the shards it finished, and the events since the last call."""
+    """The progress of a worker since it began, and the events since the last call."""
 
     version: str
     node: str
     now: Progress
-    finished: Progress
     latencies: Latencies
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
@@ -120,7 +119,7 @@ class Worker:
         latencies = Latencies() if self._judges is None else self._judges.latencies
         node = ray.get_runtime_context().get_node_id()
         now = replace(self._progress.now(), pace=None)
-        return WorkerState(__version__, node, now, self._progress.finished(), latencies, events)
+        return WorkerState(__version__, node, now, latencies, events)
 
     async def stop(self) -> None:
         """Interrupt all shards and wait until their journals have what was answered."""
@@ -165,7 +164,7 @@ class Worker:
         return None
 
     def _on_event(self, event: str, fields: dict[str, Any]) -> None:
-        if event in _FORWARDED:
+        if event in FORWARDED:
             self._events.append((event, fields))
 
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -88,7 +88,6 @@ class Fleet:
         self._places = [nodes[number % len(nodes)] for number in range(min(workers, shards))]
         self._not_begun = run.progress.begin()
         self._tries = Counter[str]()
-        self._told: dict[object, str] = {}
         self.exit_codes: list[int] = []
         run.on_event("fleet", {"workers": len(self._places), "nodes": len(nodes), "shards": shards})
 
@@ -199,7 +198,7 @@ class Fleet:
         self._watch(self._watch_worker(member))
 
     def _replace(self, member: _Member, error: Exception) -> None:
-        """Start another worker on any node; the progress of a lost one shrinks to the shards that it finished."""
+        """Start another worker on any node."""
         if member.is_gone:
             return
         member.is_gone = True
@@ -213,8 +212,6 @@ class Fleet:
                     f"genrm-cli[ray] {__version__} on all nodes; Ray's logs there say more."
                 )
         else:
-            lost, finished = member.state.now, member.state.finished
-            _count(member.metrics, replace(finished, **{name: getattr(lost, name) for name in _SPENT}))
             self._run.on_event("worker_lost", {"worker": member.name, "detail": _brief(error)})
         self._start_worker({"num_cpus": 0, "scheduling_strategy": "SPREAD"})
 
@@ -249,7 +246,7 @@ class Fleet:
             member.state, member.heard_at_s = state, time.monotonic()
             _count(member.metrics, state.now)
         for event, fields in state.events:
-            self._tell(event, fields)
+            self._run.on_event(event, fields)
 
     async def _watch_limiter(self) -> None:
         """Keep the limiter informed, and show the progress."""
@@ -289,13 +286,6 @@ class Fleet:
         answering = (member for member in self._living if member.heard_at_s >= heard_since_s)
         working = {member.state.node for member in answering if member.state is not None}
         progress.pace, progress.nodes = pace, Nodes(len(working), len(set(self._places)))
-
-    def _tell(self, event: str, fields: dict[str, Any]) -> None:
-        """Tell of an event once, whichever workers notice it."""
-        about = fields.get("endpoint", event)
-        if self._told.get(about) != event:
-            self._told[about] = event
-            self._run.on_event(event, fields)
 
     async def _stop(self) -> None:
         """Let the workers write their journals before they end."""

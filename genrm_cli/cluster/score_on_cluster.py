@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from genrm_cli.cluster.actors import Order
+from genrm_cli.cluster.actors import FORWARDED, Order
 from genrm_cli.cluster.fleet import Fleet
 from genrm_cli.cluster.start import check_address, cluster
 from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
@@ -141,12 +141,12 @@ def _shared_folder(inputs: Sequence[str], settings: Settings) -> str | None:
 
 def _told_once(on_event: OnEvent) -> OnEvent:
     """Leave out repeated events: the probe, the workers and the run that concludes notice the same."""
-    told = set()
+    told: dict[object, str] = {}
 
     def tell(event: str, fields: dict[str, Any]) -> None:
-        what = event, fields.get("name"), fields.get("reason")
-        if event not in ("judge", "stopped") or what not in told:
-            told.add(what)
+        about = fields.get("endpoint") or (event, fields.get("name"), fields.get("reason"))
+        if event not in ("judge", *FORWARDED) or told.get(about) != event:
+            told[about] = event
             on_event(event, fields)
 
     return tell

@@ -1,7 +1,6 @@
 """Parse compare requests and conversations, and render the reply to a compare request."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group
@@ -14,6 +13,7 @@ from genrm_cli.rollouts.gym_view import gym_history, gym_texts
 from genrm_cli.rollouts.reading.fields import principle_of
 from genrm_cli.rollouts.reading.messages import turns_of_prompt
 from genrm_cli.rollouts.rollout import Reasoning, Rollout, Text, Turn, UnreadableRecordError
+from genrm_cli.scored.json_form import Json
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, parse_value
 
 KEY = "compare"
@@ -47,7 +47,7 @@ def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = (),
     return group
 
 
-def _read_as_gym(record: Mapping[str, Any]) -> Group:
+def _read_as_gym(record: Json) -> Group:
     """Read a request of any number of responses, each of them an object, even an empty one."""
     history, responses = record.get("conversation_history"), record.get("response_objs")
     _require_objects("conversation_history", history)
@@ -88,7 +88,7 @@ def parse_history(text: bytes, where: str) -> tuple[Turn, ...]:
         ) from error
 
 
-def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> dict[str, Any]:
+def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Json:
     """Return the reference's reply to a compare request; failed comparisons are not in it."""
     if len(result.scores) < 2:  # only under --compat
         return {"rewards": rewards, "comparison_results": None, "metrics": None}

@@ -111,10 +111,6 @@ class RunProgress:
         """Return the current progress. Safe to call from another thread during the run."""
         return replace(_progress(self._parts), pace=self.pace, nodes=self.nodes)
 
-    def finished(self) -> Progress:
-        """Return the progress of the finished inputs."""
-        return _progress(self._parts[:1])
-
 
 def _progress(parts: Sequence[RunMetrics]) -> Progress:
     counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.rewards.estimators import Calibration
@@ -22,7 +22,7 @@ class CalibrationRecord:
     comparisons: int
     fitted: Calibration
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, float]:
         """Return the record, JSON-ready."""
         fitted = self.fitted
         return {

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -21,7 +20,7 @@ from genrm_cli.judging.open_judges import JudgeSpec, OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score, recognise
 from genrm_cli.scored.describe_run import output_mark, run_record, run_totals
-from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.run_record import RunRecord, RunTotals
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.serve.cohort import Member
@@ -193,7 +192,7 @@ def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPl
     return b"".join(_annotated({**member.line}, [score]) for member, score in zip(members, scores, strict=True))
 
 
-def _annotated(line: dict[str, Any], scores: Sequence[Score]) -> bytes:
+def _annotated(line: Json, scores: Sequence[Score]) -> bytes:
     recognise(line).annotate(line, scores)
     return render_record(line)
 

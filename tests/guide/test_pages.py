@@ -78,7 +78,6 @@ OTHER_FLAGS = {
         "--dependency",
         "--wrap",
     ),
-    "--workers",
     "--group-rm",
     "--custom-rm-path",
     "--custom-config-path",

@@ -87,20 +87,18 @@ def test_the_log_has_a_line_for_each_group(served):
 
 
 @pytest.mark.parametrize(
-    ("flags", "environment", "said"),
+    ("flags", "said"),
     [
-        (["--listen", "0.0.0.0:0"], {}, "reachable from other machines"),
-        (["--listen", "nowhere"], {}, "expected HOST:PORT"),
-        (["--workers", "4"], {}, "one process owns the cohorts"),
-        ([], {"WEB_CONCURRENCY": "2"}, "by a hash of the group id"),
-        (["--tls-cert", "cert.pem"], {}, "need each other"),
-        (["--token-env", "UNSET_TOKEN"], {}, "names UNSET_TOKEN, which is not set"),
-        (["--journal", "s3://bucket/rl/x", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"], {}, "local disk"),
+        (["--listen", "0.0.0.0:0"], "reachable from other machines"),
+        (["--listen", "nowhere"], "expected HOST:PORT"),
+        (["--tls-cert", "cert.pem"], "need each other"),
+        (["--token-env", "UNSET_TOKEN"], "names UNSET_TOKEN, which is not set"),
+        (["--journal", "s3://bucket/rl/x", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"], "local disk"),
     ],
 )
-def test_settings_that_cannot_serve_are_refused(call, flags, environment, said):
+def test_settings_that_cannot_serve_are_refused(call, flags, said):
     """Exit code 2, with what to do; nothing listens."""
-    ended = call("serve", "--offline", *flags, **environment) if "--model" not in flags else call("serve", *flags)
+    ended = call("serve", "--offline", *flags) if "--model" not in flags else call("serve", *flags)
     assert ended.code == 2, ended.err
     assert said in ended.err
 

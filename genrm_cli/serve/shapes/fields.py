@@ -1,8 +1,6 @@
 """Read the fields of a request, and lines of rollouts from them."""
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
 
 import orjson
 
@@ -66,7 +64,7 @@ def cohort_size_of(value: object, call: Call) -> int:
     return call.settings.cohort_size
 
 
-def deadline_of(record: Mapping[str, Any]) -> float | None:
+def deadline_of(record: Json) -> float | None:
     """Return `deadline_s`; None if it is not given.
 
     Raises:
@@ -80,7 +78,7 @@ def deadline_of(record: Mapping[str, Any]) -> float | None:
     return float(value)
 
 
-def line_of(name: str, request: Mapping[str, Any], response: Mapping[str, Any]) -> Json:
+def line_of(name: str, request: Json, response: Json) -> Json:
     """Return a response to the messages of a request as a line that `genrm score` reads.
 
     Raises:

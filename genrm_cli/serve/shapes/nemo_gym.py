@@ -6,9 +6,8 @@ Source: NVIDIA-NeMo/Gym `nemo_gym/base_resources_server.py`, `nemo_gym/judge.py`
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.rollouts.grouping import digest_of_prompt, group_key
@@ -68,7 +67,7 @@ def aggregate(body: Json) -> Json:
     rows = body.get("verify_responses")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UnreadableRecordError("verify_responses is not a list of objects")
-    tasks: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
+    tasks: dict[object, list[Json]] = defaultdict(list)
     for row in rows:
         tasks[row.get(_TASK)].append(row)
     overall = _profile(rows)
@@ -79,7 +78,7 @@ def aggregate(body: Json) -> Json:
     }
 
 
-def _profile(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _profile(rows: Sequence[Json]) -> dict[str, float]:
     """Return NeMo Gym's baseline statistics of the rewards, rows whose judge failed left out."""
     counted = [row for row in rows if not row.get("_ng_failure_class") and not row.get("mask_sample")]
     rewards = [row["reward"] for row in counted if isinstance(row.get("reward"), int | float)]
@@ -123,7 +122,7 @@ async def _compare(call: Call) -> Reply:
     return Reply(compare_reply(answer.rewards, rewards))
 
 
-def _lines(record: Mapping[str, Any], name: str) -> Sequence[dict[str, Any]]:
+def _lines(record: Json, name: str) -> list[Json]:
     """Return the responses of a compare request as lines; a message without a role is the user's."""
     history = [{"role": "user", **message} for message in record["conversation_history"]]
     rest = {} if record.get("principle") is None else {"principle": record["principle"]}

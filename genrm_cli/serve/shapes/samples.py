@@ -5,8 +5,7 @@ Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; 
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.rollouts.reading.decoded import messages_of_template
@@ -95,7 +94,7 @@ async def join_sample(sample: Sample, call: Call) -> tuple[RolloutScore, GroupAn
     return await call.rounds.join(name, size, member, call.is_gone, is_named=False)
 
 
-def _said_by(label: object) -> Mapping[str, Any]:
+def _said_by(label: object) -> Json:
     """Return what a label says, if it is a JSON object."""
     if isinstance(label, dict):
         return label
