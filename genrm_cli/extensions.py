@@ -72,8 +72,7 @@ def load_extensions(seam: Seam, expected: type[T]) -> dict[str, T]:
     return {name: load_extension(seam, name, expected) for name in extension_names(seam)}
 
 
-# By search path, because a process may add to it: reading the metadata of all installed packages takes tens of
-# milliseconds.
+# By search path, because a process may add to it. Reading the metadata of a hundred packages takes some milliseconds.
 @cache
 def _entry_points(seam: Seam, _path: tuple[str, ...]) -> "dict[str, EntryPoint]":
     import importlib.metadata

@@ -1,7 +1,7 @@
 """`genrm collect`: play simulated sessions and write them as rollouts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -105,24 +105,22 @@ class PolicyFlags:
 
     def policy(self) -> "AgentConfig | None":
         """Return the policy's model; None for a scripted one."""
-        if not self.policy_base_url:
-            return None
-        return self._sampled(agent_config("policy", self.policy_base_url, self.policy_model, self.policy_api_key_env))
+        return self._agent("policy", self.policy_base_url, self.policy_model)
 
     def trunk(self) -> "AgentConfig | None":
         """Return the model of the turns before a branch; None if it is the policy's."""
-        if not self.trunk_base_url:
-            return None
-        shares_key = set(self.trunk_base_url) <= set(self.policy_base_url or ())
-        return self._sampled(
-            agent_config(
-                "trunk", self.trunk_base_url, self.trunk_model, self.policy_api_key_env, only_named=not shares_key
-            )
-        )
+        return self._agent("trunk", self.trunk_base_url, self.trunk_model)
 
-    def _sampled(self, agent: "AgentConfig") -> "AgentConfig":
-        return replace(
-            agent, temperature=self.policy_temperature, top_p=self.policy_top_p, max_tokens=self.policy_max_tokens
+    def _agent(self, role: str, base_url: list[str] | None, model: str | None) -> "AgentConfig | None":
+        return agent_config(
+            role,
+            base_url,
+            model,
+            self.policy_api_key_env,
+            self.policy_base_url or [],
+            temperature=self.policy_temperature,
+            max_tokens=self.policy_max_tokens,
+            top_p=self.policy_top_p,
         )
 
 

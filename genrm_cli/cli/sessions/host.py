@@ -25,9 +25,19 @@ KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 
 
 def agent_config(
-    role: str, base_url: list[str], model: str | None, api_key_env: str | None = None, *, only_named: bool = False
-) -> "AgentConfig":
-    """Return a model that takes part, from the options of its role.
+    role: str,
+    base_url: list[str] | None,
+    model: str | None,
+    api_key_env: str | None,
+    trusted: list[str] | None = None,
+    *,
+    temperature: float,
+    max_tokens: int,
+    top_p: float | None = None,
+) -> "AgentConfig | None":
+    """Return a model that takes part, from the options of its role; None without an endpoint.
+
+    The default key is sent to `trusted` endpoints only, or to any if that is None.
 
     Raises:
         UsageError: an option is missing or cannot be used.
@@ -35,16 +45,18 @@ def agent_config(
     from genrm_cli.judging.client import chat_url
     from genrm_cli.sessions.agents import AgentConfig, setting_names
 
-    if not model:
-        missing = naming("missing $model: the name of the model at $base_url.")
-        raise UsageError(missing.with_names(setting_names(role)))
+    if not base_url:
+        return None
+    only_named = trusted is not None and not set(base_url) <= set(trusted)
     try:
+        if not model:
+            raise UsageError(naming("missing $model: the name of the model at $base_url."))
         for url in base_url:
             chat_url(url)
         key = find_api_key(JudgeSettings(api_key_env=api_key_env), os.environ, only_named=only_named)
     except UsageError as error:
         raise UsageError(error.message.with_names(setting_names(role))) from error
-    return AgentConfig(tuple(base_url), model, api_key=key)
+    return AgentConfig(tuple(base_url), model, temperature, top_p, max_tokens, api_key=key)
 
 
 def check_turns(name: str, number: int | None) -> None:
@@ -81,21 +93,21 @@ class ClientFlags:
         Raises:
             UsageError: there is no such environment, or an option cannot be used.
         """
-        from dataclasses import replace
-
         from genrm_cli.sessions.environments import find_environment
 
         check_turns("max_turns", max_turns)
         kind = find_environment(environment)
-        built = kind(has_models=bool(self.client_base_url), max_turns=max_turns)
-        if not self.client_base_url:
-            return built, {}
-        shares_key = not policy_base_url or set(self.client_base_url) <= set(policy_base_url)
         client = agent_config(
-            "client", self.client_base_url, self.client_model, self.client_api_key_env, only_named=not shares_key
+            "client",
+            self.client_base_url,
+            self.client_model,
+            self.client_api_key_env,
+            policy_base_url or None,
+            temperature=self.client_temperature,
+            max_tokens=self.client_max_tokens,
         )
-        client = replace(client, temperature=self.client_temperature, max_tokens=self.client_max_tokens)
-        return built, {role: client.used(use) for role, use in kind.models.items()}
+        models = {} if client is None else {role: client.used(use) for role, use in kind.models.items()}
+        return kind(has_models=client is not None, max_turns=max_turns), models
 
 
 @dataclass(frozen=True, slots=True)
