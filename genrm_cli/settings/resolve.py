@@ -1,8 +1,8 @@
 """Resolution of flags, environment, settings file, preset and defaults into one frozen `Settings`."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -190,34 +190,23 @@ def _parse_rewards(tables: Table, values: Mapping[str, Any], path: str) -> dict[
     return parsed
 
 
-def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Iterable[str], path: str) -> list[Origin]:
-    """Return the origin of every setting, then of the tables of the settings file at `path`.
+def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Table, path: str) -> list[Origin]:
+    """Return the origin of every setting, then of the tables of the settings file at `path`, as they stand in it.
 
     A setting without an entry in `sources` has its default.
     """
     from_file = f"file {path}"
     origins = {s.key: Origin(s.key, value_of(settings, s.name), sources.get(s.name, "default")) for s in all_settings()}
-    if panel := settings.panel.judges:
+    shown = {name: tables[name] for name in TABLES if name in tables}
+    if settings.panel.judges and isinstance(judges := tables["judge"], list):
         names = tuple(judge.name for judge in judges_of(settings))
         origins["judge"] = Origin("judge", names, from_file)
-        for name, judge in zip(names, panel, strict=True):
-            words = (f"weight {judge.weight:g}", *_in_words(judge.values))
-            origins[f"judge {name}"] = Origin(f"judge {name}", words, from_file)
-    rewards = settings.rewards
-    shown: dict[str, Value] = {"components": tuple(component.name for component in rewards.components)}
-    for name, table in (("diversity", rewards.diversity), ("total", rewards.total)):
-        if table is not None:
-            shown[name] = tuple(_in_words((each.name, getattr(table, each.name)) for each in fields(table)))
-    return [*origins.values(), *(Origin(name, shown[name], from_file) for name in TABLES if name in tables)]
+        shown = {f"judge {name}": table for name, table in zip(names, judges, strict=True)} | shown
+    return [*origins.values(), *(Origin(name, _in_words(table), from_file) for name, table in shown.items())]
 
 
-def _in_words(values: Iterable[tuple[str, object]]) -> Iterator[str]:
-    """Yield the values of a table in words, omitting empty ones."""
-    for name, value in values:
-        if isinstance(value, tuple):
-            value = " ".join(" ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value)
-        if value not in (None, "", False):
-            yield f"{name} {value}"
+def _in_words(table: object) -> tuple[str, ...]:
+    return tuple(f"{key} {value}" for key, value in table.items()) if isinstance(table, Mapping) else ()
 
 
 def _refuse_unknown_keys(file: SettingsFile) -> None:

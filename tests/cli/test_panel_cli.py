@@ -273,7 +273,7 @@ def test_the_references_reading_is_not_for_them(
         file.write(f'\nprofile = "{profile}"')
     finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS)
     assert finished.code == 2
-    assert f"--compat nemo-gym reads JSON scores, which the profile {profile}" in finished.err
+    assert f"--compat nemo-gym parses JSON scores, which the profile {profile}" in finished.err
     assert judge_server.stats()["requests"] == 0
 
 
