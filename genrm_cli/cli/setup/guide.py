@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from genrm_cli.cli.console import help_text, print_markdown, print_text
+from genrm_cli.cli.console import help_text, print_json, print_markdown, print_text
 from genrm_cli.cli.options import exits
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.declare import Setting
 from genrm_cli.settings.table import all_settings
 
-_INDEX = "index"
+_INDEX, _SCHEMA = "index", "schema"
 _NAME = re.compile(r"^\| \[(?P<name>[a-z0-9-]+)\]", re.MULTILINE)
 _FOLDER = files("genrm_cli") / "guide"
 _INTRODUCTION = """\
@@ -35,10 +35,14 @@ def guide(
 ) -> None:
     """Print a page of the user's guide.
 
-    Formats the page on a terminal and prints plain Markdown to a pipe.
+    Formats the page on a terminal and prints plain Markdown to a pipe. The page `schema` is the JSON Schema of outputs.
     """
     if list_pages:
         print_text("\n".join(page_names()))
+    elif page == _SCHEMA:
+        from genrm_cli.scored.schema import output_schema
+
+        print_json(output_schema())
     else:
         print_markdown(read_page(page))
 
