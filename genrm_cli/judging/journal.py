@@ -133,23 +133,23 @@ class Journal(AbstractContextManager["Journal"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __len__(self) -> int:
+    def _one(self, query: str, *values: object) -> Any:
+        """Return the first row of a query; None if there is none."""
         with self._errors:
-            return int(self._connection.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+            return self._connection.execute(query, values).fetchone()
+
+    def __len__(self) -> int:
+        return int(self._one("SELECT count(*) FROM verdicts")[0])
 
     @property
     def has_verdicts(self) -> bool:
         """Whether the journal has any verdict; unlike `len`, this is fast."""
-        with self._errors:
-            return self._connection.execute("SELECT 1 FROM verdicts LIMIT 1").fetchone() is not None
+        return self._one("SELECT 1 FROM verdicts LIMIT 1") is not None
 
     def knows_judge(self, label: str) -> bool:
         """Whether one of the first verdicts is by this judge. A full search could read the whole file."""
-        with self._errors:
-            found = self._connection.execute(
-                "SELECT 1 FROM (SELECT judge FROM verdicts LIMIT 1000) WHERE judge = ? LIMIT 1", (label,)
-            )
-            return found.fetchone() is not None
+        query = "SELECT 1 FROM (SELECT judge FROM verdicts LIMIT 1000) WHERE judge = ? LIMIT 1"
+        return self._one(query, label) is not None
 
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or None; the judge's reply is decompressed only on demand."""
@@ -189,15 +189,11 @@ class Journal(AbstractContextManager["Journal"]):
 
     def has_failed(self, key: bytes) -> bool:
         """Return whether the request was made without a verdict."""
-        with self._errors:
-            return self._connection.execute("SELECT 1 FROM failures WHERE key = ?", (key,)).fetchone() is not None
+        return self._one("SELECT 1 FROM failures WHERE key = ?", key) is not None
 
     def recall_failure(self, key: bytes) -> Outcome | None:
         """Return the recorded failure of a request, or None."""
-        with self._errors:
-            row = self._connection.execute(
-                "SELECT kind, detail, attempts FROM failures WHERE key = ?", (key,)
-            ).fetchone()
+        row = self._one("SELECT kind, detail, attempts FROM failures WHERE key = ?", key)
         if row is None or row["kind"] not in set(FailureKind):
             return None
         return Outcome(Failure(FailureKind(row["kind"]), row["detail"]), row["attempts"], from_journal=True)
@@ -256,10 +252,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     def mean_tokens(self) -> tuple[float, float] | None:
         """Return the mean prompt and completion tokens of verdicts whose server reported them; None without any."""
-        with self._errors:
-            row = self._connection.execute(
-                "SELECT avg(prompt_tokens), avg(completion_tokens) FROM verdicts WHERE completion_tokens > 0"
-            ).fetchone()
+        row = self._one("SELECT avg(prompt_tokens), avg(completion_tokens) FROM verdicts WHERE completion_tokens > 0")
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
     def mean_latency_s(self) -> float | None:
@@ -317,22 +310,16 @@ class Journal(AbstractContextManager["Journal"]):
         Returns:
             The numbers of deleted verdicts and failures; without `delete`, those that would be deleted.
         """
-        chosen = "(:before IS NULL OR answered_at < :before) AND (:judge IS NULL OR judge = :judge)"
-        tables = {
-            "verdicts": chosen if before is not None or judge is not None else "FALSE",
-            "failures": "TRUE" if failures else "FALSE",
-        }
-        with self._errors:
-            execute = self._connection.execute
-            counts = [
-                execute(f"SELECT count(*) FROM {table} WHERE {where}", {"before": before, "judge": judge}).fetchone()[0]  # noqa: S608
-                for table, where in tables.items()
-            ]
-            if delete:
-                for table, where in tables.items():
-                    execute(f"DELETE FROM {table} WHERE {where}", {"before": before, "judge": judge})  # noqa: S608
-                execute("VACUUM")
-        return counts[0], counts[1]
+        chosen = "answered_at < coalesce(?, 9e999) AND judge = coalesce(?, judge)"
+        values = (before, judge) if before is not None or judge is not None else (0.0, None)
+        verdicts = self._one(f"SELECT count(*) FROM verdicts WHERE {chosen}", *values)[0]  # noqa: S608
+        failed = self._one("SELECT count(*) FROM failures")[0] if failures else 0
+        if delete:
+            with self._errors:
+                self._connection.execute(f"DELETE FROM verdicts WHERE {chosen}", values)  # noqa: S608
+                self._connection.execute("DELETE FROM failures WHERE ?", (failures,))
+                self._connection.execute("VACUUM")
+        return verdicts, failed
 
     def _commit(self) -> None:
         """Write the batch and wake its waiters."""

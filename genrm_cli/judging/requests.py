@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class PairwisePrompt:
-    """A prompt with a conversation and two responses to it.
+    """A conversation and two responses to it, to be compared.
 
     Attributes:
         conversation: `(role, text)` turns, oldest first; may be empty if the input did not record it.
@@ -29,12 +29,10 @@ class PairwisePrompt:
 
 @dataclass(frozen=True, slots=True)
 class ListwisePrompt:
-    """A prompt for a judge that does not compare pairs: a conversation and one response, or those of a group.
+    """A conversation and one response to it, or those of a group, to be graded.
 
     Attributes:
-        conversation: `(role, text)` turns, oldest first; may be empty if the input did not record it.
         responses: one or more responses in the order shown; each may be empty.
-        principle: the criterion to judge by, in words; None leaves it to the profile.
         background: what else the judge should know about the task, such as the goal and the constraints of a scenario.
     """
 
@@ -46,18 +44,10 @@ class ListwisePrompt:
 
 @dataclass(frozen=True, slots=True)
 class ChatPrompt:
-    """What a chat model is shown when it is asked for its next turn, and nothing is judged.
-
-    Attributes:
-        conversation: `(role, text)` turns, oldest first.
-    """
+    """A conversation to continue: a chat model is asked for its next turn, and no response is judged."""
 
     conversation: Sequence[tuple[str, str]]
-
-    @property
-    def responses(self) -> tuple[str, ...]:
-        """Return nothing: no response is judged."""
-        return ()
+    responses: tuple[()] = ()
 
 
 Prompt = PairwisePrompt | ListwisePrompt | ChatPrompt
