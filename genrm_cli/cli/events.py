@@ -42,7 +42,7 @@ class Events:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self("end", {"error": None if error is None else f"{type(error).__name__}: {error}"})
+        self("end", {"error": None if error is None else f"{type(error).__name__}: {text_of(error)}"})
         if self._log is not None:
             self._log.close()
 
@@ -182,7 +182,7 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
         f"asking about {counted(fields['shards'], 'shard')} with {counted(fields['workers'], 'worker')} on "
         f"{counted(fields['nodes'], 'node')}"
     ),
-    "shard_failed": lambda fields: say_warning(f"shard {fields['shard']}: {'; '.join(fields['errors'])}"),
+    "shard_failed": lambda fields: say_warning(f"shard {fields['shard']}: {'; '.join(map(text_of, fields['errors']))}"),
     "worker_lost": _warning("{worker} was lost ({detail}); its shards go to others"),
     "tracker_failed": lambda fields: say_warning(
         Message.of(SettingRef(fields["tracker"]), f": the run was not logged: {fields['detail']}")

@@ -14,7 +14,7 @@ from genrm_cli import __version__
 from genrm_cli.cluster.fleet_limits import FleetLimits
 from genrm_cli.cluster.leased_slots import LeasedSlots
 from genrm_cli.cluster.messages import LEASE_S, FleetState, Grant, LeaseReport
-from genrm_cli.errors import GenrmError, InputError, SettingRef, StorageError, TooManyUnscoredError
+from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, StorageError, TooManyUnscoredError
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
@@ -59,7 +59,7 @@ class ShardResult:
     """
 
     exit_code: int
-    errors: tuple[str, ...] = ()
+    errors: tuple[Message, ...] = ()
     fatal: GenrmError | None = None
 
 
@@ -109,7 +109,7 @@ class Worker:
                 self._slots.is_idle = not self._asking
         found = (result.error for result in report.results)
         told_later = InputError, TooManyUnscoredError
-        errors = tuple(str(error) for error in found if error is not None and not isinstance(error, told_later))
+        errors = tuple(error.message for error in found if error is not None and not isinstance(error, told_later))
         return ShardResult(report.exit_code, errors, report.fatal)
 
     async def state(self) -> WorkerState:
