@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.comparisons import plan_group
@@ -16,6 +15,7 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import begin_group, compute_local, iter_requests_of, shown_to_judges, without_reply
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.tasks import in_thread
+from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison
@@ -53,7 +53,7 @@ class ArrivingGroup:
         self._expected = [] if size is None else list(range(size))
         self._planned: dict[int, list[Comparison]] | None = None
 
-    def add(self, index: int, rollout: Rollout, record: Mapping[str, Any] | None = None) -> None:
+    def add(self, index: int, rollout: Rollout, record: JsonObject | None = None) -> None:
         """Add a rollout by its index in the whole group, and ask about the pairs that are certain now.
 
         They are those that are planned if all rollouts arrive and can be compared. A rollout that cannot changes the
@@ -68,7 +68,7 @@ class ArrivingGroup:
             if comparison.i in self._shown and comparison.j in self._shown:
                 self._ask_early(comparison)
 
-    def _show(self, rollout: Rollout, record: Mapping[str, Any] | None) -> PairwisePrompt:
+    def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:
         """Return a rollout as it will be shown first, unless another one of its group changes the view of all."""
         group = Group(self._key, [rollout], [] if record is None else [record])
         view, principle, _ = shown_to_judges(group, (0,), self._plan, Counter())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
@@ -13,7 +14,7 @@ from genrm_cli.judging.rubrics.clusters import CLUSTERS
 from genrm_cli.judging.rubrics.grading import grades_of_empty, grading_profile
 from genrm_cli.judging.rubrics.ranking import grades_of_single, ranking_profile
 from genrm_cli.judging.rubrics.rubric_sets import RubricSet
-from genrm_cli.rewards.component import Column, Record
+from genrm_cli.rewards.component import Column
 from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.settings import Settings
@@ -125,7 +126,7 @@ def iter_gradings(
     )
 
 
-def render_scenario(record: Record) -> str | None:
+def render_scenario(record: JsonObject) -> str | None:
     """Render the scenario of a record for a judge; None if the record has none."""
     scenario = parse_scenario(record)
     parts = {

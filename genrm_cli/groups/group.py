@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from genrm_cli.errors import InputError
+from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
@@ -32,7 +33,7 @@ class Group:
 
     key: str | None
     rollouts: Sequence[Rollout]
-    records: Sequence[Mapping[str, Any]] = ()
+    records: Sequence[JsonObject] = ()
     mixed_prompts: bool = False
 
     @classmethod

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.settings.components import Component, ComponentKind, find_kind
 
 Values = list[float | None]
-Record = Mapping[str, Any]
-"""The line of a rollout, as parsed from JSON."""
 
 MOST = 1e9
 """The maximum value of a component: sums and squares of larger values would overflow."""
@@ -61,7 +60,7 @@ class LocalKind(ComponentKind):
         of_a_group: whether rollouts that answer different prompts have no values.
     """
 
-    compute: Callable[[Component, Sequence[Rollout], Sequence[Record]], Column]
+    compute: Callable[[Component, Sequence[Rollout], Sequence[JsonObject]], Column]
     reads_record: Callable[[Component], bool] = lambda _component: True
     of_a_group: bool = False
 
@@ -90,7 +89,7 @@ def reads_record(component: Component) -> bool:
     return kind is not None and kind.reads_record(component)
 
 
-def value_at(record: Mapping[str, Any], path: str) -> Any:
+def value_at(record: JsonObject, path: str) -> Any:
     """Return the value at a dotted path of a record; None if there is none."""
     value: Any = record
     for part in path.split("."):

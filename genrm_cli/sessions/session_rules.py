@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
-from genrm_cli.rewards.component import Column, LocalKind, Record
+from genrm_cli.json_types import JsonObject
+from genrm_cli.rewards.component import Column, LocalKind
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.sessions.rules import RULES
@@ -31,7 +32,7 @@ def read_rule(name: str) -> Callable[[Sequence[Turn], Scenario], RuleResult]:
     return lambda transcript, scenario: rule(transcript, scenario, phrases)
 
 
-def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[Record]) -> Column:
+def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject]) -> Column:
     rule = read_rule(component.option("rule") or "")
     results = [
         RuleResult(None)  # a rollout without a response must not profit from earlier turns of the prompt

@@ -60,7 +60,7 @@ class ReplayMetrics:
             None where they are unknown, and for estimators with a scale of their own.
     """
 
-    judge: str | None
+    judge: str
     strategy: str
     estimator: str
     n: int
@@ -140,7 +140,7 @@ def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
 
 
 def replay(
-    judge: str | None, dense: DenseVerdicts, plans: Sequence[Plan], estimators: Sequence[str], *, seed: int
+    judge: str, dense: DenseVerdicts, plans: Sequence[Plan], estimators: Sequence[str], *, seed: int
 ) -> Iterator[ReplayMetrics]:
     """Yield the metrics of each plan with each estimator; plans must leave verdicts unused, and repeat none."""
     groups, n = dense.shape

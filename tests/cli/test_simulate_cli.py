@@ -8,6 +8,7 @@ from genrm_process import Call, Genrm, make_rollouts
 
 from genrm_cli.simulation.world import JudgeModel
 
+COST = {"format": 1, "judge_idx": 0, "attempts": 1, "latency_s": 0.1, "prompt_tokens": 1, "completion_tokens": 1}
 QUICK = ("simulate", "--n", "6", "--groups", "60")
 
 
@@ -66,7 +67,7 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
 
 def test_a_judge_without_dense_groups_is_named(genrm: Genrm, call: Call) -> None:
     """It is left out of the replay of the others, and the output says so."""
-    scores = {"score_1": 4, "score_2": 2, "ranking": 2, "failure": None}
+    scores = {"score_1": 4, "score_2": 2, "ranking": 2, "failure": None} | COST
     pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
     judged = [{"group": group, "i": i, "j": j, "judge": "dense", **scores} for group in "01" for i, j in pairs]
     genrm.write("both.jsonl", [*judged, judged[0] | {"judge": "sparse"}])
@@ -77,7 +78,7 @@ def test_a_judge_without_dense_groups_is_named(genrm: Genrm, call: Call) -> None
 
 def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
     """`--price` names judges of the file; a judge that it does not hold, and a price that is none, are refused."""
-    scores = {"score_1": 4, "score_2": 3, "ranking": 3, "failure": None}
+    scores = {"score_1": 4, "score_2": 3, "ranking": 3, "failure": None} | COST
     pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
     lines = [
         {"group": group, "i": i, "j": j, "judge": judge, **scores, "score_1": 1 + (i + int(group)) % 4}

@@ -23,6 +23,11 @@ def comparison(**changes: Any) -> dict[str, Any]:
         "ranking": 2.0,
         "failure": None,
         "judge": "house",
+        "format": 1,
+        "attempts": 1,
+        "latency_s": 0.1,
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
     } | changes
 
 
@@ -38,7 +43,7 @@ def write(path: Path, *records: dict[str, Any]) -> str:
 
 
 def test_comparisons_are_read_group_by_group(tmp_path: Path) -> None:
-    """With their places; failures are counted, what was never asked and what is no pair is not."""
+    """With their indices; failures and grades are left out."""
     path = write(
         tmp_path / "a.comparisons.jsonl",
         comparison(),
@@ -68,11 +73,11 @@ def without(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"i": 0}, "j is missing; expected a .*comparisons.jsonl"),
+        ({"i": 0}, "expected a .*comparisons.jsonl"),
         (comparison(score_1=7.0), "scores 7 and 2 with ranking 2 are not a verdict; expected scores from 1 to 5"),
-        (comparison(ranking=float("inf")), "not a comparison; expected"),
+        (comparison(ranking=float("inf")), "expected"),
         (comparison(j=0), "0 and 0 are not two rollouts"),
-        (comparison(i="first"), "not a comparison; expected"),
+        (comparison(i="first"), "i.*; expected"),
         ({**RECORDED, "j": "a"}, "0 and 0 are not two rollouts"),
         *((without(name), f"{name} is missing") for name in ("source", "judge", "i", "j", "score_1", "ranking")),
     ],

@@ -12,6 +12,7 @@ from genrm_cli.simulation.replay_shares import PanelReplay, replay_shares
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
 
 N, GROUPS = 5, 30
+COST = {"format": 1, "judge_idx": 0, "attempts": 1, "latency_s": 0.1, "prompt_tokens": 1, "completion_tokens": 1}
 PRICES = {"dear": 20.0, "cheap": 1.0}
 
 
@@ -24,7 +25,7 @@ def record(path: Path, *, alike: bool) -> str:
         columns = (batch.first, batch.second, batch.score_1, batch.score_2, batch.ranking)
         for group in range(GROUPS):
             for i, j, one, two, ranking in zip(*(column[group].tolist() for column in columns), strict=True):
-                scores = {"score_1": one, "score_2": two, "ranking": ranking, "failure": None}
+                scores = {"score_1": one, "score_2": two, "ranking": ranking, "failure": None} | COST
                 lines.append({"group": str(group), "i": i, "j": j, "judge": judge, **scores})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return str(path)

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -13,6 +13,7 @@ from genrm_cli.cli.console import add_row, counted, new_table, percent_text, pri
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from genrm_cli.simulation.replay import Estimated, ReplayMetrics
     from genrm_cli.simulation.simulate import Plan
 
 DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
@@ -24,6 +25,17 @@ _LEGEND = (
     "±: half of the 95 % interval, by bootstrap over groups. Predicted: the reliability as a run of the strategy's "
     "first plan predicts it. Measured: the correlation of two such plans. Errors: their size over the standard errors."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    """The plans replayed on the verdicts of one judge, and the groups that were left out."""
+
+    judge: str
+    n: int
+    groups: int
+    left_out_groups: int
+    figures: "list[ReplayMetrics]"
 
 
 def replay_verdicts(
@@ -64,12 +76,11 @@ def replay_verdicts(
         plans = [plan for plan in plans_of(n, strategies or DEFAULT_STRATEGIES, calls) if _leaves_verdicts(plan, n)]
         if not plans:
             raise UsageError(f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls.")
-        rows = [asdict(row) for row in replay(name, found, plans, names, seed=seed)]
-        left_out = len(judges[name]) - groups
-        results.append({"judge": name, "n": n, "groups": groups, "left_out_groups": left_out, "figures": rows})
+        rows = list(replay(name, found, plans, names, seed=seed))
+        results.append(_Replayed(name, n, groups, len(judges[name]) - groups, rows))
     sparse = [name for name in judges if name not in dense]
     if as_json:
-        print_json({"file": uri, "seed": seed, "judges": results, "left_out_judges": sparse})
+        print_json({"file": uri, "seed": seed, "judges": list(map(asdict, results)), "left_out_judges": sparse})
     else:
         for result in results:
             _print_judge(result)
@@ -81,7 +92,7 @@ def replay_verdicts(
     return 0
 
 
-def _known(judge: str, judges: Mapping[str | None, object], uri: str) -> str:
+def _known(judge: str, judges: Mapping[str, object], uri: str) -> str:
     if judge not in judges:
         raise UsageError(f"{uri} holds no verdict of {judge!r}; it has those of {', '.join(map(str, judges))}.")
     return judge
@@ -104,20 +115,20 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
         raise UsageError("--price needs two judges or more, of different prices.")
     judges = read_judges(uri)
     priced = {_known(name, judges, uri): judges[name] for name in prices}
-    rows = [asdict(row) for row in replay_shares(priced, prices, seed=seed)]
+    rows = list(replay_shares(priced, prices, seed=seed))
     if not rows:
         raise UsageError(
             f"{uri} holds no two groups of three or more rollouts that two judges of different prices compared in all "
             "pairs and both orders."
         )
     if as_json:
-        print_json({"file": uri, "seed": seed, "prices": prices, "figures": rows})
+        print_json({"file": uri, "seed": seed, "prices": prices, "figures": list(map(asdict, rows))})
         return 0
     table = new_table("judge", "and on all pairs", "rings", "cost", "agreement", "gain", "reliability", texts=2)
     for row in rows:
-        numbers = (f"{row['rings']:g}", f"{row['cost']:g}", _interval_text(row["agreement"]))
-        gain = _interval_text(row["gain"], sign="+") if row["gain"] else ""
-        add_row(table, row["judge"], row["second"] or "", *numbers, gain, _number_text(row["reliability"]))
+        numbers = (f"{row.rings:g}", f"{row.cost:g}", _interval_text(row.agreement))
+        gain = _interval_text(row.gain, sign="+") if row.gain else ""
+        add_row(table, row.judge, row.second or "", *numbers, gain, _number_text(row.reliability))
     print_table(table)
     print_text(
         "Agreement: correlation of the rewards with the consensus of the first judge's verdicts that are not used. "
@@ -132,36 +143,36 @@ def _leaves_verdicts(plan: "Plan", n: int) -> bool:
     return plan.repeats == 1 and plan.calls <= n * (n - 1) - 2 * n
 
 
-def _print_judge(result: dict[str, Any]) -> None:
-    left_out = f"; {counted(result['left_out_groups'], 'other group')} left out" if result["left_out_groups"] else ""
-    print_text(f"{result['judge'] or 'judge'}: {counted(result['groups'], 'group')} of {result['n']}{left_out}")
-    print_table(_table(result["figures"]))
+def _print_judge(result: "_Replayed") -> None:
+    left_out = f"; {counted(result.left_out_groups, 'other group')} left out" if result.left_out_groups else ""
+    print_text(f"{result.judge}: {counted(result.groups, 'group')} of {result.n}{left_out}")
+    print_table(_table(result.figures))
     print_text()
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
+def _table(rows: "Sequence[ReplayMetrics]") -> Table:
     heads = ("calls", "agreement", "gain", "all", "false", "reliability", "predicted", "measured", "errors")
     table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
         add_row(
             table,
-            row["strategy"],
-            row["estimator"],
-            str(row["calls"]),
-            _interval_text(row["agreement"]),
-            _interval_text(row["gain"], sign="+"),
-            f"{row['agreement_all']['value']:.3f}",
-            percent_text(row["false_preferences"]["value"]),
-            _number_text(row["reliability"]),
-            _number_text(row["reliability_predicted"]),
-            _number_text(row["reliability_measured"] and row["reliability_measured"]["value"]),
-            _number_text(row["error_ratio"]),
+            row.strategy,
+            row.estimator,
+            str(row.calls),
+            _interval_text(row.agreement),
+            _interval_text(row.gain, sign="+"),
+            f"{row.agreement_all.value:.3f}",
+            percent_text(row.false_preferences.value),
+            _number_text(row.reliability),
+            _number_text(row.reliability_predicted),
+            _number_text(None if row.reliability_measured is None else row.reliability_measured.value),
+            _number_text(row.error_ratio),
         )
     return table
 
 
-def _interval_text(number: dict[str, float], sign: str = "") -> str:
-    return f"{number['value']:{sign}.3f} ±{(number['high'] - number['low']) / 2:.3f}"
+def _interval_text(number: "Estimated", sign: str = "") -> str:
+    return f"{number.value:{sign}.3f} ±{(number.high - number.low) / 2:.3f}"
 
 
 def _number_text(number: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -21,7 +21,8 @@ from genrm_cli.cli.options import ending, option
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrm_cli.simulation.simulate import Plan
+    from genrm_cli.simulation.quality import JudgeMetrics
+    from genrm_cli.simulation.simulate import Plan, PlanMetrics
 
 SIMULATION_EPILOG = (
     "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans transfer "
@@ -98,12 +99,13 @@ def simulate(
     Example: genrm simulate --replay rollouts.comparisons.jsonl
     """
 
-    def work() -> int:
+    with ending():
         start = parse_integer(seed, "--seed", 0, 2**63 - 1)
         if replay is not None:
             if n or groups:
                 raise UsageError("--replay uses recorded verdicts; omit the options of the simulation.")
-            return replay_verdicts(replay, judge, strategy, calls, estimator, price, seed=start, as_json=as_json)
+            replay_verdicts(replay, judge, strategy, calls, estimator, price, seed=start, as_json=as_json)
+            return
         if judge or price:
             flag = "--judge" if judge else "--price"
             raise UsageError(f"{flag} needs --replay, with the verdicts of several judges.")
@@ -111,51 +113,41 @@ def simulate(
         count = parse_integer(groups or "4000", "--groups", 2, _MAX_GROUPS)
         plans = plans_of(size, strategy or DEFAULT_STRATEGIES, calls)
         estimators = known_names(estimator or DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
-        result = _simulated(size, plans, estimators, groups=count, seed=start)
-        if as_json:
-            print_json(result)
-        else:
-            print_table(_metrics_table(result["figures"]))
-            print_text()
-            print_text(_judge_text(result))
-        return 0
-
-    with ending():
-        work()
+        _simulate(size, plans, estimators, groups=count, seed=start, as_json=as_json)
 
 
-def _simulated(n: int, plans: "Sequence[Plan]", estimators: Sequence[str], *, groups: int, seed: int) -> dict[str, Any]:
-    """Return the judge and the figures of each plan with each estimator."""
+def _simulate(
+    n: int, plans: "Sequence[Plan]", estimators: Sequence[str], *, groups: int, seed: int, as_json: bool
+) -> None:
+    """Print the figures of each plan with each estimator, and what the judge is like."""
     from genrm_cli.simulation.quality import describe_judge
     from genrm_cli.simulation.simulate import simulate as iter_metrics
     from genrm_cli.simulation.world import JudgeModel
 
-    rows = iter_metrics(JudgeModel(), n, plans, estimators, groups=groups, seed=seed)
-    return {
-        "n": n,
-        "groups": groups,
-        "seed": seed,
-        "judge": asdict(JudgeModel()),
-        "judge_figures": asdict(describe_judge(JudgeModel(), seed)),
-        "figures": [asdict(row) for row in rows],
-    }
+    rows = list(iter_metrics(JudgeModel(), n, plans, estimators, groups=groups, seed=seed))
+    judge = describe_judge(JudgeModel(), seed)
+    if as_json:
+        given = {"n": n, "groups": groups, "seed": seed, "judge": asdict(JudgeModel())}
+        print_json(given | {"judge_figures": asdict(judge), "figures": [asdict(row) for row in rows]})
+        return
+    print_table(_metrics_table(rows))
+    print_text()
+    print_text(f"{groups:,} groups of {n}, seed {seed}; ± is one standard error. {_judge_text(judge)}")
 
 
-def _metrics_table(rows: list[dict[str, Any]]) -> Table:
+def _metrics_table(rows: "Sequence[PlanMetrics]") -> Table:
     heads = ("calls", "correlation", "±", "Spearman", "best on top", "index bias", "unscored")
     table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
-        numbers = (f"{row[name]:.3f}" for name in ("correlation", "correlation_error", "spearman"))
-        bias = f"{row['index_bias']:+.3f}"
-        shares = percent_text(row["top_1"]), bias, percent_text(row["unscored"])
-        add_row(table, row["strategy"], row["estimator"], str(row["calls"]), *numbers, *shares)
+        numbers = (f"{number:.3f}" for number in (row.correlation, row.correlation_error, row.spearman))
+        shares = percent_text(row.top_1), f"{row.index_bias:+.3f}", percent_text(row.unscored)
+        add_row(table, row.strategy, row.estimator, str(row.calls), *numbers, *shares)
     return table
 
 
-def _judge_text(result: dict[str, Any]) -> str:
-    share = {name: percent_text(value) for name, value in result["judge_figures"].items()}
+def _judge_text(judge: "JudgeMetrics") -> str:
     return (
-        f"{result['groups']:,} groups of {result['n']}, seed {result['seed']}; ± is one standard error. The judge: "
-        f"right on {share['accuracy']} of the pairs in one call, position 1 chosen in {share['first_place']}, "
-        f"swapping flips {share['flips']}, scores tie in {share['ties']}, {share['failures']} of the calls fail."
+        f"The judge: right on {percent_text(judge.accuracy)} of the pairs in one call, position 1 chosen in "
+        f"{percent_text(judge.first_place)}, swapping flips {percent_text(judge.flips)}, scores tie in "
+        f"{percent_text(judge.ties)}, {percent_text(judge.failures)} of the calls fail."
     )

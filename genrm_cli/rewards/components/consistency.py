@@ -7,7 +7,8 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 
-from genrm_cli.rewards.component import Column, LocalKind, Record, value_at
+from genrm_cli.json_types import JsonObject
+from genrm_cli.rewards.component import Column, LocalKind, value_at
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, Option
@@ -125,7 +126,7 @@ def _write_plainly(number: str) -> str:
     return "0" if plain == "-0" else plain
 
 
-def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[Record]) -> Column:
+def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject]) -> Column:
     answers: dict[int, str | None] = {}
     for index, (rollout, record) in enumerate(zip(rollouts, records, strict=True)):
         if rollout.answer is None:
@@ -143,7 +144,7 @@ def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequenc
     return Column([values.get(index) for index in range(len(rollouts))], notes)
 
 
-def _answer_at(record: Record, path: str) -> str | None:
+def _answer_at(record: JsonObject, path: str) -> str | None:
     value = value_at(record, path)
     if isinstance(value, float):
         return f"{value:.17g}"  # 1.0 is the same answer as 1

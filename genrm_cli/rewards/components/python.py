@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 from genrm_cli.errors import UsageError
-from genrm_cli.rewards.component import MOST, Column, LocalKind, Record, Values
+from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.rewards.component import MOST, Column, LocalKind, Values
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, last_part
@@ -56,7 +57,7 @@ def version_of(place: str) -> str | None:
         return None
 
 
-def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[dict[str, Any]]) -> Values:
+def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[Record]) -> Values:
     """Call a function over a group and check its result; an async function is awaited.
 
     The function takes a list with one dictionary per rollout: `prompt` and `session` (messages), `response`
@@ -84,7 +85,7 @@ async def _awaited(returned: Any) -> object:
     return await returned
 
 
-def _as_dict(rollout: Rollout, record: dict[str, Any]) -> dict[str, Any]:
+def _as_dict(rollout: Rollout, record: Record) -> Record:
     session: tuple[Turn, ...] = rollout.session or ()
     return {
         "prompt": [{"role": turn.role, "content": turn.text} for turn in rollout.prompt],
@@ -118,7 +119,7 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:200].rstrip(": .")
 
 
-def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[Record]) -> Column:
+def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject]) -> Column:
     try:
         return Column(call_function(component.option("python") or "", rollouts, [dict(record) for record in records]))
     except FunctionError as error:
