@@ -28,7 +28,6 @@ from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.decisions import (
     LISTED_AT_ONCE,
     Decision,
-    FileResult,
     Status,
     decide_again,
     in_short,
@@ -57,7 +56,7 @@ class BatchReport:
 
     Attributes:
         alone: whether the run has a single input, which its user named, or a set of files.
-        keeps: whether results are kept, for `--json`; of many inputs those that are up to date are not.
+        keeps: whether results are kept; of many inputs those that are up to date are not.
         results: those that were kept.
         last: of the last input.
         samples: rewards of the first groups, for a person to look at.
@@ -71,8 +70,8 @@ class BatchReport:
 
     alone: bool = False
     keeps: bool = False
-    results: list[FileResult] = field(default_factory=list)
-    last: FileResult | None = None
+    results: list[Decision] = field(default_factory=list)
+    last: Decision | None = None
     samples: list[dict[str, Any]] = field(default_factory=list)
     judges: Sequence[JudgeSpec] = ()
     counts: Counter[Status] = field(default_factory=Counter)
@@ -81,7 +80,7 @@ class BatchReport:
     is_interrupted: bool = False
     is_listed: bool = False
 
-    def enter(self, result: FileResult) -> None:
+    def enter(self, result: Decision) -> None:
         """Add the result of one more input."""
         self.last = result
         self.counts[result.status] += 1
@@ -89,7 +88,8 @@ class BatchReport:
         if result.report is not None and len(self.samples) < SHOWN_ROLLOUTS:
             self.samples += result.report.samples
         if self.keeps and (self.alone or result.status is not Status.CURRENT):
-            self.results.append(replace(result, report=None))
+            kept = None if result.report is None else replace(result.report, samples=[])
+            self.results.append(replace(result, report=kept))
 
     def end(self, fatal: GenrmError) -> None:
         """Record the error that ended the run early."""
@@ -127,7 +127,7 @@ class BatchReport:
         }
 
 
-def _with_metrics(result: FileResult) -> dict[str, Any]:
+def _with_metrics(result: Decision) -> dict[str, Any]:
     """Return a result with the metrics of its outputs; those of outputs to be replaced say nothing about it."""
     is_made = result.status in (Status.SCORED, Status.CURRENT)
     metrics = to_json(result.metrics) if is_made and result.metrics is not None else None
@@ -208,11 +208,11 @@ class _Batch:
         while chunk := await self._run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
                 if decision.status is not Status.SCORE:
-                    self._enter(decision.result())
+                    self._enter(decision)
                 elif self._held is None or decision.is_current or decision.task.places.scored in self._held:
                     await self._queue.put(decision)
                 else:
-                    self._enter(decision.waiting("became due during the run").result())
+                    self._enter(decision.waiting("became due during the run"))
         self._report.is_listed = True
 
     async def work_through(self, judges: OpenJudges) -> None:
@@ -222,15 +222,15 @@ class _Batch:
             try:
                 result = await self._score(decision, judges)
             except JudgeError:  # the others would meet the same judge
-                self._enter(decision.waiting("not finished: the judge failed").result())
+                self._enter(decision.waiting("not finished: the judge failed"))
                 raise
             except asyncio.CancelledError:
-                self._enter(decision.waiting("not finished: the run ended").result())
+                self._enter(decision.waiting("not finished: the run ended"))
                 raise
             except (ChangedInputError, LeaseLostError) as error:
-                result = decision.put_off(error).result()
+                result = decision.put_off(error)
             except GenrmError as error:
-                result = decision.failed(error).result()
+                result = decision.failed(error)
             self._enter(replace(result, wall_time_s=time.monotonic() - started_s))
 
     def end(self, error: GenrmError) -> None:
@@ -238,13 +238,13 @@ class _Batch:
         self._report.end(error)
         while not self._queue.empty():
             if (decision := self._queue.get_nowait()) is not None:
-                self._enter(decision.waiting("skipped: the run ended early").result())
+                self._enter(decision.waiting("skipped: the run ended early"))
 
-    async def _score(self, decision: Decision, judges: OpenJudges) -> FileResult:
+    async def _score(self, decision: Decision, judges: OpenJudges) -> Decision:
         """Score an input under its lease; ask only, if this run is a shard."""
         if judges.stopped_by is not None and self._has_begun:
             stopped = TooManyUnscoredError("skipped: the run was stopped by ", SettingRef(judges.stopped_by))
-            return decision.waiting(stopped.message, stopped).result()
+            return decision.waiting(stopped.message, stopped)
         self._has_begun = True
         await self._run.in_thread(lambda: check_outputs_writable([decision.task], self._run))
         if self._run.shard is not None:  # leases on the outputs are for the run that writes them
@@ -258,7 +258,7 @@ class _Batch:
                 place = decision.task.places.scored
                 decision = decision.put_off(StorageError(f"{place}: {lease}; run again when it is done"))
             if decision.status is not Status.SCORE or not isinstance(lease, Lease | None):
-                return decision.result()
+                return decision
             with self._input_run(judges) as run:
                 report = await score_task(decision.task, run, judges, lease, overwrite=decision.replaces)
             return _scored(decision, report, run)
@@ -290,7 +290,7 @@ class _Batch:
             self._run.progress.end(counts)
             self._report.judges = judges.specs
 
-    async def _ask(self, decision: Decision, judges: OpenJudges) -> FileResult:
+    async def _ask(self, decision: Decision, judges: OpenJudges) -> Decision:
         """Ask about the groups of a shard."""
         task = decision.task
         check_shard_journal(task.places.scored, self._run.settings)
@@ -305,34 +305,25 @@ class _Batch:
             stopped = SettingRef(metrics.stopped_by)
             error = TooManyUnscoredError(stopped, f" stopped shard {run.shard}; run the same command again.")
             reason = Message.of(reason, "; ", in_short(error))
-        return FileResult(task.uri, task.places.shown, Status.ASKED, reason, error, files=len(task.files))
+        return replace(decision, status=Status.ASKED, reason=reason, error=error)
 
-    def _enter(self, result: FileResult) -> None:
+    def _enter(self, result: Decision) -> None:
         self._report.enter(result)
         self._run.on_event("file", result.as_dict())
 
 
-def _scored(decision: Decision, report: Report, run: RunContext) -> FileResult:
+def _scored(decision: Decision, report: Report, run: RunContext) -> Decision:
     """Return the result of an input that was scored; an error if too many of its rollouts are unscored."""
-    task, counts, error = decision.task, run.metrics, None
+    counts = run.metrics
     failures = f"failures: {counts.failed}, " if counts.failed else ""
     rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
     reason = Message.of(f"{rollouts}, {failures}calls: {counts.calls} (", decision.reason, ")")
+    scored = replace(decision, status=Status.SCORED, reason=reason, report=report)
     try:
         refuse_unscored(counts, run.settings)
-    except TooManyUnscoredError as too_many:
-        error = too_many
-        reason = Message.of(reason, "; ", in_short(too_many))
-    return FileResult(
-        task.uri,
-        task.places.shown,
-        Status.SCORED,
-        reason,
-        error,
-        report,
-        metrics=report.metrics,
-        files=len(task.files),
-    )
+    except TooManyUnscoredError as error:
+        return replace(scored, reason=Message.of(reason, "; ", in_short(error)), error=error)
+    return scored
 
 
 def check_outputs_writable(tasks: Iterable[Task], run: RunContext) -> None:

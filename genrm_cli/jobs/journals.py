@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from genrm_cli.errors import InputError, StoppedError, UsageError
+from genrm_cli.errors import InputError, StoppedError, UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts
 from genrm_cli.jobs.context import RunContext, s3_options
 from genrm_cli.jobs.replica import JournalReplica, take_in_segments
@@ -95,8 +95,8 @@ def check_shard_journal(scored_uri: str, settings: Settings) -> None:
     is_elsewhere = is_s3(scored_uri) or is_streamed(scored_uri)
     if settings.journal.journal is None and is_elsewhere and asks_anybody(settings):
         raise UsageError(
-            f"{scored_uri}: the shards of this output need a journal that --conclude can read; pass --journal with "
-            "s3://bucket/rl/... or a folder that all machines share."
+            f"{scored_uri}: the shards of this output need a journal that the last run can read; ",
+            naming("set $journal to s3://bucket/rl/... or to a folder that all machines share."),
         )
 
 
@@ -147,7 +147,7 @@ async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncI
 
 
 def _take_in_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
-    """Store what the shards recorded in the journal of the whole, and that in a shard's new one."""
+    """Import shard journals into the main journal, or the main journal into a new shard's."""
     whole = _path_of_whole(scored_uri, run.settings)
     others = _shard_journals(whole) if run.settings.journal.conclude else []
     if run.shard is not None and not journal.has_verdicts and Path(whole).exists():
@@ -202,7 +202,10 @@ def open_known_journal(scored_uri: str, settings: Settings) -> Iterator[Journal 
         with Journal(path, read_only=True) as journal:
             yield journal
     elif named is not None:
-        raise InputError(f"{path}: no such journal; pass another with --journal, or --no-journal to do without replies")
+        raise InputError(
+            f"{path}: no such journal; name another with ",
+            naming("$journal, or use $use_journal to do without replies", use_journal=False),
+        )
     else:
         yield None
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import orjson
 
-from genrm_cli.errors import GenrmError, StorageError
+from genrm_cli.errors import GenrmError, StorageError, naming
 from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.context import RunContext, kept_alive
 from genrm_cli.judging.journal import Journal
@@ -157,5 +157,6 @@ def _entries_of(uri: str, content: bytes) -> list[dict[str, Any]]:
         return [orjson.loads(line) for line in unpack(content, uri).splitlines()]
     except orjson.JSONDecodeError as error:
         raise StorageError(
-            f"{uri}: no segment of a journal ({error}); move it away, or name another folder with --journal."
+            f"{uri}: not a journal segment ({error}); ",
+            naming("move it away, or name another folder with $journal."),
         ) from error

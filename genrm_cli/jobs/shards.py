@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import graders_of, judges_of
@@ -37,12 +37,14 @@ def shard_of(settings: Settings) -> Shard | None:
         return None
     match = _SHARD.fullmatch(text)
     if match is None or not int(match[1]) < int(match[2]):
-        raise UsageError(f"--shard: {text!r} is not a shard; the shards of four are 0/4, 1/4, 2/4 and 3/4.")
+        raise UsageError(
+            SettingRef("shard"), f": {text!r} is not a shard; the shards of four are 0/4, 1/4, 2/4 and 3/4."
+        )
     return Shard(int(match[1]), int(match[2]))
 
 
 def check_shards(settings: Settings) -> None:
-    """Refuse settings that contradict `--shard` or `--conclude`.
+    """Refuse settings that contradict `shard` or `conclude`.
 
     Raises:
         UsageError: says what to change.
@@ -51,24 +53,29 @@ def check_shards(settings: Settings) -> None:
     if shard is None and not given.conclude:
         return
     if shard is not None and given.conclude:
-        raise UsageError("--shard asks and --conclude writes the outputs; run all shards first, then --conclude alone.")
+        raise UsageError(
+            naming("$shard asks, $conclude writes the outputs; run all shards first, then $conclude alone.")
+        )
     if not given.use_journal:
-        raise UsageError("shards hand their verdicts over in journals; drop --no-journal.")
+        raise UsageError(naming("$shard requires a journal; remove $use_journal.", use_journal=False))
     if settings.rewards.only_components:
-        raise UsageError("--only-components takes verdicts from one journal; --conclude does the same for shards.")
+        raise UsageError(
+            naming("$only_components takes verdicts from one journal; $conclude does the same for shards.")
+        )
     for config in (*judges_of(settings), *graders_of(settings)):
         concurrency = config.limits.max_in_flight
         if shard is not None and concurrency is not None and concurrency < shard.count:
             raise UsageError(
-                f"--concurrency {concurrency} is shared by {shard.count} shards, and each needs at least one call in "
-                f"flight; raise it, or use at most {concurrency} shards."
+                SettingRef("concurrency", concurrency),
+                f" is shared by {shard.count} shards, and each needs at least one call in flight; raise it, "
+                f"or use at most {concurrency} shards.",
             )
 
 
 def limits_of_shard(limits: LimitSettings, shard: Shard | None) -> LimitSettings:
     """Return the limits of one shard, so that all shards together keep those of the run.
 
-    `--concurrency auto` stays: each shard adapts to the endpoints that the others use, too.
+    The concurrency `auto` stays: each shard adapts to the endpoints that the others use, too.
     """
     if shard is None:
         return limits

@@ -219,10 +219,10 @@ def test_a_shard_reuses_what_an_earlier_run_asked(call: Call, genrm: Genrm, judg
         (("--shard", "4/4"), "the shards of four are 0/4, 1/4, 2/4 and 3/4"),
         (("--shard", "1"), "is not a shard"),
         (("--shard", "0/2", "--conclude"), "run all shards first"),
-        (("--shard", "0/2", "--no-journal"), "drop --no-journal"),
+        (("--shard", "0/2", "--no-journal"), "remove --no-journal"),
         (("--shard", "0/8", "--concurrency", "4"), "use at most 4 shards"),
         (("--shard", "0/2", "--only-components"), "--conclude does the same"),
-        (("--shard", "0/2", "-o", "-"), "pass --journal with"),
+        (("--shard", "0/2", "-o", "-"), "set --journal to"),
     ],
     ids=str,
 )

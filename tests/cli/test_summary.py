@@ -13,6 +13,8 @@ from genrm_process import COMMAND, Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.scoring.summary import show_summary
+from genrm_cli.scored.json_form import from_json
+from genrm_cli.scored.run_record import RunRecord
 
 LEXICAL = ("--judge", "lexical")
 LAST = re.compile(r"genrm: done: .*; exit (\d+)")
@@ -133,7 +135,7 @@ def test_reliability_is_said_in_words(
     call("score", "in.jsonl", *LEXICAL)
     metrics: dict[str, Any] = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
-    show_summary(metrics, (), table=False)
+    show_summary(from_json(RunRecord, metrics), (), table=False)
     assert f"reliability   {word}" in capsys.readouterr().err
 
 

@@ -39,7 +39,7 @@ def test_a_full_run_goes_on_where_a_trial_ended(genrm: Genrm, call: Call, judge_
     judge = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe")
     assert metrics_of(call("score", "in.jsonl", *judge, "--limit", 1, "--json"))["calls"] == 2
     dry = json.loads(call("score", "in.jsonl", *judge, "--dry-run", "--json").out)
-    assert dry["results"][0]["reason"] == "it is a trial (--limit 1)"
+    assert dry["results"][0]["reason"] == "it is a trial (limit=1)"
     assert dry["results"][0]["plan"]["calls"] == dry["plan"]["calls"] == 4
     full = metrics_of(call("score", "in.jsonl", *judge, "--json"))
     assert (full["calls"], full["journal_hits"], full["limit"], full["unscored"]) == (4, 2, None, 0)

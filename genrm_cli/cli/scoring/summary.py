@@ -189,6 +189,6 @@ def counts_text(report: "BatchReport") -> str:
     nothing = "nothing done" if is_cut else "nothing to do"
     last = report.last
     inputs = counted(report.counts.total(), "file")
-    if last is not None and last.files > 1:
-        inputs = f"a set of {last.files:,} files"
+    if last is not None and last.task.members:
+        inputs = f"a set of {len(last.task.members):,} files"
     return f"{inputs}: {counts or nothing}{more}"

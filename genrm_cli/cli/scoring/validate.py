@@ -93,14 +93,14 @@ def _lines(preview: "Preview") -> Iterator[str]:
     yield from map(_problem_text, preview.problems[:_SHOWN_PROBLEMS])
     if len(preview.problems) > _SHOWN_PROBLEMS:
         yield f"  and {len(preview.problems) - _SHOWN_PROBLEMS:,} more kinds"
-    if preview.example is not None:
-        yield from _example_lines(preview.example)
+    if preview.contents.example is not None:
+        yield from _example_lines(preview.contents.example)
 
 
 def _short_lines(preview: "Preview") -> Iterator[str]:
     """Yield one line about one of several inputs, and its problems."""
-    formats = ", ".join(preview.formats) or "no known format"
-    rollouts, groups = counted(preview.rollouts, "rollout"), counted(preview.groups, "group")
+    formats = ", ".join(name for name, _ in preview.counts.formats.most_common()) or "no known format"
+    rollouts, groups = counted(preview.counts.rollouts, "rollout"), counted(preview.counts.groups, "group")
     yield f"{preview.input}: {formats}; {rollouts} in {groups}; {counted(preview.plan.calls, 'call')}"
     yield from map(_problem_text, preview.problems[:_SHOWN_PROBLEMS])
 
@@ -114,33 +114,35 @@ def _rows(rows: Mapping[str, str | list[str]]) -> Iterator[str]:
 
 
 def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
-    kinds = preview.grouped_by
-    names = ", ".join(f"{name} ({count:,})" if len(kinds) > 1 else name for name, count in kinds.items())
-    sizes = sorted(preview.group_sizes.items(), key=lambda each: -each[1])
+    kinds = preview.contents.grouped_by
+    names = ", ".join(f"{name} ({count:,})" if len(kinds) > 1 else name for name, count in kinds.most_common())
+    sizes = sorted(sorted(preview.counts.group_sizes.items()), key=lambda each: -each[1])
     shown = [f"{count:,} of {size}" for size, count in sizes[:_SHOWN_SIZES]]
     rest = [f"{len(sizes) - _SHOWN_SIZES} more sizes"] if len(sizes) > _SHOWN_SIZES else []
-    ids = preview.contradicting_ids
+    ids = preview.counts.contradicting_ids
     regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"]
     formats = [
         f"{name}: {counted(count, 'line')} with {', '.join(preview.format_keys.get(name, []))}"
-        for name, count in preview.formats.items()
+        for name, count in preview.counts.formats.most_common()
     ]
     return {
-        "lines": f"{preview.lines:,}, {preview.rejected_lines:,} rejected",
+        "lines": f"{preview.counts.lines:,}, {preview.counts.rejects:,} rejected",
         "format": formats or "none recognised",
-        "rollouts": f"{preview.rollouts:,}",
+        "rollouts": f"{preview.counts.rollouts:,}",
         "not compared": _not_compared(preview),
         "texts": ", ".join(_noted_texts(preview)),
-        "groups": [f"{preview.groups:,}, by {names}" if names else "0", *(regrouped if ids else [])],
+        "groups": [f"{preview.counts.groups:,}, by {names}" if names else "0", *(regrouped if ids else [])],
         "group sizes": ", ".join(shown + rest),
-        "view": ", ".join(f"{view} in {counted(count, 'group')}" for view, count in preview.views.items()),
+        "view": ", ".join(
+            f"{view} in {counted(count, 'group')}" for view, count in sorted(preview.contents.views.items())
+        ),
     }
 
 
 def _comparison_rows(preview: "Preview") -> dict[str, str | list[str]]:
     known = preview.plan.known
     in_journal = f", {known:,} of them in the journal" if known else ""
-    comparisons = f"{preview.comparisons:,} with {preview.strategy} × {preview.repeats}{in_journal}"
+    comparisons = f"{preview.counts.planned:,} with {preview.pairing.strategy} × {preview.pairing.repeats}{in_journal}"
     rows = {"comparisons": comparisons, **_cost_rows(preview.plan)}
     if preview.requests_max:
         rows["calls"] = f"{rows['calls']}, at most {preview.requests_max:,} with all retries"
@@ -181,17 +183,17 @@ def _example_lines(example: "Example") -> Iterator[str]:
 
 def _not_compared(preview: "Preview") -> str:
     """Return the numbers of rollouts that are not compared, with the reasons."""
-    reasons = [f"{count:,} excluded ({reason})" for reason, count in preview.excluded_reasons.items()]
-    if blank := preview.blank_responses:
+    reasons = [f"{count:,} excluded ({reason})" for reason, count in preview.contents.excluded.most_common()]
+    if blank := preview.counts.blank:
         reasons.append(counted(blank, "blank response"))
-    if media := preview.rollouts_with_media:
+    if media := preview.counts.with_media:
         reasons.append(f"{media:,} with media")
-    count = preview.rollouts_without_response
+    count = preview.without_response
     return ": ".join(filter(None, (f"{count:,}" if count else "", ", ".join(reasons))))
 
 
 def _noted_texts(preview: "Preview") -> Iterator[str]:
-    if preview.truncated_responses:
-        yield f"{preview.truncated_responses:,} truncated"
-    if preview.stripped_tokens:
-        yield f"{counted(preview.stripped_tokens, 'chat-template token')} stripped"
+    if preview.counts.truncated:
+        yield f"{preview.counts.truncated:,} truncated"
+    if preview.counts.stripped_tokens:
+        yield f"{counted(preview.counts.stripped_tokens, 'chat-template token')} stripped"

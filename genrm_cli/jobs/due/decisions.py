@@ -29,10 +29,11 @@ from genrm_cli.storage.source import identity_of
 LISTED_AT_ONCE = 256
 DEFAULT_MIN_AGE_S = 60.0  # where nobody watches
 _LOOKS_AT_ONCE = 32
+_NO_REASON = Message(())
 
 
 class Status(StrEnum):
-    """The result of an input, or with `--dry-run` what would be done."""
+    """The result of an input, or in a dry run what would be done."""
 
     SCORE = "score"  # to be scored
     SCORED = "scored"
@@ -40,54 +41,6 @@ class Status(StrEnum):
     CURRENT = "up to date"
     WAITS = "waits"  # for the next run
     FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class FileResult:
-    """The result of one input.
-
-    Attributes:
-        uri: of the input, or the name of a set of files.
-        output: where its scored lines are, or would be; of a set their folder.
-        files: how many the input has.
-        status: see `Status`.
-        reason: for the status, or a summary of the scores.
-        error: that occurred; also of an input that was scored with too many unscored rollouts.
-        report: of an input that was scored now.
-        metrics: of its outputs, if any.
-        plan: what scoring it would cost, of a dry run only.
-        wall_time_s: spent on it.
-    """
-
-    uri: str
-    output: str
-    status: Status
-    reason: Message
-    error: GenrmError | None = None
-    report: Report | None = None
-    metrics: RunRecord | None = None
-    plan: Estimate | None = None
-    wall_time_s: float = 0.0
-    files: int = 1
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of a run over this input alone."""
-        return 0 if self.error is None else self.error.exit_code
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result, JSON-ready but for the reason, whose settings each surface names."""
-        return {
-            "input": self.uri,
-            "output": self.output,
-            "status": self.status.value,
-            "reason": self.reason,
-            "error": None if self.error is None else str(self.error),
-            "exit_code": self.exit_code,
-            "wall_time_s": round(self.wall_time_s, 3),
-            **({} if self.files == 1 else {"files": self.files}),
-            **({} if self.plan is None else {"plan": self.plan.as_dict()}),
-        }
 
 
 def in_short(error: GenrmError, uri: str = "") -> Message:
@@ -101,13 +54,49 @@ def in_short(error: GenrmError, uri: str = "") -> Message:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do with an input: score it, or record a result without scoring it."""
+    """What to do with an input, and in the end its result.
+
+    Attributes:
+        task: the input.
+        status: see `Status`.
+        reason: for the status, or a summary of the scores.
+        error: that occurred; also of an input that was scored with too many unscored rollouts.
+        freshness: the state of its outputs before; None if they were not looked at.
+        report: of an input that was scored now.
+        plan: what scoring it would cost, of a dry run only.
+        wall_time_s: spent on it.
+    """
 
     task: Task
-    status: Status
-    reason: Message
+    status: Status = Status.SCORE
+    reason: Message = _NO_REASON
     error: GenrmError | None = None
     freshness: OutputState | None = None
+    report: Report | None = None
+    plan: Estimate | None = None
+    wall_time_s: float = 0.0
+
+    @property
+    def uri(self) -> str:
+        """The input, or the name of a set of files."""
+        return self.task.uri
+
+    @property
+    def output(self) -> str:
+        """Output path; for a set, its folder."""
+        return self.task.places.shown
+
+    @property
+    def metrics(self) -> RunRecord | None:
+        """Metrics of the outputs, if any."""
+        if self.report is not None:
+            return self.report.metrics
+        return None if self.freshness is None else self.freshness.metrics
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a run over this input alone."""
+        return 0 if self.error is None else self.error.exit_code
 
     @property
     def can_be_leased(self) -> bool:
@@ -130,19 +119,25 @@ class Decision:
 
     def failed(self, error: GenrmError) -> "Decision":
         """Record that the input failed."""
-        return replace(self, status=Status.FAILED, reason=in_short(error, self.task.uri), error=error)
+        return replace(self, status=Status.FAILED, reason=in_short(error, self.uri), error=error)
 
     def put_off(self, error: GenrmError) -> "Decision":
         """Leave the input to the next run; one that the user named has failed, as no later run looks for it."""
         return self.failed(error) if self.task.is_named else self.waiting(error.message)
 
-    def result(self) -> FileResult:
-        """Return the result of an input that is not scored now."""
-        metrics = None if self.freshness is None else self.freshness.metrics
-        task = self.task
-        return FileResult(
-            task.uri, task.places.shown, self.status, self.reason, self.error, metrics=metrics, files=len(task.files)
-        )
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result, JSON-ready but for the reason, whose settings each surface names."""
+        return {
+            "input": self.uri,
+            "output": self.output,
+            "status": self.status.value,
+            "reason": self.reason,
+            "error": None if self.error is None else str(self.error),
+            "exit_code": self.exit_code,
+            "wall_time_s": round(self.wall_time_s, 3),
+            **({"files": len(self.task.files)} if self.task.members else {}),
+            **({} if self.plan is None else {"plan": self.plan.as_dict()}),
+        }
 
 
 def iter_decisions(
@@ -179,7 +174,7 @@ def iter_decisions(
 
 def decide(task: Task, run: RunContext) -> Decision:
     """Look at an input and its outputs, and decide; blocks on storage."""
-    decision = Decision(task, Status.SCORE, Message(()))
+    decision = Decision(task)
     if task.problem is not None:
         return decision.failed(task.problem)
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 
-from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.errors import GenrmError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.settings import Settings
@@ -51,7 +51,7 @@ class OutputPlaces:
 
     @property
     def shown(self) -> str:
-        """The scored lines to a person: of a set their folder."""
+        """Output path to display; for a set, its folder."""
         return f"{folder_of(self.scored).rstrip('/')}/" if self.files else self.scored
 
     @property
@@ -207,7 +207,7 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     places = _places_of(scored)
     for place in (places.scored, *places.sides()):
         if is_same_place(place, uri):
-            raise UsageError(f"the output {place} is the input; choose another output with -o.")
+            raise UsageError(f"the output {place} is the input; ", naming("choose another $output."))
     return places
 
 
@@ -224,18 +224,19 @@ def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
     """Refuse settings that contradict several inputs, before any of them is touched."""
     template = settings.output.output_template
     if settings.output.output is not None:
-        raise UsageError("-o names one output, but there are several inputs; use --output-template.")
+        raise UsageError(naming("$output names one output, but there are several inputs; use $output_template."))
     if any(is_stream(given) for given in inputs):
         raise UsageError("'-' cannot be combined with other inputs.")
     if "{stem}" not in template:
         raise UsageError(
-            f"--output-template {template}: inputs of one folder would share one output; "
-            "add {stem}, as in '{dir}/scored/{stem}.scored.jsonl'."
+            SettingRef("output_template", template),
+            ": inputs of one folder would share one output; add {stem}, as in '{dir}/scored/{stem}.scored.jsonl'.",
         )
     if is_rollout_file(render_place(template, "folder/name.jsonl", "folder")):
         raise UsageError(
-            f"--output-template {template}: the next run would read these outputs as rollouts; "
-            "use the suffix .scored.jsonl (.scored.jsonl.gz, .scored.jsonl.zst)."
+            SettingRef("output_template", template),
+            ": the next run would read these outputs as rollouts; "
+            "use the suffix .scored.jsonl (.scored.jsonl.gz, .scored.jsonl.zst).",
         )
 
 
@@ -277,6 +278,6 @@ def _place(uri: str, real_folder: Callable[[str], str]) -> str:
 
 def _shared_output(task: Task) -> UsageError:
     return UsageError(
-        f"{task.uri}: another input has the same output {task.places.scored}; "
-        "add {dir} or {path} to --output-template, or rename one."
+        f"{task.uri}: another input has the same output {task.places.scored}; add {{dir}} or {{path}} to ",
+        naming("$output_template, or rename one."),
     )

@@ -216,7 +216,7 @@ def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
 
 
 def _base_name(profile: str | None) -> str:
-    """Return the name of a profile without the suffix of --compat, which is a setting of its own."""
+    """Return the name of a profile without the suffix of `compat`, which is a setting of its own."""
     return str(profile).partition("+")[0]
 
 

@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from genrm_cli.errors import GenrmError, InputError, Message, SettingRef
+from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, naming
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, view_for_judges
-from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.decisions import Decision, FileResult, Status, plan_inputs
+from genrm_cli.jobs.due.decisions import Decision, Status, plan_inputs
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.estimate import Estimate, estimate_run
 from genrm_cli.jobs.index import LARGE_GROUP, FirstRejects, InputIndex, Reject, index_input
@@ -145,7 +145,7 @@ class Example:
 
 
 @dataclass(slots=True)
-class _Contents:
+class Contents:
     """Counts of groups and rollouts, and an example: of a group that can be compared, where there is one."""
 
     grouped_by: Counter[str] = field(default_factory=Counter)
@@ -186,66 +186,88 @@ def _excerpt(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an input holds, and what a run over it would ask. The names are those of the JSON report.
+    """What an input holds, and what a run over it would ask.
 
     Attributes:
+        input: the input, or the name of a set of files.
+        files: how many it has.
+        counts: of its lines, rollouts and groups, and of planned comparisons.
+        contents: of its groups.
+        without_response: rollouts that cannot be compared.
         format_keys: the keys by which each format was recognised, in its first line.
-        grouped_by: groups by what names them.
-        views: groups by the view that was chosen.
-        groups_mostly_blank: groups more than half of whose responses are blank.
+        pairing: which comparisons are planned.
+        plan: what they need.
         requests_max: calls, if each took all its retries.
+        problems: the most frequent first.
+        can_be_scored: whether anything would be asked, or rewards need no judge.
     """
 
     input: str
     files: int
-    can_be_scored: bool
-    lines: int
-    rejected_lines: int
-    formats: dict[str, int]
+    counts: RunMetrics
+    contents: Contents
+    without_response: int
     format_keys: dict[str, list[str]]
-    rollouts: int
-    rollouts_without_response: int
-    blank_responses: int
-    truncated_responses: int
-    excluded_rollouts: int
-    excluded_reasons: dict[str, int]
-    rollouts_with_media: int
-    stripped_tokens: int
-    duplicate_rollouts: int
-    groups: int
-    grouped_by: dict[str, int]
-    group_sizes: dict[int, int]
-    groups_with_mixed_prompts: int
-    contradicting_ids: int
-    groups_mostly_blank: int
-    views: dict[str, int]
-    example: Example | None
-    strategy: str
-    ring_k: float | None
-    repeats: int
-    comparisons: int
+    pairing: PairingPlan
     plan: Estimate
     requests_max: int
-    problem_count: int
     problems: list[Problem]
+    can_be_scored: bool
+
+    @property
+    def problem_count(self) -> int:
+        """How many lines, rollouts and groups have problems."""
+        return sum(problem.count for problem in self.problems)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report, JSON-ready."""
-        sizes = {str(size): count for size, count in self.group_sizes.items()}
-        problems = [
-            {"problem": str(each.problem), "unit": each.unit, "count": each.count, "where": each.where}
-            for each in self.problems
-        ]
-        named = asdict(replace(self, problems=[]))
-        return {"format": _FORMAT, **named, "group_sizes": sizes, "problems": problems}
+        counts, contents, pairing = self.counts, self.contents, self.pairing
+        return {
+            "format": _FORMAT,
+            "input": self.input,
+            "files": self.files,
+            "can_be_scored": self.can_be_scored,
+            "lines": counts.lines,
+            "rejected_lines": counts.rejects,
+            "formats": dict(counts.formats.most_common()),
+            "format_keys": self.format_keys,
+            "rollouts": counts.rollouts,
+            "rollouts_without_response": self.without_response,
+            "blank_responses": counts.blank,
+            "truncated_responses": counts.truncated,
+            "excluded_rollouts": contents.excluded.total(),
+            "excluded_reasons": dict(contents.excluded.most_common()),
+            "rollouts_with_media": counts.with_media,
+            "stripped_tokens": counts.stripped_tokens,
+            "duplicate_rollouts": counts.duplicates,
+            "groups": counts.groups,
+            "grouped_by": dict(contents.grouped_by.most_common()),
+            "group_sizes": {str(size): count for size, count in sorted(counts.group_sizes.items())},
+            "groups_with_mixed_prompts": counts.groups_with_mixed_prompts,
+            "contradicting_ids": counts.contradicting_ids,
+            "groups_mostly_blank": contents.mostly_blank,
+            "views": dict(sorted(contents.views.items())),
+            "example": None if contents.example is None else asdict(contents.example),
+            "strategy": pairing.strategy,
+            "ring_k": pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
+            "repeats": pairing.repeats,
+            "comparisons": counts.planned,
+            "plan": self.plan.as_dict(),
+            "requests_max": self.requests_max,
+            "problem_count": self.problem_count,
+            "problems": [
+                {"problem": str(each.problem), "unit": each.unit, "count": each.count, "where": each.where}
+                for each in self.problems
+            ],
+        }
 
     def error(self, *, strict: bool) -> InputError | None:
         """Return the error of an input that cannot be scored, or that `strict` refuses; None if a run would go on."""
         if (why := self._why_unscorable()) is not None:
             return InputError(f"{self.input}: nothing can be scored: ", why, ".")
         # Groups with mixed prompts are unscored, not refused.
-        if strict and (self.rejected_lines or self.duplicate_rollouts):
-            problems = f"{self.rejected_lines} bad lines and {self.duplicate_rollouts} duplicate rollouts"
+        if strict and (self.counts.rejects or self.counts.duplicates):
+            problems = f"{self.counts.rejects} bad lines and {self.counts.duplicates} duplicate rollouts"
             return InputError(f"{self.input}: {problems}, refused by ", SettingRef("strict"), ".")
         return None
 
@@ -253,17 +275,17 @@ class Preview:
         """Return why a run could not score anything, and what to do; None if it could."""
         if self.can_be_scored:
             return None
-        if not self.lines:
+        if not self.counts.lines:
             return Message.of("the input is empty")
-        if not self.rollouts:
+        if not self.counts.rollouts:
             return Message.of("no line can be read as a rollout: ", self.problems[0].problem)
-        if self.rollouts_without_response == self.rollouts:
+        if self.without_response == self.counts.rollouts:
             return Message.of("no rollout has a response that can be compared")
-        if set(self.grouped_by) == {_NO_FIELD}:
-            return Message.of("no line has the field that ", SettingRef("group_by"), " names")
-        if set(self.group_sizes) == {1}:
-            every = f"every group (by {' or '.join(self.grouped_by)}) has one rollout"
-            return Message.of(every, "; name the field that rollouts of one task share with ", SettingRef("group_by"))
+        if set(self.contents.grouped_by) == {_NO_FIELD}:
+            return naming("no line has the field that $group_by names")
+        if set(self.counts.group_sizes) == {1}:
+            every = f"every group (by {' or '.join(self.contents.grouped_by)}) has one rollout"
+            return Message.of(every, naming("; name the field that rollouts of one task share with $group_by"))
         return Message.of("no group has two rollouts that can be compared")
 
 
@@ -302,7 +324,7 @@ def iter_previews(
 
 def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
     settings, metrics = run.settings, run.metrics
-    problems, contents = Problems(), _Contents()
+    problems, contents = Problems(), Contents()
     with (
         task.sources(run) as sources,
         index_input(sources, run, problems.add_reject) as index,
@@ -318,42 +340,18 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
                 _add_deciding_keys(keys, source, run)
                 source.verify_unchanged()
         plan = estimate_run(index, run, task.places.scored)
-        pairing, rewards = index.plan.pairing, index.plan.rewards
-    found = problems.ordered()
     return Preview(
-        input=task.uri,
-        files=len(task.files),
-        # Either something would be asked, or rewards need no judge.
-        can_be_scored=metrics.planned > 0 or (metrics.rollouts > 0 and bool(rewards.components)),
-        lines=metrics.lines,
-        rejected_lines=metrics.rejects,
-        formats=dict(metrics.formats.most_common()),
-        format_keys=keys,
-        rollouts=metrics.rollouts,
-        rollouts_without_response=unanswered,
-        blank_responses=metrics.blank,
-        truncated_responses=metrics.truncated,
-        excluded_rollouts=contents.excluded.total(),
-        excluded_reasons=dict(contents.excluded.most_common()),
-        rollouts_with_media=metrics.with_media,
-        stripped_tokens=metrics.stripped_tokens,
-        duplicate_rollouts=metrics.duplicates,
-        groups=metrics.groups,
-        grouped_by=dict(contents.grouped_by.most_common()),
-        group_sizes=dict(sorted(metrics.group_sizes.items())),
-        groups_with_mixed_prompts=metrics.groups_with_mixed_prompts,
-        contradicting_ids=metrics.contradicting_ids,
-        groups_mostly_blank=contents.mostly_blank,
-        views=dict(sorted(contents.views.items())),
-        example=contents.example,
-        strategy=pairing.strategy,
-        ring_k=pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
-        repeats=pairing.repeats,
-        comparisons=metrics.planned,
-        plan=plan,
+        task.uri,
+        len(task.files),
+        metrics,
+        contents,
+        unanswered,
+        keys,
+        index.plan.pairing,
+        plan,
         requests_max=plan.calls * (1 + settings.limits.reask) * (1 + settings.limits.retries),
-        problem_count=sum(problem.count for problem in found),
-        problems=found,
+        problems=problems.ordered(),
+        can_be_scored=metrics.planned > 0 or (metrics.rollouts > 0 and bool(index.plan.rewards.components)),
     )
 
 
@@ -373,7 +371,7 @@ def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunCont
             found[format_.name] = [name for name in format_.fields.names() if name.partition(".")[0] in record]
 
 
-def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]:
+def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
     """Yield what a run would do with each input; those to be scored are read, and have a plan.
 
     Raises:
@@ -381,10 +379,10 @@ def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[FileResult]
     """
     for decision in plan_inputs(inputs, run):
         is_due = decision.status is Status.SCORE
-        yield _planned(decision, replace(run, metrics=RunMetrics())) if is_due else decision.result()
+        yield _planned(decision, replace(run, metrics=RunMetrics())) if is_due else decision
 
 
-def _planned(decision: Decision, run: RunContext) -> FileResult:
+def _planned(decision: Decision, run: RunContext) -> Decision:
     first = FirstRejects()
     try:
         with (
@@ -392,6 +390,6 @@ def _planned(decision: Decision, run: RunContext) -> FileResult:
             index_input(sources, run, first) as index,
         ):
             refuse_unreadable(index, first)
-            return replace(decision.result(), plan=estimate_run(index, run, decision.task.places.scored))
+            return replace(decision, plan=estimate_run(index, run, decision.task.places.scored))
     except GenrmError as error:
-        return decision.failed(error).result()
+        return decision.failed(error)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from genrm_cli.errors import InputError, UsageError
+from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, iter_prompts, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
@@ -75,7 +75,7 @@ def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None)
             yield ShownRequest(group.key, profile.name, id_.shown, _messages_of(profile, prompt))
     if not found:
         nothing = "no request is planned for " + ("any group" if key is None else f"the group {key}")
-        raise InputError(f"{inputs[0]}: {nothing}; `genrm show` without --as-judge lists its rollouts.")
+        raise InputError(f"{inputs[0]}: {nothing}; show its rollouts instead of its requests.")
 
 
 def iter_shown_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownGroup]:
@@ -143,7 +143,9 @@ def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
     if not tasks:
         raise InputError(f"{', '.join(inputs)}: no rollout files; expected names such as run.jsonl or run.jsonl.gz.")
     if len(tasks) > 1:
-        raise UsageError(f"{tasks[1].uri}: show reads one file; name one, or a set of files with --together.")
+        raise UsageError(
+            f"{tasks[1].uri}: one file is read; name one, or a set of files with ", SettingRef("together"), "."
+        )
     if tasks[0].problem is not None:
         raise tasks[0].problem
     return tasks[0]
