@@ -25,54 +25,46 @@ _TAKEN = (
 )
 """Settings with an option of their own: a command that asks no judge leaves the rest to the settings file."""
 
-_POLICY, _SESSIONS = "Policy", "Sessions"
+_SESSIONS = "Sessions"
 _RUN_ID = "{run_id}"
 _MANY = 1_000_000
+
+
+def _policy(metavar: str, text: str) -> Any:
+    return option(metavar, text, panel="Policy")
+
+
+def _session(metavar: str, text: str) -> Any:
+    return option(metavar, text, panel=_SESSIONS)
+
+
+def _number(text: str, least: int, most: int) -> Any:
+    return typer.Option(metavar="N", min=least, max=most, help=text, rich_help_panel=_SESSIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyFlags:
     """The policy, and another one for the turns before a branch."""
 
-    policy_base_url: Annotated[
-        list[str] | None, option("URL", "OpenAI-compatible endpoint of the policy. Repeatable.", panel=_POLICY)
-    ] = None
-    policy_model: Annotated[str | None, option("NAME", "Its model name on the server.", panel=_POLICY)] = None
-    policy_temperature: Annotated[float, option("NUMBER", "Default: 1.", panel=_POLICY)] = 1.0
-    policy_top_p: Annotated[float | None, option("NUMBER", "Default: the server's.", panel=_POLICY)] = None
-    policy_max_tokens: Annotated[int, option("N", "Most tokens of a turn. Default: 512.", panel=_POLICY)] = 512
-    policy_api_key_env: Annotated[
-        str | None,
-        option("NAME", f"{KEY_HELP}.", panel=_POLICY),
-    ] = None
-    policy_name: Annotated[
-        str | None, option("NAME", "Name of the policy in the records. Default: its model.", panel=_POLICY)
-    ] = None
-    base_model: Annotated[str | None, option("NAME", "What the policy was trained from.", panel=_POLICY)] = None
+    policy_base_url: Annotated[list[str] | None, _policy("URL", "Endpoint of the policy. Repeatable.")] = None
+    policy_model: Annotated[str | None, _policy("NAME", "Its model name on the server.")] = None
+    policy_temperature: Annotated[float, _policy("NUMBER", "Default: 1.")] = 1.0
+    policy_top_p: Annotated[float | None, _policy("NUMBER", "Default: the server's.")] = None
+    policy_max_tokens: Annotated[int, _policy("N", "Most tokens of a turn. Default: 512.")] = 512
+    policy_api_key_env: Annotated[str | None, _policy("NAME", f"{KEY_HELP}.")] = None
+    policy_name: Annotated[str | None, _policy("NAME", "Its name in the records. Default: its model.")] = None
+    base_model: Annotated[str | None, _policy("NAME", "What the policy was trained from.")] = None
     policy_role: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="policy, or teacher for sessions to imitate, which go below a folder named teacher.",
-            rich_help_panel=_POLICY,
-        ),
+        str, _policy("NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher.")
     ] = "policy"
     trunk_base_url: Annotated[
-        list[str] | None,
-        option("URL", "Endpoint of another policy, which has the turns before --branch-at.", panel=_POLICY),
+        list[str] | None, _policy("URL", "Endpoint of another policy, which has the turns before --branch-at.")
     ] = None
     trunk_model: Annotated[
-        str | None,
-        option("NAME", "Its model name; with its --journal, its turns are not asked again.", panel=_POLICY),
+        str | None, _policy("NAME", "Its model name; with its --journal, its turns are not asked again.")
     ] = None
     scripted_policy: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "A policy of the environment's without a model, for demos and tests. A therapeutic_session has bad, fair "
-            "and good counsellors.",
-            panel=_POLICY,
-        ),
+        str | None, _policy("NAME", "A policy without a model, for demos: bad, fair or good in a therapeutic_session.")
     ] = None
 
     def check(self, environment: "AnyEnvironment", branch_at: int | None) -> None:
@@ -124,30 +116,22 @@ class PolicyFlags:
         )
 
 
-def _number(text: str, least: int, most: int) -> Any:
-    return typer.Option(metavar="N", min=least, max=most, help=text, rich_help_panel=_SESSIONS)
-
-
 @dataclass(frozen=True, slots=True)
 class SessionFlags:
     """Options of the sessions to play."""
 
     environment: Annotated[
-        str, typer.Option(metavar="NAME", help="Kind of sessions; packages can add more.", rich_help_panel=_SESSIONS)
+        str, _session("NAME", "Kind of sessions; packages can add more. Default: therapeutic_session.")
     ] = "therapeutic_session"
     episodes: Annotated[int, _number("Sessions of a group.", 1, _MANY)] = 4
     variants: Annotated[int, _number("Variants of the client in each scenario, each a group.", 1, _MANY)] = 1
     client_seed: Annotated[int, _number("Random seed of clients.", 0, 2**31)] = 0
-    max_turns: Annotated[int | None, option("N", MAX_TURNS_HELP, panel=_SESSIONS)] = None
+    max_turns: Annotated[int | None, _session("N", MAX_TURNS_HELP)] = None
     branch_at: Annotated[
-        int | None,
-        option("N", "Let the sessions of a group share one history up to the policy's Nth turn.", panel=_SESSIONS),
+        int | None, _session("N", "Let the sessions of a group share one history up to the policy's Nth turn.")
     ] = None
     run_id: Annotated[
-        str | None,
-        option(
-            "NAME", "Name of the run. Default: that of the output; a teacher's begins with teacher-.", panel=_SESSIONS
-        ),
+        str | None, _session("NAME", "Name of the run. Default: the output's; a teacher's begins with teacher-.")
     ] = None
     sessions: Annotated[int, _number("Sessions in flight.", 1, _MANY)] = 512
     keep_client_faults: Annotated[

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.environment import AnyEnvironment
 
-_CLIENT, _ENVIRONMENT = "Simulated client", "Environment"
+_ENVIRONMENT = "Environment"
 _MOST_TURNS = 200
 MAX_TURNS_HELP = "Most turns of the policy. Default: the scenario's."
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
@@ -65,25 +65,21 @@ def check_turns(name: str, number: int | None) -> None:
         raise UsageError(SettingRef(name), f" is {number}; expected 1 to {_MOST_TURNS}.")
 
 
+def _client(metavar: str, text: str) -> Any:
+    return option(metavar, text, panel="Simulated client")
+
+
 @dataclass(frozen=True, slots=True)
 class ClientFlags:
     """The model that plays the environment's part, such as a simulated client."""
 
     client_base_url: Annotated[
-        list[str] | None,
-        option(
-            "URL",
-            "Endpoint of the model that plays the client. Default: the embedded scripted client, a stand-in.",
-            panel=_CLIENT,
-        ),
+        list[str] | None, _client("URL", "Endpoint of the model that plays the client. Default: a scripted stand-in.")
     ] = None
-    client_model: Annotated[str | None, option("NAME", "Its model name on the server.", panel=_CLIENT)] = None
-    client_temperature: Annotated[float, option("NUMBER", "Default: 0.7.", panel=_CLIENT)] = 0.7
-    client_max_tokens: Annotated[int, option("N", "Most tokens of a reply. Default: 256.", panel=_CLIENT)] = 256
-    client_api_key_env: Annotated[
-        str | None,
-        option("NAME", f"{KEY_HELP}; none if the policy is elsewhere.", panel=_CLIENT),
-    ] = None
+    client_model: Annotated[str | None, _client("NAME", "Its model name on the server.")] = None
+    client_temperature: Annotated[float, _client("NUMBER", "Default: 0.7.")] = 0.7
+    client_max_tokens: Annotated[int, _client("N", "Most tokens of a reply. Default: 256.")] = 256
+    client_api_key_env: Annotated[str | None, _client("NAME", f"{KEY_HELP}; none if the policy is elsewhere.")] = None
 
     def open(
         self, environment: str, max_turns: int | None, policy_base_url: list[str] | None = None
@@ -110,23 +106,19 @@ class ClientFlags:
         return kind(has_models=client is not None, max_turns=max_turns), models
 
 
+def _hosted(metavar: str, text: str) -> Any:
+    return option(metavar, text, panel=_ENVIRONMENT)
+
+
 @dataclass(frozen=True, slots=True)
 class HostFlags:
     """The environment that `genrm serve` offers instead of rewards."""
 
     environment: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "Serve this environment to agents, instead of rewards; no judge is asked. For example therapeutic_session.",
-            panel=_ENVIRONMENT,
-        ),
+        str | None, _hosted("NAME", "Serve sessions to agents instead of rewards, for example therapeutic_session.")
     ] = None
-    scenarios: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="Its scenarios, as for genrm collect.", rich_help_panel=_ENVIRONMENT),
-    ] = "samples"
-    max_turns: Annotated[int | None, option("N", MAX_TURNS_HELP, panel=_ENVIRONMENT)] = None
+    scenarios: Annotated[str, _hosted("FILE", "Its scenarios, as for genrm collect. Default: samples.")] = "samples"
+    max_turns: Annotated[int | None, _hosted("N", MAX_TURNS_HELP)] = None
     max_sessions: Annotated[
         int,
         typer.Option(
