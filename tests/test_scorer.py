@@ -218,6 +218,17 @@ def test_failures_are_data(judge_server: JudgeServer) -> None:
     assert len(result.failures) == 3
 
 
+def test_what_a_server_says_is_quoted(judge_server: JudgeServer) -> None:
+    """Names of settings in an error are keywords; flags in the words of a server stay as they are."""
+    said = "start vllm with --seed 1 and --model x, or drop --repeats"
+    judge_server.behave(fault={"status": 400, "body": said})
+    settings = settings_for(judge_server) | {"probe": True}
+    with pytest.raises(genrm.JudgeError) as raised:
+        genrm.score(PROMPT, RESPONSES, **settings)
+    assert said in str(raised.value)
+    assert "Check model, and whether" in str(raised.value)
+
+
 @pytest.mark.parametrize("limit", [{"max_calls": 0}, {"deadline": 0.001}])
 def test_a_limit_leaves_rewards_none(judge_server: JudgeServer, limit: dict[str, float]) -> None:
     """What the budget or the deadline does not allow has a reason, never a number."""
@@ -269,6 +280,7 @@ def test_a_budget_counts_for_all_groups(judge_server: JudgeServer) -> None:
         ({"judge": "lexical", "journal": "s3://bucket/rl"}, "Scorer: journal is an S3 location"),
         ({}, "no judge given. Pass base_url and model for a real judge, or judge='lexical'"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "base_url requires model"),
+        ({"base_url": "ftp://judge", "model": "m"}, "base_url='ftp://judge' is not an http"),
     ],
 )
 def test_a_wrong_setting_is_named_by_its_keyword(settings: dict[str, Any], message: str) -> None:
