@@ -14,13 +14,20 @@ PAGE = {"body": "<html><body>Welcome to nginx!</body></html>", "content_type": "
     ("behaviour", "path", "says"),
     [
         ({"require_key": "secret"}, "/v1", ("auth", "401", "GENRM_API_KEY")),
-        ({"models": ["another"]}, "/v1", ("404", "`m` does not exist", "--model")),
+        pytest.param({"models": ["another"]}, "/v1", ("404", "`m` does not exist", "--model"), marks=pytest.mark.slow),
         ({}, "", ("404", "--base-url", "/v1")),
         pytest.param({"fault": PAGE}, "/v1", ("bad_body", "Welcome to nginx", "--base-url"), marks=pytest.mark.slow),
         pytest.param({"fault": {"status": 500}}, "/v1", ("500",), marks=pytest.mark.slow),
-        ({"fault": {"status": 301, "headers": {"Location": "https://elsewhere/"}}}, "/v1", ("elsewhere",)),
+        pytest.param(
+            {"fault": {"status": 301, "headers": {"Location": "https://elsewhere/"}}},
+            "/v1",
+            ("elsewhere",),
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"fault": {"status": 400}}, "/v1", ("refused", "400", "--model"), marks=pytest.mark.slow),
-        ({"fault": {"reset": "before"}}, "/v1", ("connection", "Is the server running?")),
+        pytest.param(
+            {"fault": {"reset": "before"}}, "/v1", ("connection", "Is the server running?"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_judge_that_cannot_be_used_is_found_at_once(
@@ -54,7 +61,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     assert judge_server.stats()["requests"] <= 3  # one with the GenRM roles, two of the probe
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("scheme", [pytest.param("http", marks=pytest.mark.slow), "https"])
 def test_a_judge_that_is_down_is_found_at_once(
     genrm: Genrm, call: Call, judge_server: JudgeServer, scheme: str
 ) -> None:

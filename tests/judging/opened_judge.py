@@ -62,7 +62,7 @@ class Opened:
 
     remote: RemoteJudge
     pool: EndpointPool
-    allowance: Budget
+    budget: Budget
     journaled: CachedJudge | None
     outcomes: dict[int, Outcome] = field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class Opened:
 async def open_judge(
     *base_urls: str,
     concurrency: int = 4,
-    allowance: Budget | None = None,
+    budget: Budget | None = None,
     journal: Journal | None = None,
     only_failed: bool = False,
     retries: int = 5,
@@ -99,13 +99,13 @@ async def open_judge(
         for client in clients
     ]
     pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
-    patience = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
-    allowance = allowance or Budget()
+    policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
+    budget = budget or Budget()
     chosen = PROFILES[profile] if isinstance(profile, str) else profile
-    remote = RemoteJudge(pool, chosen, patience, allowance, model="m", sampling={})
+    remote = RemoteJudge(pool, chosen, policy, budget, model="m", sampling={})
     journaled = None if journal is None else CachedJudge(remote, journal, only_failed=only_failed)
     try:
-        yield Opened(remote, pool, allowance, journaled)
+        yield Opened(remote, pool, budget, journaled)
     finally:
         for client in clients:
             await client.aclose()

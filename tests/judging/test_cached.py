@@ -28,7 +28,7 @@ def test_what_the_journal_holds_is_not_asked_again(judge_server: JudgeServer, jo
     first = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal)
     second = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal)
     assert judge_server.stats()["requests"] == 20
-    assert second.allowance.calls == 0
+    assert second.budget.calls == 0
     for place in range(20):
         before, after = first.outcomes[place], second.outcomes[place]
         assert (before.from_journal, after.from_journal) == (False, True)
@@ -40,7 +40,7 @@ def test_equal_questions_in_flight_are_asked_once(judge_server: JudgeServer, jou
     """Twenty comparisons of three questions make three calls; the others share the verdict and cost nothing."""
     judge_server.behave(latency_s=0.05)
     opened = with_judge(lambda each: each.ask_all([0, 1, 2] * 6), judge_server.base_url, journal=journal)
-    assert judge_server.stats()["requests"] == opened.allowance.calls == 3
+    assert judge_server.stats()["requests"] == opened.budget.calls == 3
     outcomes = list(opened.outcomes.values())
     assert sum(not outcome.from_journal for outcome in outcomes) == 3
     assert sum(outcome.attempts for outcome in outcomes if not outcome.from_journal) == 3
@@ -92,7 +92,7 @@ def test_a_cancelled_run_keeps_every_answer(judge_server: JudgeServer, journal: 
     known = len(journal)
     again = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, journal=journal)
     assert again.kinds() == {None: 100}
-    assert len(journal) == known + again.allowance.calls
+    assert len(journal) == known + again.budget.calls
 
 
 def test_an_error_in_the_caller_ends_the_run_and_loses_nothing(judge_server: JudgeServer, journal: Journal) -> None:
@@ -133,7 +133,7 @@ def test_a_budget_counts_no_recalled_verdicts(judge_server: JudgeServer, journal
     """Runs with ten calls each get through thirty comparisons in three times."""
     for run in range(1, 4):
         opened = with_judge(
-            lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal, allowance=Budget(10)
+            lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal, budget=Budget(10)
         )
         assert opened.kinds().get(None) == 10 * run
         assert judge_server.stats()["requests"] == 10 * run

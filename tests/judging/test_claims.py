@@ -113,7 +113,7 @@ def test_runs_share_the_work(judge_server: JudgeServer, tmp_path: Path, runs: in
     verdicts = [[outcome.result for outcome in opened.outcomes.values()] for opened in shared]
     assert verdicts == [verdicts[0]] * runs
     asked = [sum(not outcome.from_journal for outcome in opened.outcomes.values()) for opened in shared]
-    assert sum(asked) == sum(opened.allowance.calls for opened in shared) == 80
+    assert sum(asked) == sum(opened.budget.calls for opened in shared) == 80
     assert min(asked) > 0
 
 
@@ -141,7 +141,7 @@ def test_nobody_waits_longer_than_a_call_may_take(judge_server: JudgeServer, jou
         assert one.recall(request.key) is not None
 
     opened = with_judge(use, judge_server.base_url, journal=two, call_timeout_s=0.5)
-    assert opened.allowance.calls == judge_server.stats()["requests"] == 1
+    assert opened.budget.calls == judge_server.stats()["requests"] == 1
 
 
 def test_a_waiting_run_ends_when_it_is_stopped(judge_server: JudgeServer, journals: tuple[Journal, Journal]) -> None:
@@ -158,4 +158,4 @@ def test_a_waiting_run_ends_when_it_is_stopped(judge_server: JudgeServer, journa
         outcome = await opened.journaled.ask(request, slot)
         assert "stopped by deadline" in str(outcome.result)
 
-    assert with_judge(use, judge_server.base_url, journal=two).allowance.calls == 0
+    assert with_judge(use, judge_server.base_url, journal=two).budget.calls == 0

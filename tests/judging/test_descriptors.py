@@ -43,7 +43,7 @@ def test_no_comparison_is_lost_and_no_call_made_up_without_descriptors(judge_ser
 
     opened = with_judge(use, judge_server.base_url, concurrency=64, retries=0)
     assert opened.kinds() == {None: 300}
-    assert opened.allowance.calls == judge_server.stats()["requests"] == 300
+    assert opened.budget.calls == judge_server.stats()["requests"] == 300
     assert sum(outcome.attempts for outcome in opened.outcomes.values()) == 300
     assert opened.pool.limit < 64
 

@@ -80,9 +80,9 @@ def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name: str, verdict
     assert total["own"] > 0.8 * total.total()
 
 
-def delimiters_shown(profile: Profile, exhibit: PairwisePrompt, delimiters: tuple[str, ...]) -> list[int]:
+def delimiters_shown(profile: Profile, prompt: PairwisePrompt, delimiters: tuple[str, ...]) -> list[int]:
     """Count the delimiters in all that a judge is sent."""
-    sent = "\n".join(message["content"] for message in profile.render_messages(exhibit))
+    sent = "\n".join(message["content"] for message in profile.render_messages(prompt))
     return [sent.count(delimiter) for delimiter in delimiters]
 
 

@@ -18,7 +18,7 @@ EXHIBIT = PairwisePrompt([("user", "Why?")], "A word.", "A full answer.", "Be ki
 
 
 def asked_of(
-    exhibit: PairwisePrompt = EXHIBIT,
+    prompt: PairwisePrompt = EXHIBIT,
     judge_idx: int = 0,
     *,
     profile: Profile = PROFILES["nemotron"],
@@ -30,11 +30,11 @@ def asked_of(
     max_calls: int | None = None,
 ) -> bytes:
     """Return the key of a question to a judge with these settings."""
-    patience = CallPolicy(call_timeout_s, 2 * call_timeout_s, retries, retries)
+    policy = CallPolicy(call_timeout_s, 2 * call_timeout_s, retries, retries)
     pool = EndpointPool([], 10, lambda event, fields: None)
-    allowance = Budget(max_calls)
-    judge = RemoteJudge(pool, profile, patience, allowance, model=model, sampling=sampling or {}, judge_id=judge_id)
-    return judge.prepare(exhibit, judge_idx).key
+    budget = Budget(max_calls)
+    judge = RemoteJudge(pool, profile, policy, budget, model=model, sampling=sampling or {}, judge_id=judge_id)
+    return judge.prepare(prompt, judge_idx).key
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def asked_of(
         {"sampling": {"temperature": 0.0}},
         {"sampling": {"top_p": 0.5}},
         {"sampling": {"max_tokens": 100}},
-        {"exhibit": replace(EXHIBIT, principle=None)},
-        {"exhibit": replace(EXHIBIT, principle="Be short.")},
-        {"exhibit": replace(EXHIBIT, response_1="A full answer.", response_2="A word.")},
-        {"exhibit": replace(EXHIBIT, response_2="A full answer. ")},
-        {"exhibit": replace(EXHIBIT, conversation=[("user", "Why not?")])},
-        {"exhibit": replace(EXHIBIT, conversation=[("system", "Why?")])},
-        {"exhibit": replace(EXHIBIT, conversation=[("user", "Why?"), ("assistant", "")])},
+        {"prompt": replace(EXHIBIT, principle=None)},
+        {"prompt": replace(EXHIBIT, principle="Be short.")},
+        {"prompt": replace(EXHIBIT, response_1="A full answer.", response_2="A word.")},
+        {"prompt": replace(EXHIBIT, response_2="A full answer. ")},
+        {"prompt": replace(EXHIBIT, conversation=[("user", "Why not?")])},
+        {"prompt": replace(EXHIBIT, conversation=[("system", "Why?")])},
+        {"prompt": replace(EXHIBIT, conversation=[("user", "Why?"), ("assistant", "")])},
     ],
 )
 def test_what_changes_the_answer_changes_the_key(changes: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ def test_what_changes_the_answer_changes_the_key(changes: dict[str, Any]) -> Non
         {"max_calls": 7},
         {"judge_id": "m"},  # the default, said aloud
         {"sampling": {"temperature": 0.6, "top_p": 0.95}},  # likewise
-        {"exhibit": replace(EXHIBIT, conversation=(("user", "Why?"),))},
+        {"prompt": replace(EXHIBIT, conversation=(("user", "Why?"),))},
     ],
 )
 def test_what_does_not_change_the_answer_is_not_in_the_key(changes: dict[str, Any]) -> None:

@@ -58,8 +58,8 @@ def test_the_longer_response_wins_and_a_swap_turns_the_verdict_round(judge_serve
 @pytest.mark.parametrize("texts", [(SHORT, LONG), ("", LONG), ("two\n\nlines", "")])
 def test_the_responses_of_every_profile_are_found(name: str, texts: tuple[str, str]) -> None:
     """Whatever way a profile asks, the judge sees the two texts that were shown."""
-    exhibit = PairwisePrompt([("user", "Why?"), ("assistant", "Because."), ("user", "Really?")], *texts)
-    assert find_responses(PAIR_PROFILES[name].render_messages(exhibit)) == texts
+    prompt = PairwisePrompt([("user", "Why?"), ("assistant", "Because."), ("user", "Really?")], *texts)
+    assert find_responses(PAIR_PROFILES[name].render_messages(prompt)) == texts
 
 
 def test_usage_counts_the_prompt_and_what_was_cached_of_it(judge_server: JudgeServer) -> None:

@@ -29,8 +29,8 @@ def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -
         clients = [JudgeClient(JudgeAddress(base_url, None, 2, 4)) for base_url in base_urls]
         endpoints = [Endpoint(client.base_url, client, FixedLimit(4)) for client in clients]
         pool = EndpointPool(endpoints, 10, lambda event, fields: None)
-        patience = CallPolicy(10, 60, 0, 0)
-        judge = RemoteJudge(pool, PROFILES[profile], patience, Budget(), model="m", sampling={})
+        policy = CallPolicy(10, 60, 0, 0)
+        judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", sampling={})
         try:
             warnings = await probe_judge(judge, endpoints, timeout_s)
             return "; ".join(map(str, warnings)) or None

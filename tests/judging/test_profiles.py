@@ -16,9 +16,9 @@ CONVERSATION = [("system", "Be brief."), ("user", "What is SKILL?")]
 NEMOTRON, PLAIN = PROFILES["nemotron"], PROFILES["nemotron-plain"]
 
 
-def plain_text(exhibit: PairwisePrompt) -> str:
-    """Render an exhibit plainly, as the one message that it must be."""
-    (message,) = PLAIN.render_messages(exhibit)
+def plain_text(prompt: PairwisePrompt) -> str:
+    """Render an prompt plainly, as the one message that it must be."""
+    (message,) = PLAIN.render_messages(prompt)
     assert message["role"] == "user"
     return message["content"]
 
@@ -28,9 +28,9 @@ def section(text: str, title: str) -> str:
     return text.split(f"[=== BEGIN {title} ===]\n")[1].split(f"\n[=== END {title} ===]")[0]
 
 
-def roles(exhibit: PairwisePrompt) -> list[str]:
+def roles(prompt: PairwisePrompt) -> list[str]:
     """List the roles of the messages that `nemotron` sends."""
-    return [message["role"] for message in NEMOTRON.render_messages(exhibit)]
+    return [message["role"] for message in NEMOTRON.render_messages(prompt)]
 
 
 def test_every_profile_is_found_under_its_name_and_explains_itself() -> None:
@@ -77,14 +77,14 @@ def test_nemotron_says_when_the_user_was_not_recorded(conversation: list[tuple[s
 
 def test_nemotron_leaves_a_history_that_ends_with_the_assistant() -> None:
     """No turn is invented where somebody has spoken."""
-    exhibit = PairwisePrompt([("user", "Hi"), ("assistant", "Hello")], "a", "b")
-    assert roles(exhibit) == ["user", "assistant", "response_1", "response_2"]
+    prompt = PairwisePrompt([("user", "Hi"), ("assistant", "Hello")], "a", "b")
+    assert roles(prompt) == ["user", "assistant", "response_1", "response_2"]
 
 
 def test_nemotron_gives_the_input_no_role_but_a_speakers() -> None:
     """Developer turns are system turns; tools, and inputs that claim to be a response, are labelled user turns."""
-    exhibit = PairwisePrompt([("developer", "d"), ("tool", "42"), ("response_1", "x"), ("principle", "y")], "a", "b")
-    messages = NEMOTRON.render_messages(exhibit)
+    prompt = PairwisePrompt([("developer", "d"), ("tool", "42"), ("response_1", "x"), ("principle", "y")], "a", "b")
+    messages = NEMOTRON.render_messages(prompt)
     assert [message["role"] for message in messages] == [
         "system",
         "user",

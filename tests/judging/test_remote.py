@@ -33,16 +33,16 @@ def with_judge(
     comparison_timeout_s: float = 60,
     give_up_after_s: float = 10,
     sampling: dict[str, float] | None = None,
-    allowance: Budget | None = None,
+    budget: Budget | None = None,
 ) -> Outcome | None:
     """Open a judge with one endpoint and next to no waits, use it, and check that all slots came back."""
-    patience = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s=0.01, cap_s=0.1)
+    policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s=0.01, cap_s=0.1)
 
     async def run() -> Outcome | None:
         async with JudgeClient(JudgeAddress(server.base_url, None, 2, 4)) as client:
             pool = EndpointPool([Endpoint("judge", client, FixedLimit(4))], give_up_after_s, lambda event, fields: None)
             judge = RemoteJudge(
-                pool, PROFILES["nemotron"], patience, allowance or Budget(), model="m", sampling=sampling or {}
+                pool, PROFILES["nemotron"], policy, budget or Budget(), model="m", sampling=sampling or {}
             )
             try:
                 return await use(judge, pool)
@@ -199,7 +199,7 @@ def test_re_asking_ends_with_the_last_failure(judge_server: JudgeServer) -> None
 def test_a_budget_that_is_used_up_ends_re_asking(judge_server: JudgeServer) -> None:
     """With two calls left, a comparison is not asked a third time, and its last failure stands."""
     judge_server.behave(fault=UNREADABLE)
-    outcome = ask(judge_server, reask=5, allowance=Budget(max_calls=2))
+    outcome = ask(judge_server, reask=5, budget=Budget(max_calls=2))
     assert kind_of(outcome) == "no_verdict"
     assert outcome.attempts == judge_server.stats()["requests"] == 2
 
@@ -217,17 +217,17 @@ def test_the_judges_retry_after_is_waited_for(judge_server: JudgeServer) -> None
 def test_no_slot_is_held_while_a_comparison_waits(judge_server: JudgeServer) -> None:
     """During a back-off the judge's slots are free for others."""
     judge_server.behave(script=[{"status": 429, "headers": {"Retry-After": "60"}}])
-    allowance = Budget()
+    budget = Budget()
 
     async def look(judge: RemoteJudge, pool: EndpointPool) -> None:
         asking = asyncio.create_task(ask_once(judge, pool))
-        while allowance.calls == 0 or pool.in_flight:
+        while budget.calls == 0 or pool.in_flight:
             await asyncio.sleep(0.001)
         assert not asking.done()
         asking.cancel()
         await asyncio.wait([asking])
 
-    with_judge(judge_server, look, allowance=allowance)
+    with_judge(judge_server, look, budget=budget)
     assert judge_server.stats()["by_status"] == {"429": 1}
 
 

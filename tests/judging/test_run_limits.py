@@ -14,7 +14,7 @@ UNREADABLE = {"content": "Both are fine."}
 @pytest.mark.parametrize("max_calls", [0, 7, 20])
 def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_calls: int) -> None:
     """So many calls, so many verdicts; the rest is not asked, and only then the run counts as stopped."""
-    opened = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, allowance=Budget(max_calls))
+    opened = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, budget=Budget(max_calls))
     made = min(20, max_calls)
     assert judge_server.stats()["requests"] == made
     assert opened.kinds() == {kind: count for kind, count in {None: made, "not_asked": 20 - made}.items() if count}
@@ -33,16 +33,16 @@ def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_call
 def test_retries_and_re_askings_do_not_overdraw(
     judge_server: JudgeServer, behaviour: dict[str, Any], concurrency: int
 ) -> None:
-    """However many comparisons wait for a slot at once, the calls of all of them stay within the allowance."""
+    """However many comparisons wait for a slot at once, the calls of all of them stay within the budget."""
     judge_server.behave(**behaviour)
     opened = with_judge(
         lambda each: each.ask_all(range(60)),
         judge_server.base_url,
-        allowance=Budget(45),
+        budget=Budget(45),
         concurrency=concurrency,
         reask=3,
     )
-    assert judge_server.stats()["requests"] == opened.allowance.calls == 45
+    assert judge_server.stats()["requests"] == opened.budget.calls == 45
     assert sum(outcome.attempts for outcome in opened.outcomes.values()) == 45
     assert opened.pool.stopped_by == "max_calls"
     assert len(opened.outcomes) == 60
@@ -51,9 +51,9 @@ def test_retries_and_re_askings_do_not_overdraw(
 def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(judge_server: JudgeServer) -> None:
     """After the reply that reaches the limit no call is made but those under way."""
     judge_server.behave(latency_s=0.005)
-    opened = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, allowance=Budget(max_tokens=1000))
-    used = opened.allowance.prompt_tokens + opened.allowance.completion_tokens
-    of_one = used / opened.allowance.calls
+    opened = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, budget=Budget(max_tokens=1000))
+    used = opened.budget.prompt_tokens + opened.budget.completion_tokens
+    of_one = used / opened.budget.calls
     assert 1000 <= used <= 1000 + 4 * of_one
     assert opened.pool.stopped_by == "max_total_tokens"
 
@@ -61,10 +61,10 @@ def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(judge_server:
 def test_a_budget_of_money_is_reached_by_the_prices(judge_server: JudgeServer) -> None:
     """At 1,000 a million reply tokens, one unit of money lasts for a thousand of them."""
     judge_server.behave(latency_s=0.005)
-    allowance = Budget(max_cost=1.0, price_out=1000.0)
-    opened = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, allowance=allowance)
-    assert 1.0 <= allowance.cost <= 1.5
-    assert 1000 <= allowance.completion_tokens <= 1500
+    budget = Budget(max_cost=1.0, price_out=1000.0)
+    opened = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, budget=budget)
+    assert 1.0 <= budget.cost <= 1.5
+    assert 1000 <= budget.completion_tokens <= 1500
     assert opened.pool.stopped_by == "max_cost"
 
 
@@ -130,7 +130,7 @@ def test_a_comparisons_time_is_not_stretched_by_waiting_for_a_slot(judge_server:
     opened = with_judge(use, judge_server.base_url, concurrency=1, comparison_timeout_s=1.0, call_timeout_s=5.0)
     assert kind_of(opened.outcomes[0]) == "http"
     assert judge_server.stats()["requests"] == 2
-    assert opened.allowance.calls == 2
+    assert opened.budget.calls == 2
 
 
 def test_a_trial_asks_for_a_short_reply(judge_server: JudgeServer) -> None:

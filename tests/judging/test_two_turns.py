@@ -24,13 +24,13 @@ def test_an_opinion_takes_two_calls(judge_server: JudgeServer, concurrency: int)
     """Two calls, the tokens of both, the text of the second; neither is a retry."""
     opened = ask(judge_server, 8, concurrency=concurrency)
     assert opened.kinds() == {None: 8}
-    assert judge_server.stats()["requests"] == opened.allowance.calls == 16
-    assert opened.allowance.reserved == 0
+    assert judge_server.stats()["requests"] == opened.budget.calls == 16
+    assert opened.budget.reserved == 0
     for outcome in opened.outcomes.values():
         assert (outcome.attempts, outcome.turns) == (2, 2)
         assert outcome.reply_text is not None
         assert "boxed" in outcome.reply_text
-    used = opened.allowance.prompt_tokens + opened.allowance.completion_tokens
+    used = opened.budget.prompt_tokens + opened.budget.completion_tokens
     assert sum(each.prompt_tokens + each.completion_tokens for each in opened.outcomes.values()) == used
 
 
@@ -40,13 +40,13 @@ def test_a_budget_ends_between_comparisons_not_between_turns(
     judge_server: JudgeServer, max_calls: int, concurrency: int
 ) -> None:
     """Comparisons in progress finish within the budget: no first turn is paid for in vain, at any concurrency."""
-    opened = ask(judge_server, 20, allowance=Budget(max_calls), concurrency=concurrency)
+    opened = ask(judge_server, 20, budget=Budget(max_calls), concurrency=concurrency)
     answered = min(20, max_calls // 2)
-    assert judge_server.stats()["requests"] == opened.allowance.calls == 2 * answered
+    assert judge_server.stats()["requests"] == opened.budget.calls == 2 * answered
     kinds = {None: answered, "not_asked": 20 - answered}
     assert opened.kinds() == {kind: count for kind, count in kinds.items() if count}
     assert opened.pool.stopped_by == ("max_calls" if answered < 20 else None)
-    assert opened.allowance.reserved == 0
+    assert opened.budget.reserved == 0
 
 
 @pytest.mark.parametrize("concurrency", [1, 16])
@@ -63,16 +63,16 @@ def test_retries_of_turns_do_not_overdraw(
 ) -> None:
     """With tries repeated in both turns, all calls stay within the budget and none of it stays set aside."""
     judge_server.behave(**behaviour)
-    opened = ask(judge_server, 40, allowance=Budget(45), concurrency=concurrency, reask=2)
-    assert judge_server.stats()["requests"] == opened.allowance.calls <= 45
-    assert sum(outcome.attempts for outcome in opened.outcomes.values()) == opened.allowance.calls
-    assert opened.allowance.reserved == 0
+    opened = ask(judge_server, 40, budget=Budget(45), concurrency=concurrency, reask=2)
+    assert judge_server.stats()["requests"] == opened.budget.calls <= 45
+    assert sum(outcome.attempts for outcome in opened.outcomes.values()) == opened.budget.calls
+    assert opened.budget.reserved == 0
     assert len(opened.outcomes) == 40
 
 
 def test_a_budget_of_tokens_lets_second_turns_finish(judge_server: JudgeServer) -> None:
     """It may be overshot by what is under way; a comparison is that until its second turn."""
-    opened = ask(judge_server, 20, allowance=Budget(max_tokens=1), concurrency=4)
+    opened = ask(judge_server, 20, budget=Budget(max_tokens=1), concurrency=4)
     assert opened.kinds() == {None: 4, "not_asked": 16}
     assert judge_server.stats()["requests"] == 8
 
@@ -90,7 +90,7 @@ def test_at_the_deadline_no_second_turn_begins(judge_server: JudgeServer) -> Non
     assert judge_server.stats()["requests"] == 2
     assert sorted(outcome.attempts for outcome in opened.outcomes.values()) == [0, 0, 1, 1]
     assert opened.outcomes[0].result.detail == "not asked to the end: stopped by deadline"  # type: ignore[union-attr]
-    assert opened.allowance.reserved == 0
+    assert opened.budget.reserved == 0
 
 
 def test_a_comparison_whose_time_is_over_between_turns_timed_out(judge_server: JudgeServer) -> None:
@@ -100,7 +100,7 @@ def test_a_comparison_whose_time_is_over_between_turns_timed_out(judge_server: J
         lambda each: each.ask_all(range(1)), judge_server.base_url, profile="brrm", comparison_timeout_s=0.1
     )
     assert opened.kinds() == {"timeout": 1}
-    assert opened.allowance.reserved == 0
+    assert opened.budget.reserved == 0
 
 
 def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server: JudgeServer) -> None:
@@ -132,7 +132,7 @@ def test_a_failure_that_was_made_good_is_not_what_stands(judge_server: JudgeServ
 def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tmp_path: Path) -> None:
     """A second run asks only this comparison, from the start; equal requests in flight are made once."""
     with Journal(str(tmp_path / "run.sqlite")) as journal:
-        opened = ask(judge_server, 6, journal=journal, allowance=Budget(7), concurrency=2)
+        opened = ask(judge_server, 6, journal=journal, budget=Budget(7), concurrency=2)
         assert (opened.kinds(), len(journal)) == ({None: 3, "not_asked": 3}, 3)
         opened = ask(judge_server, 6, journal=journal, concurrency=2)
         assert (opened.kinds(), len(journal)) == ({None: 6}, 6)
@@ -144,7 +144,7 @@ def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tm
     with Journal(str(tmp_path / "other.sqlite")) as journal:
         opened = with_judge(same, judge_server.base_url, profile="brrm", journal=journal, concurrency=3)
         assert [kind_of(outcome) for outcome in opened.outcomes.values()] == [None] * 3
-        assert (opened.allowance.calls, opened.allowance.reserved) == (2, 0)
+        assert (opened.budget.calls, opened.budget.reserved) == (2, 0)
 
 
 def test_a_run_that_is_cancelled_sets_nothing_aside(judge_server: JudgeServer) -> None:
@@ -160,4 +160,4 @@ def test_a_run_that_is_cancelled_sets_nothing_aside(judge_server: JudgeServer) -
             await asyncio.sleep(0.01)
 
     opened = with_judge(use, judge_server.base_url, profile="brrm", concurrency=4)
-    assert opened.allowance.reserved == 0
+    assert opened.budget.reserved == 0

@@ -12,11 +12,11 @@ from genrm_cli.judging.requests import Reply
 
 def spent(calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **limits: Any) -> str | None:
     """Say which of the limits so much spending reaches."""
-    allowance = Budget(**limits)
+    budget = Budget(**limits)
     for _ in range(calls):
-        allowance.count_call()
-    allowance.count_reply(Reply("", prompt_tokens=prompt_tokens, completion_tokens=completion_tokens))
-    return allowance.used_up()
+        budget.count_call()
+    budget.count_reply(Reply("", prompt_tokens=prompt_tokens, completion_tokens=completion_tokens))
+    return budget.used_up()
 
 
 @given(st.integers(0, 50), st.integers(0, 10**9), st.integers(0, 10**9))
@@ -49,11 +49,11 @@ def test_a_limit_is_reached_when_so_much_is_spent(
 
 def test_a_server_that_counts_no_tokens_spends_none() -> None:
     """Without usage in the replies, the token and cost limits are never reached; calls still count."""
-    allowance = Budget(max_tokens=1, max_cost=0.01, price_in=1e6)
+    budget = Budget(max_tokens=1, max_cost=0.01, price_in=1e6)
     for _ in range(10):
-        allowance.count_call()
-        allowance.count_reply(Reply("fine"))
-    assert (allowance.calls, allowance.cost, allowance.used_up()) == (10, 0.0, None)
+        budget.count_call()
+        budget.count_reply(Reply("fine"))
+    assert (budget.calls, budget.cost, budget.used_up()) == (10, 0.0, None)
 
 
 def test_prices_are_for_a_million_tokens() -> None:
