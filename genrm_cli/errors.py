@@ -136,6 +136,24 @@ class TooManyUnscoredError(GenrmError):
     exit_code = 6
 
 
+class BadInputLineError(ValueError):
+    """A line of an input cannot be used. A run rejects the line and goes on, so it has no exit code.
+
+    Attributes:
+        message: what was found, and what to do.
+        kind: the message without details that differ from line to line.
+    """
+
+    def __init__(self, *parts: Part, kind: str | None = None) -> None:
+        """Take the parts of the message in order; its kind is by default the message."""
+        super().__init__(*parts)
+        self.message = Message.of(*parts)
+        self.kind = kind or str(self.message)
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+
 class StoppedError(Exception):
     """The caller asked to stop. Users never see it, so it has no exit code."""
 

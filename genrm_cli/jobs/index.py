@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
+from genrm_cli.errors import Message
 from genrm_cli.groups.compile import fit_budget
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import MAX_COMPARED, GroupPlan
@@ -44,7 +45,7 @@ class Reject:
     """
 
     line: int
-    reason: str
+    reason: Message
     text: str
     kind: str
     unit: str = "line"
@@ -55,13 +56,15 @@ class Reject:
         """The file of a set, and the number of the line."""
         return str(self.line) if self.file is None else f"{self.file}:{self.line}"
 
-    def __str__(self) -> str:
-        return f"{self.unit} {self.where}: {self.reason}"
+    @property
+    def message(self) -> Message:
+        """The line and the reason."""
+        return Message.of(f"{self.unit} {self.where}: ", self.reason)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the line of the rejects file, JSON-ready."""
         of_file = {} if self.file is None else {"input": self.file}
-        return {**of_file, "line": self.line, "reason": self.reason, "text": self.text}
+        return {**of_file, "line": self.line, "reason": str(self.reason), "text": self.text}
 
 
 class InputIndex:
@@ -204,7 +207,7 @@ def _read_lines(
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
-            on_reject(Reject(line.number, str(error), text, error.kind, source.unit, of_set))
+            on_reject(Reject(line.number, error.message, text, error.kind, source.unit, of_set))
             continue
         if not run.plan.uses_own_principle:
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError, naming
+from genrm_cli.errors import InputError, Message, SettingRef, TooManyUnscoredError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.sources import Sources
@@ -228,14 +228,15 @@ def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
     """
     problems, metrics, unit = [], index.metrics, index.unit
     if metrics.rejects:
-        problems.append(f"{metrics.rejects} bad {unit}s ({_shown(first)})")
+        problems.append(Message.of(f"{metrics.rejects} bad {unit}s (", _shown(first), ")"))
     if metrics.duplicates:
         lines = [f"{unit} {index.where(row)}" for row in islice(iter_duplicates(index.table), NAMED_PROBLEMS)]
-        problems.append(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines)})")
+        problems.append(Message.of(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines)})"))
     if problems:
         raise InputError(
-            f"{index.sources.uri}: {' and '.join(problems)}, refused by ",
-            naming("$strict. Fix them, or run without it: "),
+            f"{index.sources.uri}: ",
+            _joined(" and ", problems),
+            naming(", refused by $strict. Fix them, or run without it: "),
             f"bad {unit}s then go to the rejects file, and the rest is scored.",
         )
 
@@ -251,13 +252,18 @@ def refuse_unreadable(index: InputIndex, first: list[Reject]) -> None:
             continue
         whole = f"any of its {lines:,} {index.unit}s" if lines > 1 else f"its only {index.unit}"
         shown = [reject for reject in first if reject.file in (None, uri)]
-        reasons = f" ({_shown(shown)})" if shown else ""
+        reasons = (" (", _shown(shown), ")") if shown else ()
         more = " `genrm validate` lists all problems." if lines > len(shown) else ""
-        raise InputError(f"{uri}: cannot read {whole} as rollouts{reasons}.{more}")
+        raise InputError(f"{uri}: cannot read {whole} as rollouts", *reasons, f".{more}")
 
 
-def _shown(rejects: list[Reject]) -> str:
-    return "; ".join(map(str, rejects))
+def _shown(rejects: list[Reject]) -> Message:
+    return _joined("; ", [reject.message for reject in rejects])
+
+
+def _joined(separator: str, messages: Sequence[Message]) -> Message:
+    apart = [part for message in messages for part in (separator, message)]
+    return Message.of(*apart[1:])
 
 
 def _write_scored_lines(

@@ -11,7 +11,7 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 _CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,300})(?:\.[0-9]{1,300})?(?:[eE][-+]?[0-9]{1,4})?")
 _SHOWN_CHARS = 40
-_SETTING = "require_metadata"
+_SETTING = SettingRef("require_metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def parse_requirement(text: str) -> Requirement:
     """
     path, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not all(path.split(".")):
-        raise UsageError(SettingRef(_SETTING), f": {text!r} is not FIELD=VALUE, for example synthetic=true.")
+        raise UsageError(_SETTING, f": {text!r} is not FIELD=VALUE, for example synthetic=true.")
     return Requirement(path, value, _parse_scalar(value))
 
 
@@ -69,10 +69,10 @@ def check_declared(record: JsonObject, requirements: Sequence[Requirement]) -> N
         if not is_declared:
             is_declared, found = _look_up(record.get("metadata"), parts)
         if not is_declared:
-            raise UnreadableRecordError(f"does not declare {required.path}={required.text} ({_SETTING})")
+            raise UnreadableRecordError(f"does not declare {required.path}={required.text} (", _SETTING, ")")
         if not required.admits(found):
             raise UnreadableRecordError(
-                f"declares {required.path}={_shown(found)}, not {required.text or 'an empty text'} ({_SETTING})"
+                f"declares {required.path}={_shown(found)}, not {required.text or 'an empty text'} (", _SETTING, ")"
             )
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import dropwhile
 from typing import NamedTuple, Self
 
+from genrm_cli.errors import BadInputLineError
 from genrm_cli.verdicts import Explanation
 
 
@@ -198,13 +199,8 @@ def _turn_of_item(item: Item) -> Turn:
             return Turn("assistant", item.text)
 
 
-class UnreadableRecordError(ValueError):
+class UnreadableRecordError(BadInputLineError):
     """A line is JSON, but no rollout can be read from it; the message says why."""
-
-    def __init__(self, message: str, kind: str | None = None) -> None:
-        """`kind` is the message without details that differ from line to line; by default the message."""
-        super().__init__(message)
-        self.kind = kind or message
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.extensions import Seam, load_extensions
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.declared import Requirement, check_declared
@@ -34,8 +34,8 @@ def parse_line(
         UnreadableRecordError: it has no format, or lacks what it must declare.
     """
     if line.oversize is not None:
-        most = f"more than max_line_bytes={settings.max_line_bytes}"
-        raise BadLineError(f"{line.oversize:,} bytes long, {most}", most)
+        most = SettingRef("max_line_bytes", settings.max_line_bytes)
+        raise BadLineError(f"{line.oversize:,} bytes long, more than ", most, kind="too long")
     record = parse_record(line.raw)
     format_ = format_of(record, settings)
     rollouts = format_.read(record)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, naming
+from genrm_cli.errors import GenrmError, InputError, Message, Part, SettingRef, naming
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, view_for_judges
@@ -82,7 +82,7 @@ class Problems:
         """Return the problems, the most frequent first."""
         return sorted(self._by_kind.values(), key=lambda problem: -problem.count)
 
-    def add(self, unit: str, kind: str, where: object, *details: str | SettingRef) -> None:
+    def add(self, unit: str, kind: str, where: object, *details: Part) -> None:
         """Count a problem; of its details those of the first are kept."""
         problem = self._by_kind.setdefault((unit, kind), Problem(Message.of(*(details or (str(kind),))), unit))
         problem.count += 1

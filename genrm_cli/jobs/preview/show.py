@@ -125,8 +125,8 @@ def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Ite
             if len(names) < _MAX_NAMED:
                 names.append(group.key or "(none)")
     if not names:
-        first = f": line {rejects[0].line}: {rejects[0].reason}" if rejects else ""
-        raise InputError(f"{task.uri}: the input holds no rollouts{first}.")
+        first = (": ", rejects[0].message) if rejects else ()
+        raise InputError(f"{task.uri}: the input holds no rollouts", *first, ".")
     if key is not None:
         raise InputError(f"{task.uri}: no group {key!r}; its first groups are {', '.join(names)}.")
 

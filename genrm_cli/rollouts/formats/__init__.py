@@ -48,7 +48,7 @@ def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
     for each in (*installed, *_IN_ORDER):
         if each.recognise(record):
             return each
-    raise UnreadableRecordError(describe_unrecognised(record), "unknown format")
+    raise UnreadableRecordError(describe_unrecognised(record), kind="unknown format")
 
 
 __all__ = ["FORMATS", "Fields", "Format", "Score", "having", "line_format", "named_fields", "recognise"]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import episode_lines
 from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Fields, Format, annotate_line
@@ -145,11 +146,12 @@ def _one_of(record: Record, present: Sequence[str], role: str) -> str:
     Raises:
         UnreadableRecordError: no field matches, or several do; the message lists them.
     """
+    named = SettingRef(f"{role}_field")
     if not present:
-        raise UnreadableRecordError(f"no {role}: expected a field such as {role}; name another one with {role}_field")
+        raise UnreadableRecordError(f"no {role}: expected a field such as {role}; name another one with ", named)
     filled = [name for name in present if record[name] not in (None, "")]
     if any(record[name] != record[filled[0]] for name in filled):
-        raise UnreadableRecordError(f"the {role} could be any of {', '.join(filled)}; name it with {role}_field")
+        raise UnreadableRecordError(f"the {role} could be any of {', '.join(filled)}; name it with ", named)
     return (filled or present)[0]
 
 

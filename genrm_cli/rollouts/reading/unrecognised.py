@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
 
 # Files that are easily mistaken for rollouts: their keys, what they are, and what to do instead.
@@ -29,29 +30,31 @@ _MAX_DEPTH = 3
 _SHOWN_KEYS = 8
 
 
-def describe_unrecognised(record: Record) -> str:
+def describe_unrecognised(record: Record) -> Message:
     """Return the keys of a record in an unknown format, what it looks like, and what to do."""
     keys = sorted(record)
     shown = ", ".join(keys[:_SHOWN_KEYS]) or "none"
     more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
-    return f"unknown format with the keys {shown}{more}; {_advice(record)}"
+    return Message.of(f"unknown format with the keys {shown}{more}; ", _advice(record))
 
 
-def _advice(record: Record) -> str:
+def _advice(record: Record) -> Message:
     looks_like = next((told for signs, told in _NOT_ROLLOUTS if all(sign in record for sign in signs)), None)
     if looks_like is None and _ERROR_KEYS.issuperset(record) and not _ERROR_SIGNS.isdisjoint(record):
         looks_like = "an error reply of a server: download the file again"
     if looks_like is not None:
-        return f"this looks like {looks_like}"
+        return Message.of(f"this looks like {looks_like}")
     paths = list(_iter_texts(record))
     response = _most_telling(paths, _RESPONSE_WORDS)
     prompt = _most_telling([path for path in paths if path != response], _PROMPT_WORDS)
     response = response or _most_telling([path for path in paths if path != prompt], _ANY_TEXT)
     if len(paths) == 2 and (prompt is None) is not (response is None):  # the other text must be the other one
         prompt, response = prompt or _other(paths, response), response or _other(paths, prompt)
+    how = "perhaps " if response is not None and prompt is not None else "as in "
     if response is None or prompt is None:
-        return "name its fields, as in prompt_field=question, response_field=reply.text; or see `genrm formats`"
-    return f"name its fields, perhaps prompt_field={prompt}, response_field={response}; or see `genrm formats`"
+        prompt, response = "question", "reply.text"
+    named = SettingRef("prompt_field", prompt), " ", SettingRef("response_field", response)
+    return Message.of("name its fields, ", how, *named, "; or see `genrm formats`")
 
 
 def _iter_texts(value: object, path: str = "", depth: int = 0) -> Iterator[str]:

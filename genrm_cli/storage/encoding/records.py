@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import orjson
 
+from genrm_cli.errors import BadInputLineError
 from genrm_cli.json_types import Record
 
 EXCERPT_BYTES = 200
@@ -79,13 +80,8 @@ _NOT_NUMBERS = re.compile(rb"NaN|Infinity")
 _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in range(256))
 
 
-class BadLineError(ValueError):
+class BadLineError(BadInputLineError):
     """A line is not a JSON object; the message says what was found."""
-
-    def __init__(self, message: str, kind: str | None = None) -> None:
-        """`kind` is the message without details that differ from line to line; by default the message."""
-        super().__init__(message)
-        self.kind = kind or message
 
 
 def parse_record(raw: bytes) -> Record:
@@ -116,7 +112,7 @@ def parse_value(raw: bytes) -> object:
         if _NOT_NUMBERS.search(raw) and (found := _parse_with_nulls(raw)) is not None:
             return found
         what = f"not JSON: {error.msg.partition(': line ')[0]}"
-        raise BadLineError(f"{what}, at character {error.pos + 1}", what) from error
+        raise BadLineError(f"{what}, at character {error.pos + 1}", kind=what) from error
     return value
 
 
