@@ -9,8 +9,8 @@ from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, Rewa
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.judging.lookup import profile_of
 from genrm_cli.pairing import RING_STRATEGIES, ring_k_for_budget
+from genrm_cli.rewards.compose import Gate, TotalTerms, Weight
 from genrm_cli.rewards.shaping import ShapingTerms
-from genrm_cli.rewards.total import Gate, TotalTerms, Weight
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.views import ViewOptions
 from genrm_cli.settings import Settings

@@ -7,8 +7,8 @@ from genrm_cli.errors import InputError, SettingRef
 from genrm_cli.groups.graders import Grader
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
 from genrm_cli.pairing import count_comparisons
+from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
-from genrm_cli.rewards.total import TotalTerms
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared

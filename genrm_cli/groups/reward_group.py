@@ -7,14 +7,12 @@ from genrm_cli.groups.comparisons import JudgeVerdicts, own_verdicts, used_verdi
 from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
-from genrm_cli.groups.reasons import Reasons, count_results
-from genrm_cli.groups.results import GroupRewards, RolloutScore, Status, results_of
+from genrm_cli.groups.results import GroupRewards, Reasons, RolloutScore, Status, count_results, results_of
 from genrm_cli.rewards.component import Column, GroupKind, Values
-from genrm_cli.rewards.compose import RolloutReward, compose_rewards, with_totals
+from genrm_cli.rewards.compose import RolloutReward, Total, compose_rewards, compose_total, with_totals
 from genrm_cli.rewards.diversity import Clusters, clusters_of
 from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many, estimate_panel
 from genrm_cli.rewards.shaping import Adjustments
-from genrm_cli.rewards.total import Total, compose_total
 from genrm_cli.settings.components import find_kind, order_of
 from genrm_cli.verdicts import MIN_SCORE
 

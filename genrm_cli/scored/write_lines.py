@@ -2,7 +2,7 @@
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import ComparisonResult, GroupRewards, RolloutScore
-from genrm_cli.rewards.total import Total
+from genrm_cli.rewards.compose import Total
 from genrm_cli.scored.json_form import Json, extended, to_json
 from genrm_cli.scored.lines import (
     ComparisonRecord,

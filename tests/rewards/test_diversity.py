@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.rewards.compose import TotalTerms, Weight, compose_total
 from genrm_cli.rewards.diversity import cluster_sizes, ngram_clusters
-from genrm_cli.rewards.total import TotalTerms, Weight, compose_total
 
 CLOSE = st.text(alphabet="abAé ", max_size=12)
 ANY = st.text(alphabet="aZ \n\t.9éßİ漢字ñ\u0301\u200b😀🏳️\U0010ffff", max_size=12)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rewards.total import Gate, Total, TotalTerms, Weight, compose_total
+from genrm_cli.rewards.compose import Gate, Total, TotalTerms, Weight, compose_total
 
 NAMES = ("genrm", "safety", "rank")
 COMPONENTS = st.dictionaries(st.sampled_from(NAMES), st.none() | st.floats(0, 10))

@@ -9,8 +9,16 @@ from test_judge_model import PERFECT
 from genrm_cli.pairing import STRATEGIES
 from genrm_cli.rewards.estimators import ESTIMATORS
 from genrm_cli.simulation import simulate as module
-from genrm_cli.simulation.quality import correlations, ranks, top_hits
-from genrm_cli.simulation.simulate import Plan, PlanMetrics, indices_of, plan_within, simulate
+from genrm_cli.simulation.simulate import (
+    Plan,
+    PlanMetrics,
+    correlations,
+    indices_of,
+    plan_within,
+    ranks,
+    simulate,
+    top_hits,
+)
 from genrm_cli.simulation.world import JudgeModel
 
 ALL = np.ones((1, 4), dtype=np.bool_)

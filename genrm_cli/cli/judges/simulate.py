@@ -21,8 +21,7 @@ from genrm_cli.cli.options import ending, option
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrm_cli.simulation.quality import JudgeMetrics
-    from genrm_cli.simulation.simulate import Plan, PlanMetrics
+    from genrm_cli.simulation.simulate import JudgeMetrics, Plan, PlanMetrics
 
 SIMULATION_EPILOG = (
     "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans transfer "
@@ -120,7 +119,7 @@ def _simulate(
     n: int, plans: "Sequence[Plan]", estimators: Sequence[str], *, groups: int, seed: int, as_json: bool
 ) -> None:
     """Print the figures of each plan with each estimator, and what the judge is like."""
-    from genrm_cli.simulation.quality import describe_judge
+    from genrm_cli.simulation.simulate import describe_judge
     from genrm_cli.simulation.simulate import simulate as iter_metrics
     from genrm_cli.simulation.world import JudgeModel
 
