@@ -81,7 +81,7 @@ def test_flagged_sessions_stay_out_until_they_are_approved(call: Call, scored: P
     assert call(*export).code == 0
     assert len(read_lines(folder / "out.jsonl")) == 3
     manifest = json.loads((folder / "out.manifest.json").read_text())
-    assert manifest["left_out"] == {"withheld by review (rejected)": 1}
+    assert manifest["left_out"] == {"review_rejected": 1}
     assert "advisory" in manifest["advisory"]
 
 
