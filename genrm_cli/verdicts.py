@@ -194,6 +194,11 @@ def preference(verdict: Verdict) -> float:
     return verdict.score_1 - verdict.score_2 or MIDDLE_RANKING - verdict.ranking
 
 
+def preferred(verdict: Verdict) -> int:
+    """Return 1 if a verdict prefers the response shown first, -1 for the second, and 0 for neither."""
+    return sign_of(preference(verdict))
+
+
 def contradicts_itself(verdict: Verdict) -> bool:
     """Return whether the scores prefer one response and the ranking the other; a tie contradicts nothing."""
     return (verdict.score_1 - verdict.score_2) * (MIDDLE_RANKING - verdict.ranking) < 0

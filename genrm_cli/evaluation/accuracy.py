@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.running_stats import mcnemar_p_value, wilson_interval
-from genrm_cli.verdicts import FailureKind, Verdict, preference
+from genrm_cli.verdicts import FailureKind, Verdict, preferred
 
 
 class Preference(StrEnum):
@@ -159,7 +159,7 @@ class JudgeQuality:
 
 def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
     """Return the response that a verdict prefers, by the scores or, if these are equal, the ranking."""
-    lead = preference(verdict)
+    lead = preferred(verdict)
     if not lead:
         return Preference.TIE
     return Preference.CHOSEN if (lead > 0) == chosen_first else Preference.REJECTED

@@ -1,8 +1,5 @@
 """Count a finished group: its verdicts, judges, components and rewards."""
 
-from collections.abc import Iterator
-
-from genrm_cli.groups.comparisons import swapped
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
@@ -10,9 +7,8 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.summary import NOISY_BELOW
-from genrm_cli.pairing import Comparison
-from genrm_cli.rewards.estimators import Calibration, Verdicts, estimate
-from genrm_cli.verdicts import Reason, Verdict, verdict_after_swap
+from genrm_cli.rewards.estimators import Calibration, estimate
+from genrm_cli.verdicts import Reason
 
 
 def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
@@ -21,8 +17,8 @@ def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards,
     for verdict in rewards.verdicts.values():
         metrics.add_verdict(verdict, in_order=in_order)
     if in_order:  # with grades, the other order gives the same verdict
-        metrics.both_orders.add(_pairs_of_orders(rewards.verdicts))
-    metrics.repeats.add(_pairs_of_repeats(rewards.verdicts))
+        metrics.pairs.add_orders(rewards.verdicts)
+    metrics.pairs.add_repeats(rewards.verdicts)
     metrics.redactions.update(judged.redactions)
     metrics.groups_mostly_blank += len(judged.blank) * 2 > judged.size > 1
     if rewards.verdicts:
@@ -95,19 +91,3 @@ def _own_scores(judged: JudgedGroup, rewards: GroupRewards, number: int) -> list
     """Return the base scores from the verdicts of one judge alone."""
     own = {comparison: given for comparison, all_ in rewards.by_judge.items() if (given := all_[number]) is not None}
     return estimate("simple_tiebreaker", judged.size, own, Calibration()).base_scores
-
-
-def _pairs_of_orders(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
-    """Yield the verdicts on the two orders of each pair, both as verdicts on the same order."""
-    for comparison, verdict in verdicts.items():
-        other = verdicts.get(swapped(comparison))
-        if comparison.i < comparison.j and other is not None:
-            yield verdict, verdict_after_swap(other)
-
-
-def _pairs_of_repeats(verdicts: Verdicts) -> Iterator[tuple[Verdict, Verdict]]:
-    """Yield the verdicts on every two repeats of a comparison."""
-    for (i, j, repeat), verdict in verdicts.items():
-        for earlier in range(repeat):
-            if (other := verdicts.get(Comparison(i, j, earlier))) is not None:
-                yield other, verdict

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from genrm_cli.metrics.running_stats import Mergeable
-from genrm_cli.verdicts import Verdict, preference, sign_of
+from genrm_cli.verdicts import Verdict, preferred, sign_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,19 +140,19 @@ class PanelMetrics:
             asked: whether each judge was asked; by default all were.
         """
         self._left_out += not counts
-        preferences = [None if verdict is None else sign_of(preference(verdict)) for verdict in verdicts]
+        preferences = [None if verdict is None else preferred(verdict) for verdict in verdicts]
         all_asked = asked or (True,) * len(verdicts)
         rows = zip(self._judges, preferences, self.comparing, all_asked, strict=True)
-        for judge, preferred, compares, was_asked in rows:
-            judge.verdicts += preferred is not None
-            judge.failures += preferred is None and was_asked
-            judge.decided += bool(preferred) and compares
-            judge.first += preferred == 1 and compares
+        for judge, side, compares, was_asked in rows:
+            judge.verdicts += side is not None
+            judge.failures += side is None and was_asked
+            judge.decided += bool(side) and compares
+            judge.first += side == 1 and compares
         for (one, other), pair in self._pairs.items():
             if preferences[one] is not None and preferences[other] is not None:
                 pair.compared += 1
                 pair.agreeing += preferences[one] == preferences[other]
-        self._alpha.add([preferred for preferred in preferences if preferred is not None])
+        self._alpha.add([side for side in preferences if side is not None])
 
     def add_group(self, base_scores: Sequence[Sequence[float | None]]) -> None:
         """Add a group: for each judge, the base scores from its own verdicts alone."""

@@ -1,42 +1,20 @@
 """Counts and statistics of a run."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Mergeable, RunningStats
+from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.verdicts import (
     Failure,
     Outcome,
     Reason,
     StoppedBy,
     Verdict,
-    contradicts_itself,
-    echoes_score,
-    preference,
-    sign_of,
 )
-
-
-@dataclass(slots=True)
-class Agreement(Mergeable):
-    """How often two verdicts on one pair prefer the same response; a tie agrees with a tie only."""
-
-    pairs: int = 0
-    agreeing: int = 0
-
-    def add(self, pairs: Iterable[tuple[Verdict, Verdict]]) -> None:
-        """Add pairs of verdicts."""
-        for one, other in pairs:
-            self.pairs += 1
-            self.agreeing += sign_of(preference(one)) == sign_of(preference(other))
-
-    def rate(self) -> float | None:
-        """Return the share that agree; None without pairs."""
-        return self.agreeing / self.pairs if self.pairs else None
 
 
 @dataclass(slots=True)
@@ -79,14 +57,8 @@ class RunMetrics(Mergeable):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
-    first_wins: int = 0
-    second_wins: int = 0
     score_ties: int = 0
-    in_order: int = 0
-    contradictions: int = 0
-    echoes: int = 0
-    both_orders: Agreement = field(default_factory=Agreement)
-    repeats: Agreement = field(default_factory=Agreement)
+    pairs: VerdictCounts = field(default_factory=VerdictCounts)
     individual_scores: RunningStats = field(default_factory=RunningStats)
     rewards: RunningStats = field(default_factory=RunningStats)
     statuses: Counter[str] = field(default_factory=Counter)
@@ -140,12 +112,7 @@ class RunMetrics(Mergeable):
         self.individual_scores.add(verdict.score_2)
         self.score_ties += verdict.score_1 == verdict.score_2
         if in_order:
-            self.in_order += 1
-            self.contradictions += contradicts_itself(verdict)
-            self.echoes += echoes_score(verdict)
-            lead = preference(verdict)
-            self.first_wins += lead > 0
-            self.second_wins += lead < 0
+            self.pairs.add(verdict)
 
     def unscored_share(self) -> float:
         """Return the share of rollouts without a reward among those in groups of two or more; 0 without any."""

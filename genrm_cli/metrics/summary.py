@@ -135,9 +135,9 @@ def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
 
 def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
     """Return the counts and statistics of a run that took this long."""
-    decided = metrics.first_wins + metrics.second_wins
-    first_rate = metrics.first_wins / decided if decided else None
-    agreement, reference = metrics.both_orders.rate(), reference_metrics(metrics)
+    pairs, reference = metrics.pairs, reference_metrics(metrics)
+    first_rate = pairs.first_wins / pairs.decided if pairs.decided else None
+    agreement = pairs.both_orders.rate()
     forecast = {name: stats.mean for name, stats in metrics.forecast.items() if stats.mean is not None}
     return RunSummary(
         lines=metrics.lines,
@@ -184,12 +184,12 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         std_individual_score=reference.get("std_individual_score"),
         tiebreak_usage_rate=reference.get("tiebreak_usage_rate"),
         first_place_win_rate=first_rate,
-        first_place_win_rate_interval=None if first_rate is None else wilson_interval(first_rate, decided),
-        pairs_in_both_orders=metrics.both_orders.pairs,
+        first_place_win_rate_interval=None if first_rate is None else wilson_interval(first_rate, pairs.decided),
+        pairs_in_both_orders=pairs.both_orders.pairs,
         flip_rate=None if agreement is None else 1.0 - agreement,
-        contradiction_rate=metrics.contradictions / metrics.in_order if metrics.in_order else None,
-        echoed_ranking_rate=metrics.echoes / metrics.in_order if metrics.in_order else None,
-        repeat_agreement=metrics.repeats.rate(),
+        contradiction_rate=pairs.contradictions / pairs.verdicts if pairs.verdicts else None,
+        echoed_ranking_rate=pairs.echoes / pairs.verdicts if pairs.verdicts else None,
+        repeat_agreement=pairs.repeats.rate(),
         panel=None if metrics.panel is None else metrics.panel.summary(),
         reliability=metrics.reliabilities.statistics(),
         reliability_forecast=ReliabilityForecast(**forecast) if forecast else None,

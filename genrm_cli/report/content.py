@@ -85,7 +85,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", (group.reliability or 0.0) < NOISY_BELOW),
         ("failed", "comparisons without a verdict", bool(group.failures)),
         ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
-        ("flips", "pairs that flip when swapped", bool(group.flips)),
+        ("flips", "pairs that flip when swapped", bool(group.verdicts.flips)),
         ("circular", "circular triples", bool(group.circular)),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
         ("repeated", "responses repeated", bool(group.duplicates)),

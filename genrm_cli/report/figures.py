@@ -10,6 +10,7 @@ import numpy as np
 
 from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.metrics.summary import NOISY_BELOW
+from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.scored.run_record import RunRecord
 
@@ -156,8 +157,10 @@ def figures_of(
     spreads, effects = _known(groups, "spread"), _known(groups, "length_effect")
     reliabilities = _known(groups, "reliability")
     failures = _counted(group.failures for group in groups)
-    verdicts, asked, failed = _total(groups, "verdicts"), _total(groups, "asked"), sum(failures.values())
-    first, second = _total(groups, "first_wins"), _total(groups, "second_wins")
+    verdicts = VerdictCounts()
+    for group in groups:
+        verdicts.merge(group.verdicts)
+    asked, failed = _total(groups, "asked"), sum(failures.values())
     rollouts = _total(groups, "size")
     return RunFigures(
         uri=uri,
@@ -183,14 +186,14 @@ def figures_of(
         length_effect=mean_of(effects, 1.0),
         length_histogram=histogram_of(effects, least=-1.0, most=1.0),
         markup_effect=mean_of(_known(groups, "markup_effect"), 1.0),
-        verdicts=verdicts,
+        verdicts=verdicts.verdicts,
         failed=share_of(failed, asked),
         failures=failures,
         not_asked=_total(groups, "not_asked"),
         replies=share_of(_total(groups, "replies"), asked - failed),
-        ties=share_of(verdicts - first - second, verdicts),
-        first_place=share_of(first, first + second),
-        flips=share_of(_total(groups, "flips"), _total(groups, "pairs_in_both_orders")),
+        ties=share_of(verdicts.verdicts - verdicts.decided, verdicts.verdicts),
+        first_place=share_of(verdicts.first_wins, verdicts.decided),
+        flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
         circular=share_of(_total(groups, "circular"), _total(groups, "triples")),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.values.items()},

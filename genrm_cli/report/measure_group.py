@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from genrm_cli.metrics.verdict_counts import VerdictCounts
+from genrm_cli.pairing import Comparison
 from genrm_cli.rollouts.rollout import words_of
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
-from genrm_cli.verdicts import FailureKind, Verdict, preference, sign_of
+from genrm_cli.verdicts import FailureKind, Verdict, preference
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,8 +40,7 @@ class GroupFigures:
             0 = they fit one order exactly, 1 = no order explains more than chance.
         length_effect: Pearson correlation of reward and length; None below three rewards.
         markup_effect: likewise of reward and the number of marks of Markdown.
-        verdicts: that compare two responses; `first_wins` prefer the one shown first, `second_wins` the other.
-        pairs_in_both_orders: judged in both; `flips` prefer another response in each.
+        verdicts: that compare two responses.
         triples: of rollouts whose three pairs were all judged; `circular` prefer a to b, b to c and c to a.
         asked: requests to judges, those for verdicts on pairs and for grades alike.
         failures: of them without an answer, by kind.
@@ -61,11 +62,7 @@ class GroupFigures:
     residual: float | None
     length_effect: float | None
     markup_effect: float | None
-    verdicts: int
-    first_wins: int
-    second_wins: int
-    pairs_in_both_orders: int
-    flips: int
+    verdicts: VerdictCounts
     triples: int
     circular: int
     asked: int
@@ -87,8 +84,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     scores = [reward for reward in rewards if reward is not None]
     pairs = [each for each in group.comparisons if each.is_pair and each.verdict is not None]
     leads = [preference(each.verdict) for each in pairs if each.verdict is not None]
-    means, both, flips = _pair_means(pairs)
-    triples, circular = _triples(means, len(rewards))
+    triples, circular = _triples(_pair_means(pairs), len(rewards))
     failures = Counter(each.failure.kind.value for each in group.comparisons if each.failure is not None)
     not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
     return GroupFigures(
@@ -102,11 +98,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         _residual(pairs, leads, len(rewards)),
         correlation(scores, [float(lengths[number]) for number in known]),
         correlation(scores, [float(_marks(words[number])) for number in known]),
-        len(pairs),
-        sum(lead > 0 for lead in leads),
-        sum(lead < 0 for lead in leads),
-        both,
-        flips,
+        _verdict_counts(pairs),
         triples,
         circular,
         len(group.comparisons) - not_asked,
@@ -155,24 +147,32 @@ def _plain(text: str) -> bytes:
     return b" ".join(text.encode("utf-8", "surrogatepass").translate(None, _PUNCTUATION).split())
 
 
-def _pair_means(pairs: Sequence[ComparisonRecord]) -> tuple[dict[tuple[int, int], float], int, int]:
-    """Return the mean preference of each pair (i < j), the pairs judged in both orders, and those that flip."""
+def _verdict_counts(pairs: Sequence[ComparisonRecord]) -> VerdictCounts:
+    """Return the counts of all judges, each compared with itself only."""
+    counts = VerdictCounts()
+    by_judge: dict[str, dict[Comparison, Verdict]] = defaultdict(dict)
+    for each in pairs:
+        if each.verdict is not None:
+            counts.add(each.verdict)
+            first, second = each.indices
+            by_judge[each.judge][Comparison(first, second, each.judge_idx)] = each.verdict
+    for verdicts in by_judge.values():
+        counts.add_orders(verdicts)
+        counts.add_repeats(verdicts)
+    return counts
+
+
+def _pair_means(pairs: Sequence[ComparisonRecord]) -> dict[tuple[int, int], float]:
+    """Return the mean preference of each pair (i < j); of a pair judged in both orders, the mean of both."""
     by_order: dict[tuple[int, int], list[float]] = defaultdict(list)
     for each in pairs:
         first, second = each.indices
-        by_order[first, second].append(preference(each.verdict) if isinstance(each.verdict, Verdict) else 0.0)
-    means, both, flips = {}, 0, 0
+        by_order[first, second].append(0.0 if each.verdict is None else preference(each.verdict))
+    by_pair: dict[tuple[int, int], list[float]] = defaultdict(list)
     for (first, second), leads in by_order.items():
-        back = by_order.get((second, first))
         lead = sum(leads) / len(leads)
-        if back is None:
-            means[min(first, second), max(first, second)] = lead if first < second else -lead
-        elif first < second:
-            other = -sum(back) / len(back)
-            means[first, second] = (lead + other) / 2
-            both += 1
-            flips += sign_of(lead) != sign_of(other)
-    return means, both, flips
+        by_pair[min(first, second), max(first, second)].append(lead if first < second else -lead)
+    return {pair: sum(leads) / len(leads) for pair, leads in by_pair.items()}
 
 
 def _triples(means: dict[tuple[int, int], float], n: int) -> tuple[int, int]:

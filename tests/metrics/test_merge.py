@@ -35,7 +35,7 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
         metrics.add_outcome(Outcome(first, attempts=2, prompt_tokens=seed))
         metrics.add_outcome(Outcome(Failure(FailureKind.NO_VERDICT, f"seed {seed}")))
         metrics.add_verdict(first)
-        metrics.both_orders.add([(first, second)])
+        metrics.pairs.both_orders.add([(first, second)])
         metrics.shares[f"component {seed % 2}"] += 0.5
         for name in ("ring_k", "value", "low", "high"):
             metrics.forecast.setdefault(name, RunningStats()).add(0.1 * seed)

@@ -194,7 +194,7 @@ def count_all(parts):
         metrics.components.add_group({name: [reward, None, 1.0]}, [reward, None, 2.0])
         if isinstance(outcome.result, Verdict):
             metrics.add_verdict(outcome.result)
-            metrics.repeats.add([(outcome.result, Verdict(4, 2, 2))])
+            metrics.pairs.repeats.add([(outcome.result, Verdict(4, 2, 2))])
             metrics.panel = metrics.panel or PanelMetrics(["x", "y"], [1, 1], [True, True])
             metrics.panel.add_comparison([outcome.result, Verdict(2, 4, 5)], counts=True)
             metrics.panel.add_group([[reward, 1.0], [1.0, 2.0]])

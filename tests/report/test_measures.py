@@ -78,9 +78,10 @@ def test_a_consistent_order_leaves_no_residual() -> None:
 
 def test_flips_need_both_orders() -> None:
     """A pair judged in one order can not flip; one judged in both flips if each order prefers another response."""
-    assert measured(["a", "b"], [1.0, 2.0], [(0, 1, 4, 2)]).pairs_in_both_orders == 0
+    assert measured(["a", "b"], [1.0, 2.0], [(0, 1, 4, 2)]).verdicts.both_orders.pairs == 0
     found = measured(["a", "b"], [1.0, 2.0], [(0, 1, 4, 2), (1, 0, 4, 2)])
-    assert (found.pairs_in_both_orders, found.flips, found.first_wins) == (1, 1, 2)
+    counts = found.verdicts
+    assert (counts.both_orders.pairs, counts.flips, counts.first_wins) == (1, 1, 2)
 
 
 def test_responses_that_differ_in_case_and_punctuation_only_repeat() -> None:

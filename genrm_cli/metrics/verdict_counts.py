@@ -1,0 +1,86 @@
+"""What verdicts on pairs say of a judge: the one measurement behind a run's metrics, its report and `genrm eval`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from genrm_cli.metrics.running_stats import Mergeable
+from genrm_cli.pairing import Comparison
+from genrm_cli.verdicts import Verdict, contradicts_itself, echoes_score, preferred, verdict_after_swap
+
+Verdicts = Mapping[Comparison, Verdict]
+"""Verdicts of one judge by the rollout shown first, the one shown second, and the repeat."""
+
+
+@dataclass(slots=True)
+class Agreement(Mergeable):
+    """How often two verdicts on one pair prefer the same response; a tie agrees with a tie only."""
+
+    pairs: int = 0
+    agreeing: int = 0
+
+    def add(self, pairs: Iterable[tuple[Verdict, Verdict]]) -> None:
+        """Add pairs of verdicts."""
+        for one, other in pairs:
+            self.pairs += 1
+            self.agreeing += preferred(one) == preferred(other)
+
+    def rate(self) -> float | None:
+        """Return the share that agree; None without pairs."""
+        return self.agreeing / self.pairs if self.pairs else None
+
+
+@dataclass(slots=True)
+class VerdictCounts(Mergeable):
+    """Counts of verdicts on pairs.
+
+    Attributes:
+        first_wins: verdicts that prefer the response shown first; likewise `second_wins`. All others are ties.
+        contradictions: verdicts whose scores prefer one response and whose ranking prefers the other.
+        echoes: verdicts whose ranking only repeats the score of both responses.
+        both_orders: pairs judged in both orders. Those that do not agree flip.
+        repeats: pairs of repeats of a comparison.
+    """
+
+    verdicts: int = 0
+    first_wins: int = 0
+    second_wins: int = 0
+    contradictions: int = 0
+    echoes: int = 0
+    both_orders: Agreement = field(default_factory=Agreement)
+    repeats: Agreement = field(default_factory=Agreement)
+
+    @property
+    def decided(self) -> int:
+        """Verdicts that prefer a response."""
+        return self.first_wins + self.second_wins
+
+    @property
+    def flips(self) -> int:
+        """Pairs judged in both orders whose preference changes with the order."""
+        return self.both_orders.pairs - self.both_orders.agreeing
+
+    def add(self, verdict: Verdict) -> None:
+        """Add a verdict."""
+        self.verdicts += 1
+        self.contradictions += contradicts_itself(verdict)
+        self.echoes += echoes_score(verdict)
+        lead = preferred(verdict)
+        self.first_wins += lead > 0
+        self.second_wins += lead < 0
+
+    def add_orders(self, verdicts: Verdicts) -> None:
+        """Add the pairs of a group that were judged in both orders, both as verdicts on the same order."""
+        self.both_orders.add(
+            (verdict, verdict_after_swap(other))
+            for (i, j, repeat), verdict in verdicts.items()
+            if i < j and (other := verdicts.get(Comparison(j, i, repeat))) is not None
+        )
+
+    def add_repeats(self, verdicts: Verdicts) -> None:
+        """Add every two repeats of a comparison in a group."""
+        self.repeats.add(
+            (other, verdict)
+            for (i, j, repeat), verdict in verdicts.items()
+            for earlier in range(repeat)
+            if (other := verdicts.get(Comparison(i, j, earlier))) is not None
+        )
