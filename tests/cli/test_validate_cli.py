@@ -87,7 +87,7 @@ ROLLOUTS = make_rollouts()
     [
         ([], (), "the input is empty"),
         ([{"chosen": "a", "rejected": "b", "prompt": "Why?"}], (), "use `genrm eval`"),
-        ([{"colour": "red"}], (), "prompt_field"),
+        ([{"colour": "red"}], (), "--prompt-field"),
         (ROLLOUTS, ("--group-by", "nope"), "no line has the field that --group-by names"),
         ([{"prompt": "1?", "completion": "a"}, {"prompt": "2?", "completion": "b"}], (), "(by prompt text) has one"),
         ([{"prompt": "Why?", "completion": ""}] * 2, (), "no rollout has a response that can be compared"),
