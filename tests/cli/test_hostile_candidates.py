@@ -111,11 +111,13 @@ def said_of(judged: tuple[Genrm, Call, tuple[object, ...]], options: tuple[str, 
 @pytest.mark.parametrize(
     ("options", "least"),
     [
-        (("--profile", "nemotron"), 0.7),
+        pytest.param(("--profile", "nemotron"), 0.7, marks=pytest.mark.slow),
         (("--profile", "nemotron-plain"), 0.7),
-        (("--profile", "rewardanything"), 0.5),
-        (("--profile", "nemotron-principle"), 0.8),
-        (("--component", "rubric:helpfulness", "--component", "rubric_rank:helpfulness"), 0.8),
+        pytest.param(("--profile", "rewardanything"), 0.5, marks=pytest.mark.slow),
+        pytest.param(("--profile", "nemotron-principle"), 0.8, marks=pytest.mark.slow),
+        pytest.param(
+            ("--component", "rubric:helpfulness", "--component", "rubric_rank:helpfulness"), 0.8, marks=pytest.mark.slow
+        ),
     ],
     ids=["nemotron", "nemotron-plain", "rewardanything", "nemotron-principle", "rubrics"],
 )

@@ -111,7 +111,7 @@ def test_a_panel_that_does_not_agree_is_a_warning(
     other.behave(script=[{"content": verdict(abs(ranking - 1 - 5 * (n % 2)) + 1)} for n in range(4)])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
     judges = "".join(
-        f'[[judge]]\nmodel = "{name}"\nendpoint = "{server.base_url}"\nconcurrency = 1\n'
+        f'[[judge]]\nmodel = "{name}"\nbase_url = "{server.base_url}"\nconcurrency = 1\n'
         for name, server in (("a", judge_server), ("b", other))
     )
     (genrm.folder / "genrm.toml").write_text(judges)

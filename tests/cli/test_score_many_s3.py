@@ -154,6 +154,7 @@ def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_serve
     assert not [key for key in changed if key.startswith("rl/a.")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -177,6 +178,7 @@ def test_half_committed_outputs_are_made_again(call: Call, s3_bucket: Any, aws: 
     assert keys_in(s3_bucket) == {"rl/a.jsonl", *(f"rl/a.{suffix}" for suffix in SUFFIXES)}
 
 
+@pytest.mark.slow
 def test_foreign_objects_are_refused(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """An object of an output's name that is not ours, or is not as we wrote it, stays; --force replaces it."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl", "rl/c.jsonl")

@@ -149,6 +149,7 @@ def test_a_guard_that_is_empty_is_refused(genrm: Genrm, call: Call, flag: str) -
     assert call("score", "in.jsonl", *LEXICAL, **{variable: ""}).code == 2
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_is_no_fault(genrm: Genrm) -> None:
     """`>&-` changes nothing for a command whose product is files."""
     genrm.write("in.jsonl", make_rollouts())
@@ -256,7 +257,9 @@ def test_an_input_that_is_gone_when_its_turn_comes_waits(
     assert (finished.code, "gone since it was listed" in finished.err) == (0, True), finished.err
 
 
-@pytest.mark.parametrize("source", ["in.jsonl", "in.jsonl.gz", "-"])
+@pytest.mark.parametrize(
+    "source", ["in.jsonl", *(pytest.param(source, marks=pytest.mark.slow) for source in ("in.jsonl.gz", "-"))]
+)
 def test_outputs_of_a_private_input_are_private(genrm: Genrm, call: Call, source: str) -> None:
     """Nobody may read the outputs who may not read the input; the umask may take more."""
     path = genrm.folder / "in.jsonl"

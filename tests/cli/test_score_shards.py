@@ -70,7 +70,10 @@ def run_shards(call: Call, *given: str, count: int = SHARDS, **environment: str)
     return [*shards, call(*given, "--conclude", **environment)]
 
 
-@pytest.mark.parametrize("case", CASES)
+_SLOW = ("a budget decides the rings", "a trial")
+
+
+@pytest.mark.parametrize("case", [pytest.param(each, marks=[pytest.mark.slow] * (each in _SLOW)) for each in CASES])
 @pytest.mark.parametrize("fault_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_shards_give_the_outputs_of_a_single_run(
     call: Call, genrm: Genrm, judge_server: JudgeServer, case: str, fault_share: float
@@ -110,6 +113,7 @@ def test_panels_and_judged_components_are_sharded_alike(call: Call, genrm: Genrm
     assert graded == {"care", "tiers"}
 
 
+@pytest.mark.slow
 def test_shards_of_a_set_of_files_on_s3(
     call: Call, genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any, s3: str
 ) -> None:

@@ -95,10 +95,10 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
     ("code", "arguments"),
     [
         (0, ("in.jsonl", *LEXICAL)),
-        (0, (".", *LEXICAL, "--min-age", "0")),
+        pytest.param(0, (".", *LEXICAL, "--min-age", "0"), marks=pytest.mark.slow),
         (2, ("in.jsonl",)),
-        (2, ("in.jsonl", *LEXICAL, "--retries", "many")),
-        (2, ("in.jsonl", "-", *LEXICAL)),
+        pytest.param(2, ("in.jsonl", *LEXICAL, "--retries", "many"), marks=pytest.mark.slow),
+        pytest.param(2, ("in.jsonl", "-", *LEXICAL), marks=pytest.mark.slow),
         (3, ("missing.jsonl", *LEXICAL)),
         (4, ("in.jsonl", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")),
         (5, ("in.jsonl", *LEXICAL, "-o", "nowhere/out.jsonl")),

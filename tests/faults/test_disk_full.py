@@ -23,6 +23,7 @@ mount -o remount,size=16m disk
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_ends_the_run_with_5(make_scoring: MakeScoring) -> None:
     """When the journal cannot take a verdict the run ends, without outputs; what it took before is there."""
     scoring = make_scoring(25)

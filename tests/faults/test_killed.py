@@ -38,6 +38,7 @@ def test_a_hundred_kills_on_disk(
     soak.check_undisturbed(tmp_path / "calm")
 
 
+@pytest.mark.slow
 def test_sigterm_ends_soon_with_everything_journaled(scoring: Scoring) -> None:
     """SIGTERM during hanging calls: exit code 130 within 10 s, every answer in the journal, nothing else left."""
     scoring.server.behave(script=[{}] * 10, fault={"hang": True})

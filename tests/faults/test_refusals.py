@@ -173,6 +173,7 @@ def test_a_judge_that_only_ever_puts_off_is_given_up(
     scoring.check_resumes()
 
 
+@pytest.mark.slow
 def test_a_judge_that_dies_for_good_is_given_up(make_scoring: MakeScoring) -> None:
     """The same with a judge whose process is gone, and in a process of our own."""
     scoring = make_scoring(25)
