@@ -101,7 +101,7 @@ def no_real_state(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def fresh_clients() -> Iterator[None]:
     """For tests that change AWS settings: the package keeps its S3 clients for the life of a process."""
-    from genrm_cli.storage.s3.client import s3_client
+    from genrm_cli.storage.s3.connection import s3_client
 
     s3_client.cache_clear()
     yield
@@ -112,7 +112,7 @@ def fresh_clients() -> Iterator[None]:
 def s3(s3_endpoint: str, no_real_aws: None, monkeypatch: pytest.MonkeyPatch) -> str:
     """Point all S3 clients of a test, and of its child processes, at the server; its URL."""
     from genrm_cli.storage.location import S3Options
-    from genrm_cli.storage.s3.client import s3_client
+    from genrm_cli.storage.s3.connection import s3_client
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
     if s3_client(S3Options()).meta.endpoint_url != s3_endpoint:  # made by a test without this fixture

@@ -11,7 +11,7 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.grouping import group_key
-from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.verdicts import Explanation, Outcome, Reason

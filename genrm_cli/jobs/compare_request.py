@@ -10,8 +10,8 @@ from genrm_cli.metrics.summary import reference_metrics
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.gym_view import gym_history, gym_texts
-from genrm_cli.rollouts.reading.fields import principle_of
-from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
+from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.rollout import Reasoning, Rollout, Text, Turn, UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, parse_value

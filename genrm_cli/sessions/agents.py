@@ -16,7 +16,7 @@ from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
 from genrm_cli.judging.probe import ModelRole
 from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.requests import ChatPrompt
-from genrm_cli.rollouts.reading.messages import items_of_text
+from genrm_cli.rollouts.reading.chat_messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
 from genrm_cli.sessions.environment import AnyEnvironment, Ask, ModelUse, run_dialogue
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings

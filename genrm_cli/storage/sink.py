@@ -72,7 +72,7 @@ def exists(uri: str, s3: S3Options) -> bool:
     if is_streamed(uri):
         return False
     if is_s3(uri):
-        from genrm_cli.storage.s3.client import object_exists
+        from genrm_cli.storage.s3.connection import object_exists
 
         return object_exists(uri, s3)
     return os.path.lexists(parse_local_path(uri))
@@ -112,7 +112,7 @@ def check_writable(uri: str, s3: S3Options) -> None:
     if is_streamed(uri):
         return
     if is_s3(uri):
-        from genrm_cli.storage.s3.client import check_object_writable
+        from genrm_cli.storage.s3.connection import check_object_writable
 
         check_object_writable(uri, s3)
     else:

@@ -181,7 +181,7 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
     if is_stream(uri):
         return InputIdentity(uri)
     if is_s3(uri):
-        from genrm_cli.storage.s3.client import identify_object
+        from genrm_cli.storage.s3.connection import identify_object
 
         return identify_object(uri, s3)
     try:

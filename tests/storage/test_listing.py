@@ -16,7 +16,7 @@ from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.storage.listing import iter_found, iter_named, literal_folder, names_many
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object
-from genrm_cli.storage.s3.client import identify, s3_client
+from genrm_cli.storage.s3.connection import identify, s3_client
 from genrm_cli.storage.source import open_source
 
 _S3 = S3Options()

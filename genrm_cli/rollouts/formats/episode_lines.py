@@ -24,9 +24,9 @@ from genrm_cli.rollouts.formats.format import (
     set_detail,
     written_scores,
 )
-from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.fields import identifier, index_of, rollout_of, task_of
-from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.message_parts import media_of_messages
+from genrm_cli.rollouts.reading.record_fields import identifier, index_of, rollout_of, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 

@@ -21,10 +21,10 @@ from genrm_cli.rollouts.formats.format import (
     set_detail,
 )
 from genrm_cli.rollouts.formats.shapes import read_chat, read_completion
-from genrm_cli.rollouts.reading.content import media_of_messages
+from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
 from genrm_cli.rollouts.reading.decoded import messages_of_template
-from genrm_cli.rollouts.reading.fields import is_truncated, list_at, rollout_of, task_of
-from genrm_cli.rollouts.reading.messages import turns_of_prompt
+from genrm_cli.rollouts.reading.message_parts import media_of_messages
+from genrm_cli.rollouts.reading.record_fields import is_truncated, list_at, rollout_of, task_of
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 

@@ -9,7 +9,8 @@ from typing import Any
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Fields, Format, Score, number_or_none, without_history
 from genrm_cli.rollouts.formats.shapes import read_completion, split_messages
-from genrm_cli.rollouts.reading.fields import (
+from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
+from genrm_cli.rollouts.reading.record_fields import (
     excluded_of,
     failure_of,
     has_all,
@@ -18,7 +19,6 @@ from genrm_cli.rollouts.reading.fields import (
     is_truncated,
     list_at,
 )
-from genrm_cli.rollouts.reading.messages import turns_of_messages
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 

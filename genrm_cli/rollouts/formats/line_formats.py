@@ -10,9 +10,17 @@ from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import episode_lines
 from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Fields, Format, annotate_line
 from genrm_cli.rollouts.formats.shapes import read_chat, read_completion, read_trajectory
+from genrm_cli.rollouts.reading.chat_messages import items_of_text, turns_of_prompt
 from genrm_cli.rollouts.reading.decoded import turns_of_template
-from genrm_cli.rollouts.reading.fields import excluded_of, failure_of, first_of, has_all, identifier, integer, list_at
-from genrm_cli.rollouts.reading.messages import items_of_text, turns_of_prompt
+from genrm_cli.rollouts.reading.record_fields import (
+    excluded_of,
+    failure_of,
+    first_of,
+    has_all,
+    identifier,
+    integer,
+    list_at,
+)
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.rollout import Item, Rollout, ToolResult, Turn, UnreadableRecordError
 

@@ -17,9 +17,9 @@ from genrm_cli.rollouts.formats.format import (
     own_of_lists,
 )
 from genrm_cli.rollouts.formats.shapes import read_chat
+from genrm_cli.rollouts.reading.chat_messages import items_of_text
 from genrm_cli.rollouts.reading.decoded import turns_of_template
-from genrm_cli.rollouts.reading.fields import list_at, rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_text
+from genrm_cli.rollouts.reading.record_fields import list_at, rollout_of
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 _PARALLEL = (

@@ -18,7 +18,7 @@ from genrm_cli.rollouts.formats.format import (
     own_of_lists,
 )
 from genrm_cli.rollouts.formats.shapes import read_trajectory
-from genrm_cli.rollouts.reading.fields import excluded_of, identifier, list_at
+from genrm_cli.rollouts.reading.record_fields import excluded_of, identifier, list_at
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _CUT_OFF = ("max_", "timeout", "truncat")  # prefixes of termination reasons that are limits

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.fields import rollout_of
-from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.message_parts import media_of_messages
+from genrm_cli.rollouts.reading.record_fields import rollout_of
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 

@@ -18,9 +18,9 @@ from genrm_cli.rollouts.formats.format import (
     paired_scores,
     set_detail,
 )
-from genrm_cli.rollouts.reading.content import media_of_messages
-from genrm_cli.rollouts.reading.fields import failure_of, identifier, is_truncated, rollout_of
-from genrm_cli.rollouts.reading.messages import iter_items_of_message, tool_names, turns_of_messages
+from genrm_cli.rollouts.reading.chat_messages import iter_items_of_message, tool_names, turns_of_messages
+from genrm_cli.rollouts.reading.message_parts import media_of_messages
+from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError, has_client
 
 

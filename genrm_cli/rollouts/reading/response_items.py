@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.content import arguments_of, media_of_messages, text_of_content, text_or_empty
-from genrm_cli.rollouts.reading.messages import (
+from genrm_cli.rollouts.reading.chat_messages import (
     items_of_assistant,
     items_of_messages,
     items_of_text,
     iter_items_of_message,
     turns_of_messages,
 )
+from genrm_cli.rollouts.reading.message_parts import arguments_of, media_of_messages, text_of_content, text_or_empty
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,

@@ -17,7 +17,7 @@ from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.encoding.codec import make_encoder
 from genrm_cli.storage.local import appeared
 from genrm_cli.storage.location import Mark, S3Options, parse_s3_uri
-from genrm_cli.storage.s3.client import (
+from genrm_cli.storage.s3.connection import (
     NO_CONDITIONS,
     REFUSED_CONDITION,
     describe,

@@ -17,7 +17,7 @@ from s3transfer.subscribers import BaseSubscriber
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.storage.location import InputIdentity, S3Options, changed, parse_s3_uri
-from genrm_cli.storage.s3.client import (
+from genrm_cli.storage.s3.connection import (
     MISSING,
     NO_CONDITIONS,
     REFUSED_CONDITION,

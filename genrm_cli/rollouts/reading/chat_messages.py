@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.content import (
+from genrm_cli.rollouts.reading.decoded import split_reasoning, strip_end_tokens
+from genrm_cli.rollouts.reading.message_parts import (
     answer_text,
     arguments_of,
     kind_of,
@@ -13,7 +14,6 @@ from genrm_cli.rollouts.reading.content import (
     text_of_content,
     text_or_empty,
 )
-from genrm_cli.rollouts.reading.decoded import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,
