@@ -19,7 +19,7 @@ from genrm_cli.report.compare_runs import (
     iter_changes,
     iter_series,
 )
-from genrm_cli.report.figures import FORMAT, ComponentSums, Histogram, RunFigures, figures_of
+from genrm_cli.report.figures import FORMAT, ComponentSums, Histogram, RunFigures, figures_of, reason_text
 from genrm_cli.report.group_document import group_document, mask_of, prompt_beginning, rounded, with_labels_masked
 from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.report.render_page import draw_points
@@ -93,7 +93,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     named = [(name, label) for name, label, holds in marks if holds and not _unknown(name, group)]
     kinds = [(f"failure-{kind}", f"failures of kind {kind}") for kind in group.failures]
     kinds += [(f"component-{name}", f"rollouts that differ in {name}") for name in group.varying]
-    return named + kinds + [(f"reason-{reason}", f"unscored: {reason}") for reason in group.unscored]
+    return named + kinds + [(f"reason-{reason}", f"unscored: {reason_text(reason)}") for reason in group.unscored]
 
 
 def _unknown(name: str, group: GroupFigures) -> bool:

@@ -13,10 +13,12 @@ from genrm_cli.metrics.summary import NOISY_BELOW
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.verdicts import Reason
 
 FORMAT = 1
 """Version of the figures; grows when a key changes its meaning or goes."""
 _BINS = 24
+_REASONS = frozenset(Reason)
 _LISTED = 10
 _Z_95 = 1.959963984540054
 _COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_hits")
@@ -65,7 +67,7 @@ class RunFigures:
         time: when they were scored; None without a metrics file, as are `settings_digest` and both agreements.
         partial: why the run is not whole; None if it is.
         is_baseline: whether the built-in baseline judged any group.
-        groups: with rollouts, `scored` and `unscored` of them by reason.
+        groups: with rollouts, `scored` and, by the code of the reason, `unscored` of them.
         rewards: over rollouts; `spread` within groups, `reliability` and `residual` over groups.
         flat: groups of two and more rewards that are all equal.
         noisy: groups whose reliability is known and below a half.
@@ -203,6 +205,11 @@ def figures_of(
         masked={} if metrics is None else {name: count for name, count in metrics.redactions.items() if count},
         look_here=_stand_out(groups),
     )
+
+
+def reason_text(code: str) -> str:
+    """Return why rollouts have no reward, in words; the code itself for a line without a reason."""
+    return Reason(code).text if code in _REASONS else code
 
 
 def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:

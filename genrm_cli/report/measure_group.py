@@ -46,7 +46,7 @@ class GroupFigures:
         failures: of them without an answer, by kind.
         not_asked: requests that were planned but not made.
         replies: answered requests whose replies are known.
-        unscored: rollouts without a reward, by reason.
+        unscored: rollouts without a reward, by the code of the reason.
         duplicates: responses equal to an earlier one but for case, spaces and punctuation.
         varying: components that tell its rollouts apart.
         is_baseline: whether the built-in baseline judged it.
@@ -105,7 +105,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         failures,
         not_asked,
         sum(bool(each.reply) and each.failure is None for each in group.comparisons),
-        Counter(each.line.reason_text or each.line.status for each in group.members if each.line.reward is None),
+        Counter(str(each.line.reason or each.line.status) for each in group.members if each.line.reward is None),
         _duplicates(words),
         _varying(group),
         group.line.is_baseline,

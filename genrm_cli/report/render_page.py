@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
-from genrm_cli.report.figures import Histogram
+from genrm_cli.report.figures import Histogram, reason_text
 from genrm_cli.storage.encoding.records import render_record
 
 _FOLDER = files("genrm_cli") / "report" / "page"
@@ -50,7 +50,7 @@ def _render(values: Mapping[str, Any], *, in_folder: bool) -> str:
         f"default-src 'none'; script-src {scripts}; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.globals |= {"draw": _draw, "short": number_text}
+    environment.globals |= {"draw": _draw, "short": number_text, "reason_text": reason_text}
     template = environment.from_string(_read("report.html.jinja"))
     return template.render(**values, policy=policy, style=Markup(style), script=Markup(script))  # noqa: S704
 

@@ -104,7 +104,7 @@ def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:
     for text in (done.out.decode(), page, json.dumps(index), json.dumps(block)):
         assert "@example.org" not in text
     assert [row[1] for row in index["groups"]] == ["[EMAIL]", "[EMAIL] (2)"]
-    assert json.loads(done.out)["runs"][0]["unscored"] == {"asked [EMAIL]": 2}
+    assert json.loads(done.out)["runs"][0]["unscored"] == {"no_verdict": 2}
     assert b"@example.org" not in call("show", "x.scored.jsonl", "--limit", "9", "--redact-pattern", "email").out
 
 
