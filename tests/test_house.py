@@ -123,7 +123,7 @@ PURE = (
     "sessions.therapy.scripted",
     "simulation.replay",
     "simulation.replay_shares",
-    "simulation.simulate",
+    "simulation.plan_metrics",
     "simulation.world",
 )
 IMPURE_LIBRARY = (

@@ -1,7 +1,7 @@
 """Ask the judges about a group whose rollouts arrive one by one.
 
 `judge_group` asks about a whole group and cancels what is in flight when its caller is cancelled. Here every request is
-a task of its own: it starts as soon as it is certain, and it outlives whoever waits for it.
+a task of its own: it starts as soon as it is certain, and continues when its caller is cancelled.
 """
 
 import asyncio

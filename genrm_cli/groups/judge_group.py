@@ -29,7 +29,7 @@ Tag = TypeVar("Tag")
 
 @dataclass(frozen=True, slots=True)
 class KnownGroup:
-    """What is known about a group without asking.
+    """The known results of a group, before any judge is asked.
 
     Attributes:
         requests: requests about the group.

@@ -1,7 +1,7 @@
 """Plan comparisons: strategies, their numbers of calls, and the plan that fits a budget."""
 
 from genrm_cli.catalog import RING_STRATEGIES
-from genrm_cli.pairing.plan import (
+from genrm_cli.pairing.strategies import (
     STRATEGIES,
     Comparison,
     count_comparisons,

@@ -17,7 +17,7 @@ from genrm_cli.rewards.estimators import (
 from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
 from genrm_cli.rewards.forecast import Pairs, forecast_reliability
-from genrm_cli.simulation.simulate import Plan, correlations, indices_of
+from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of
 from genrm_cli.simulation.world import ordered_pairs
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 

@@ -10,6 +10,7 @@ from numpy.random import default_rng
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import RunStatistics, VerdictBatch, Verdicts, estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import Floats
+from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of, plan_within
 from genrm_cli.simulation.replay import (
     BOOTSTRAP,
     DRAWS,
@@ -21,7 +22,6 @@ from genrm_cli.simulation.replay import (
     estimated,
     preferences_of,
 )
-from genrm_cli.simulation.simulate import Plan, correlations, indices_of, plan_within
 from genrm_cli.verdicts import Verdict
 
 _RINGS = (1.0, 1.5, 2.0)

@@ -7,7 +7,7 @@ import pytest
 from numpy.random import default_rng
 
 from genrm_cli.rewards.estimators import VerdictBatch
-from genrm_cli.simulation.simulate import describe_judge
+from genrm_cli.simulation.plan_metrics import describe_judge
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
 
 PERFECT = JudgeModel(

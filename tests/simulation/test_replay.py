@@ -11,9 +11,9 @@ from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.simulation.plan_metrics import Plan, plan_within
 from genrm_cli.simulation.recorded_verdicts import read_judges
 from genrm_cli.simulation.replay import DenseVerdicts, ReplayMetrics, dense_verdicts, replay
-from genrm_cli.simulation.simulate import Plan, plan_within
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
 
 N = 6

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genrm_cli.simulation.simulate import plan_within, simulate
+from genrm_cli.simulation.plan_metrics import plan_within, simulate
 from genrm_cli.simulation.world import JudgeModel
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_replays.json").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
 from genrm_cli.cli.console import add_row, new_table, percent_text, print_json, print_table, print_text
-from genrm_cli.cli.judges.replay import (
+from genrm_cli.cli.judges.replay_tables import (
     DEFAULT_ESTIMATORS,
     DEFAULT_STRATEGIES,
     known_names,
@@ -21,7 +21,7 @@ from genrm_cli.cli.options import ending, option
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrm_cli.simulation.simulate import JudgeMetrics, Plan, PlanMetrics
+    from genrm_cli.simulation.plan_metrics import JudgeMetrics, Plan, PlanMetrics
 
 SIMULATION_EPILOG = (
     "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans transfer "
@@ -119,8 +119,8 @@ def _simulate(
     n: int, plans: "Sequence[Plan]", estimators: Sequence[str], *, groups: int, seed: int, as_json: bool
 ) -> None:
     """Print the figures of each plan with each estimator, and what the judge is like."""
-    from genrm_cli.simulation.simulate import describe_judge
-    from genrm_cli.simulation.simulate import simulate as iter_metrics
+    from genrm_cli.simulation.plan_metrics import describe_judge
+    from genrm_cli.simulation.plan_metrics import simulate as iter_metrics
     from genrm_cli.simulation.world import JudgeModel
 
     rows = list(iter_metrics(JudgeModel(), n, plans, estimators, groups=groups, seed=seed))

@@ -5,7 +5,7 @@ takes. `estimate` works on one group, `estimate_many` on many, `ESTIMATORS` on a
 """
 
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
-from genrm_cli.rewards.estimators.estimate import (
+from genrm_cli.rewards.estimators.estimates import (
     ESTIMATORS,
     Estimate,
     estimate,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
-from genrm_cli.rewards.estimators.estimate import Estimate, estimate_many
+from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
 from genrm_cli.rewards.estimators.least_squares import laplacian_of, points_of
 from genrm_cli.rewards.estimators.verdict_batch import Floats, Verdicts, batch_of, verdict_array
 from genrm_cli.verdicts import MIDDLE_RANKING

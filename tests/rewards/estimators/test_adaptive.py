@@ -19,7 +19,7 @@ from genrm_cli.rewards.estimators import (
 )
 from genrm_cli.rewards.estimators.judge_noise import COMPARING, SCORING, TYPICAL
 from genrm_cli.rewards.estimators.labels import LABELS, Choices, choices_of, values_of
-from genrm_cli.simulation.simulate import correlations, indices_of, plan_within
+from genrm_cli.simulation.plan_metrics import correlations, indices_of, plan_within
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 N = 8

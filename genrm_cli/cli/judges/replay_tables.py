@@ -13,8 +13,8 @@ from genrm_cli.cli.console import add_row, counted, new_table, percent_text, pri
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from genrm_cli.simulation.plan_metrics import Plan
     from genrm_cli.simulation.replay import Estimated, ReplayMetrics
-    from genrm_cli.simulation.simulate import Plan
 
 DEFAULT_STRATEGIES = ("circular", "all_pairs", "ring")
 DEFAULT_ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
@@ -181,7 +181,7 @@ def _number_text(number: float | None) -> str:
 
 def plans_of(n: int, strategies: Sequence[str], calls: Sequence[str] | None) -> list["Plan"]:
     """Return each plan once, ordered by strategy, then by calls."""
-    from genrm_cli.simulation.simulate import plan_within
+    from genrm_cli.simulation.plan_metrics import plan_within
 
     strategies = known_names(strategies, STRATEGIES, "strategy")
     pairs = n * (n - 1) // 2
