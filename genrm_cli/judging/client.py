@@ -44,13 +44,10 @@ class JudgeAddress:
     """The address of a judge and how to reach it. The key is never shown, not even by `repr`."""
 
     base_url: str
-    api_key: str | None
+    api_key: str | None = field(repr=False)
     connect_timeout_s: float
     max_connections: int
     ca_bundle: str | None = None
-
-    def __repr__(self) -> str:
-        return f"JudgeAddress({self.base_url})"
 
 
 class KeyMask:

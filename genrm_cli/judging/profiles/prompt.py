@@ -47,14 +47,8 @@ def render_pairwise(prompt: PairwisePrompt, names: tuple[str, str], closing: str
         names: the names of the first and the second response, after the word RESPONSE.
         closing: the requested form of the answer, at the end.
     """
-    responses = prompt.response_1, prompt.response_2
-    sections = [
-        _INSTRUCTION + _MATERIAL,
-        *_render_material(prompt.conversation, responses, names),
-        *_render_plan(prompt.principle),
-        closing,
-    ]
-    return [{"role": "user", "content": "\n\n".join(sections)}]
+    shown = ListwisePrompt(prompt.conversation, prompt.responses, prompt.principle)
+    return render_listwise(shown, names, closing, _INSTRUCTION)
 
 
 def render_listwise(
@@ -63,35 +57,27 @@ def render_listwise(
     """Render conversation, background, all responses and the evaluation plan as one user message.
 
     Args:
-        prompt: the prompt; `DEFAULT_PRINCIPLE` is the plan if it has no principle.
+        prompt: as for `render_pairwise`.
         names: the name of each response, after the word RESPONSE.
         closing: the requested form of the answer, at the end.
         task: the instruction at the beginning; by default to judge helpfulness.
     """
     background = [] if prompt.background is None else [_render_section("BACKGROUND", _neutralise(prompt.background))]
+    responses = [
+        _render_section("RESPONSE " + name, _render_response(response))
+        for name, response in zip(names, prompt.responses, strict=True)
+    ]
+    plan = DEFAULT_PRINCIPLE if prompt.principle is None else prompt.principle
     sections = [
         task + _MATERIAL,
         *background,
-        *_render_material(prompt.conversation, prompt.responses, names),
-        *_render_plan(prompt.principle),
+        _render_section("CONVERSATION", _render_conversation(prompt.conversation)),
+        *responses,
+        "Follow this evaluation plan:",
+        _render_section("EVALUATION PLAN", _neutralise(plan)),
         closing,
     ]
     return [{"role": "user", "content": "\n\n".join(sections)}]
-
-
-def _render_material(
-    conversation: Sequence[tuple[str, str]], responses: Sequence[str], names: Sequence[str]
-) -> list[str]:
-    shown = zip(names, responses, strict=True)
-    return [
-        _render_section("CONVERSATION", _render_conversation(conversation)),
-        *(_render_section("RESPONSE " + name, _render_response(response)) for name, response in shown),
-    ]
-
-
-def _render_plan(principle: str | None) -> list[str]:
-    plan = DEFAULT_PRINCIPLE if principle is None else principle
-    return ["Follow this evaluation plan:", _render_section("EVALUATION PLAN", _neutralise(plan))]
 
 
 def count_neutralised(prompt: PairwisePrompt) -> dict[str, int]:
