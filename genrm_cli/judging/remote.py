@@ -15,7 +15,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.profiles.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
-    Message,
+    ChatMessage,
     Profile,
     count_turns,
     parse_reply,
@@ -105,7 +105,7 @@ class RemoteJudge:
         body = self._body_of(render_messages(self.profile, shown))
         return JudgeRequest(shown, body, hashlib.sha256(self._identity + b"%d\n" % judge_idx + body).digest())
 
-    def _body_of(self, messages: list[Message], **more: object) -> bytes:
+    def _body_of(self, messages: list[ChatMessage], **more: object) -> bytes:
         # `default`: nested fields of a profile are read-only mappings, which orjson cannot serialise.
         return orjson.dumps(self._request_fields | {"messages": messages} | more, default=dict)
 

@@ -13,7 +13,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.index import Reject, index_input
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.profiles.profile import AnyProfile, Message, Profile, render_messages
+from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
 from genrm_cli.judging.requests import Prompt
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.panel import judges_of
@@ -38,7 +38,7 @@ class ShownRequest:
     group: str | None
     profile: str
     shown: tuple[int, ...]
-    messages: list[Message]
+    messages: list[ChatMessage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:
     return profile if profile and (given.model or given.profile) else PROFILES[STAND_IN_PROFILE]
 
 
-def _messages_of(profile: AnyProfile, prompt: Prompt) -> list[Message]:
+def _messages_of(profile: AnyProfile, prompt: Prompt) -> list[ChatMessage]:
     messages = render_messages(profile, prompt)
     if isinstance(profile, Profile) and profile.render_second_turn is not None:
         return messages + profile.render_second_turn(_FIRST_REPLY)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.custom_verdict import parse_verdict, refuse_unknown
-from genrm_cli.judging.profiles.profile import Fields, Message, Profile, freeze
+from genrm_cli.judging.profiles.profile import ChatMessage, Fields, Profile, freeze
 from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NOT_RECORDED, count_neutralised, render_pairwise
 from genrm_cli.judging.requests import PairwisePrompt
 
@@ -58,7 +58,7 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
     )
 
 
-def _parse_frame(table: Fields, where: str) -> "partial[list[Message]]":
+def _parse_frame(table: Fields, where: str) -> "partial[list[ChatMessage]]":
     """Return the renderer for the built-in frame, whose markers no shown text can imitate."""
     frame = table["frame"]
     if "messages" in table or "delimiters" in table:
@@ -71,7 +71,7 @@ def _parse_frame(table: Fields, where: str) -> "partial[list[Message]]":
     return partial(render_pairwise, names=tuple(names), closing=closing)
 
 
-def _render_messages(templates: list[Message], delimiters: list[str], prompt: PairwisePrompt) -> list[Message]:
+def _render_messages(templates: list[ChatMessage], delimiters: list[str], prompt: PairwisePrompt) -> list[ChatMessage]:
     safe = {word: _neutralise(text, delimiters)[0] for word, text in _texts_of(prompt).items()}
 
     def fill(match: re.Match[str]) -> str:
@@ -125,11 +125,11 @@ def _neutralise(text: str, delimiters: list[str]) -> tuple[str, int]:
     return beginning.subn(lambda found: found[1] + wedge, text)
 
 
-def _parse_templates(table: Fields, where: str) -> list[Message]:
+def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:
     messages = table.get("messages")
     if not isinstance(messages, list) or not messages:
         raise UsageError(f"{where}: expected [[messages]], each with a role and a content, or a [frame].")
-    templates: list[Message] = []
+    templates: list[ChatMessage] = []
     for message in messages:
         if not isinstance(message, Mapping) or set(message) != {"role", "content"}:
             raise UsageError(f"{where}: each of [[messages]] must have exactly a role and a content.")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from genrm_cli.judging.requests import ChatPrompt, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Verdict
 
-Message = dict[str, str]
+ChatMessage = dict[str, str]
 Fields = Mapping[str, object]
 """Fields of a request, or a table of a TOML file."""
 
@@ -59,9 +59,9 @@ class Profile(AnyProfile):
             principle, so that they cannot imitate the frame; unchanged texts are omitted.
     """
 
-    render_messages: Callable[[PairwisePrompt], list[Message]]
+    render_messages: Callable[[PairwisePrompt], list[ChatMessage]]
     parse_reply: Callable[[Reply, PairwisePrompt], Verdict | Failure]
-    render_second_turn: Callable[[str], list[Message]] | None = None
+    render_second_turn: Callable[[str], list[ChatMessage]] | None = None
     count_neutralised: Callable[[PairwisePrompt], Mapping[str, int]] = _as_it_is
 
 
@@ -75,7 +75,7 @@ class GradingProfile(AnyProfile):
         whole_group: True for one prompt with all responses of a group, False for one prompt per response.
     """
 
-    render_messages: Callable[[ListwisePrompt], list[Message]]
+    render_messages: Callable[[ListwisePrompt], list[ChatMessage]]
     parse_reply: Callable[[Reply, ListwisePrompt], Grades | Failure]
     whole_group: bool = False
 
@@ -99,7 +99,7 @@ def sample_prompt(profile: AnyProfile, conversation: Sequence[tuple[str, str]], 
     return ChatPrompt(conversation)
 
 
-def render_messages(profile: AnyProfile, shown: Prompt) -> list[Message]:
+def render_messages(profile: AnyProfile, shown: Prompt) -> list[ChatMessage]:
     """Render the messages of a prompt.
 
     Raises:

@@ -6,7 +6,7 @@ All shown text is between markers `[=== ... ===]`. It cannot imitate them: withi
 
 from collections.abc import Sequence
 
-from genrm_cli.judging.profiles.profile import Message
+from genrm_cli.judging.profiles.profile import ChatMessage
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
 
 NOT_RECORDED = "(The user's message was not recorded.)"
@@ -39,7 +39,7 @@ _LISTWISE_TASK = _INSTRUCTION.replace(", and two responses to it", ", and respon
 _NO_TEXT = "[=== THIS RESPONSE IS EMPTY ===]"
 
 
-def render_pairwise(prompt: PairwisePrompt, names: tuple[str, str], closing: str) -> list[Message]:
+def render_pairwise(prompt: PairwisePrompt, names: tuple[str, str], closing: str) -> list[ChatMessage]:
     """Render conversation, responses and evaluation plan as one user message.
 
     Args:
@@ -53,7 +53,7 @@ def render_pairwise(prompt: PairwisePrompt, names: tuple[str, str], closing: str
 
 def render_listwise(
     prompt: ListwisePrompt, names: Sequence[str], closing: str, task: str = _LISTWISE_TASK
-) -> list[Message]:
+) -> list[ChatMessage]:
     """Render conversation, background, all responses and the evaluation plan as one user message.
 
     Args:

@@ -23,7 +23,7 @@ from genrm_cli.judging.profiles.answer import (
     parse_decimal,
 )
 from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, text_without
-from genrm_cli.judging.profiles.profile import GREEDY, Fields, Message, freeze
+from genrm_cli.judging.profiles.profile import GREEDY, ChatMessage, Fields, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -34,7 +34,7 @@ A response may be a whole session, written as turns. Then the assistant's turns 
 user or client are what it had to deal with."""
 
 
-def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[Message]:
+def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[ChatMessage]:
     """Render the responses by number, from 0, and after them the plan with the prompt's principle.
 
     Thinking tags are defused: an answer starts after the last one, and quoting a response must not start it early.

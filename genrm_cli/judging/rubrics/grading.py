@@ -4,7 +4,7 @@ from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure
 from genrm_cli.judging.profiles.json_objects import Pairs
-from genrm_cli.judging.profiles.profile import Fields, GradingProfile, Message
+from genrm_cli.judging.profiles.profile import ChatMessage, Fields, GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.graded import (
     SESSION,
@@ -75,7 +75,7 @@ def _schema_of_score(rubric: Rubric) -> dict[str, object]:
     return {"type": "number", "enum": scores}
 
 
-def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Message]:
+def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[ChatMessage]:
     if len(prompt.responses) != 1:
         raise ValueError(f"rubrics grade one response at a time, not {len(prompt.responses)}")
     plan = "\n\n".join([*map(_render_rubric, rubric_set.rubrics), _PLAN])

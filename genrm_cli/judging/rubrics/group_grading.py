@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_decimal
 from genrm_cli.judging.profiles.json_objects import Pairs
-from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.graded import (
     SESSION,
@@ -76,7 +76,7 @@ def values_of_tiers(tiers: Sequence[Sequence[int]]) -> tuple[float, ...]:
     return tuple(values)
 
 
-def _render_ranking(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Message]:
+def _render_ranking(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[ChatMessage]:
     plan = "\n\n".join([*map(_render_rubric, rubric_set.rubrics), _RANK_PLAN])
     return render_graded(prompt, _RANK, plan, _RANK_CLOSING.format(count=len(prompt.responses)))
 
@@ -148,7 +148,7 @@ def cluster_numbers(ids: Iterable[object]) -> tuple[float, ...]:
     return tuple(numbers.setdefault(each, float(len(numbers))) for each in ids)
 
 
-def _render_sorting(prompt: ListwisePrompt) -> list[Message]:
+def _render_sorting(prompt: ListwisePrompt) -> list[ChatMessage]:
     return render_graded(prompt, _SORT, _SORT_PLAN, _SORT_CLOSING.format(count=len(prompt.responses)))
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from genrm_cli.judging.profiles.answer import MEANINGS, Answer, excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.families.nemotron_boxed import RANKING, read_boxes
-from genrm_cli.judging.profiles.profile import THINKING, Message, Profile
+from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, Profile
 from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_pairwise
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
@@ -23,7 +23,7 @@ drop those that do not hold. Then name the better response, in this form and wit
 [The End of Ranking Score]"""
 
 
-def _render_second_turn(first_answer: str) -> list[Message]:
+def _render_second_turn(first_answer: str) -> list[ChatMessage]:
     return [
         {"role": "assistant", "content": first_answer},
         {"role": "user", "content": _SECOND_TURN},

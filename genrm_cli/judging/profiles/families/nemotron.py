@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles.profile import Fields, Message, Profile
+from genrm_cli.judging.profiles.profile import ChatMessage, Fields, Profile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
@@ -12,7 +12,7 @@ SAMPLING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tok
 _HISTORY_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
-def render_messages(prompt: PairwisePrompt) -> list[Message]:
+def render_messages(prompt: PairwisePrompt) -> list[ChatMessage]:
     """Render the history, the principle if there is one, and the responses, each in a role of its own."""
     messages = [render_turn(role, text) for role, text in prompt.conversation]
     if all(message["role"] == "system" for message in messages):
@@ -25,7 +25,7 @@ def render_messages(prompt: PairwisePrompt) -> list[Message]:
     return messages
 
 
-def render_turn(role: str, text: str) -> Message:
+def render_turn(role: str, text: str) -> ChatMessage:
     """Render one turn; a role that is not a speaker's (`tool`, ...) becomes a labelled user turn.
 
     The input must not be able to speak as `principle` or `response_1`, and templates drop unknown roles.

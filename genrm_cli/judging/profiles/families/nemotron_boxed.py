@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from genrm_cli.judging.profiles.answer import Answer, excerpt, make_failure, parse_decimal, parse_prose
 from genrm_cli.judging.profiles.families import nemotron
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import ChatMessage, Profile
 from genrm_cli.judging.profiles.quotation import Carrier, Quotations, pick_own
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
@@ -26,7 +26,7 @@ _FORM = re.compile(r"\[The (?:Begin|End) of [A-Za-z ]{0,40}\]|" + _BOX.pattern)
 _Numbers = tuple[float, ...]
 
 
-def _render_messages(prompt: PairwisePrompt) -> list[Message]:
+def _render_messages(prompt: PairwisePrompt) -> list[ChatMessage]:
     history = list(prompt.conversation)
     if prompt.principle is not None:
         system = _PRINCIPLE + prompt.principle

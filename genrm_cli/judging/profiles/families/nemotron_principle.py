@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from genrm_cli.judging.profiles.answer import Answer, excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.families import nemotron
-from genrm_cli.judging.profiles.profile import GradingProfile, Message
+from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -22,7 +22,7 @@ than is useful."""
 _JUDGEMENT = re.compile(r"Final Judge?ment:\s*+(Yes|No)\b")
 
 
-def _render_messages(prompt: ListwisePrompt) -> list[Message]:
+def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
     history = [nemotron.render_turn(role, text) for role, text in prompt.conversation]
     if not history:
         history = [{"role": "user", "content": NOT_RECORDED}]

@@ -5,14 +5,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.families import nemotron
-from genrm_cli.judging.profiles.profile import Message, Profile
+from genrm_cli.judging.profiles.profile import ChatMessage, Profile
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
 
 _BULLET = re.compile(r"(?:[-*•]|[0-9]{1,3}[.)])[ \t]+")
 
 
-def _render_messages(prompt: PairwisePrompt) -> list[Message]:
+def _render_messages(prompt: PairwisePrompt) -> list[ChatMessage]:
     if prompt.principle is not None:
         prompt = replace(prompt, principle=_render_principles(prompt.principle))
     return nemotron.render_messages(prompt)

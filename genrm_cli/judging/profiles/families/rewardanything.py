@@ -6,7 +6,7 @@ from functools import partial
 
 from genrm_cli.judging.profiles.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, stands_outside
-from genrm_cli.judging.profiles.profile import THINKING, GradingProfile, Message
+from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -24,7 +24,7 @@ def _names(prompt: ListwisePrompt) -> list[str]:
     return [f"model-{number}" for number in range(1, len(prompt.responses) + 1)]
 
 
-def _render_messages(prompt: ListwisePrompt) -> list[Message]:
+def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
     names = _names(prompt)  # all of them: small judges copy the form literally
     scores, order = (", ".join(form.format(name) for name in names) for form in ('"{}": <1 to 5>', '"<{} or another>"'))
     form = f'{{"scores": {{{scores}}}, "best-to-worst": [{order}]}}'
