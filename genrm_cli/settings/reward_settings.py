@@ -44,8 +44,7 @@ class PairingSettings:
     )
     ring_k: float = reward_setting(
         1.0,
-        "ring, swap, random: number of rings of N comparisons each (N/2 for a ring that pairs opposite rollouts). "
-        "2.5 uses half of a third ring.",
+        "Comparisons per rollout, as rings of N. Applies to ring, swap and random; 2.5 uses half of a third ring.",
         low=0.1,
         high=10_000,
         is_common=True,
