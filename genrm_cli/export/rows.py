@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from genrm_cli.export.messages import Message, text_of_answer
@@ -127,7 +128,8 @@ class ExportFormat:
         about: what it holds, and for whom.
         unit: kind of row: a pair, a labelled sample, a sample or a prompt.
         render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the row.
-        usage: URI of the output → code that loads it.
+        loading: code that loads an output, with `{uri}`, `{kind}` (its builder in `datasets`) and `{load}` (a line of
+            Python that loads it with `datasets`).
         separates_reasoning: whether a field `reasoning_content` of a message reaches the chat template.
         strips_reasoning: whether chat templates are known to strip kept reasoning in this loader.
         sides: further files by suffix: URI of the output → their content.
@@ -137,10 +139,16 @@ class ExportFormat:
     about: str
     unit: Unit
     render: Callable[[Any], Json]
-    usage: Callable[[str], str]
+    loading: str
     separates_reasoning: bool = False
     strips_reasoning: bool = False
     sides: Mapping[str, Callable[[str], Json]] = field(default_factory=dict)
+
+    def usage(self, uri: str) -> str:
+        """Return the code that loads an output."""
+        kind = "parquet" if uri.endswith(".parquet") else "json"
+        load = f'dataset = load_dataset("{kind}", data_files="{uri}", split="train")'
+        return self.loading.format(uri=uri, kind=kind, load=load)
 
 
 def scores_of(pair: Pair) -> Json:
@@ -178,11 +186,7 @@ def _nested(tool: JsonObject) -> JsonObject:
     return {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
 
 
-def load_dataset_text(uri: str) -> str:
-    """Return the line of Python that loads an output with the `datasets` library."""
-    return f'dataset = load_dataset("{kind_of(uri)}", data_files="{uri}", split="train")'
-
-
-def kind_of(uri: str) -> str:
-    """Return the name of the builder in `datasets` that reads an output."""
-    return "parquet" if uri.endswith(".parquet") else "json"
+in_messages = partial(ExportFormat, separates_reasoning=True, strips_reasoning=True)
+"""A format of messages, whose chat template may strip kept reasoning."""
+in_text = partial(ExportFormat, strips_reasoning=True)
+"""A format of texts, which a chat template may strip of kept reasoning."""

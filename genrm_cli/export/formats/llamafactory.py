@@ -86,10 +86,8 @@ def dataset_info(uri: str) -> Json:
     }
 
 
-def _usage(uri: str) -> str:
-    return f"""# copy the entry from *.dataset_info.json into the dataset_info.json beside {uri}
+_USAGE = """# copy the entry from *.dataset_info.json into the dataset_info.json beside {uri}
 llamafactory-cli train --stage dpo --dataset genrm --dataset_dir FOLDER ..."""
-
 
 FORMATS = (
     ExportFormat(
@@ -97,7 +95,7 @@ FORMATS = (
         "pairs for LLaMA-Factory",
         "pair",
         _render,
-        _usage,
+        _USAGE,
         strips_reasoning=True,
         sides={".dataset_info.json": dataset_info},
     ),

@@ -11,7 +11,7 @@ axolotl-ai-cloud/axolotl 067b021c (0.18.0), `axolotl/prompt_strategies/dpo/chat_
 
 from genrm_cli.export.formats.trl import explicit_pair
 from genrm_cli.export.messages import Message
-from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, UnfitError, kind_of, scores_of
+from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, UnfitError, in_messages, in_text, scores_of
 
 _SYSTEM, _TURN = "<extra_id_0>System\n", "<extra_id_1>"
 _NAMES = {"user": "User", "assistant": "Assistant"}
@@ -21,12 +21,6 @@ def _openrlhf(pair: Pair) -> Json:
     if pair.prompt.tools:
         raise UnfitError("OpenRLHF does not show tool definitions to the chat template")
     return explicit_pair(pair)
-
-
-def _usage_of_openrlhf(uri: str) -> str:
-    return f"""--data.dataset {uri} --data.apply_chat_template \\
-  --data.prompt_key prompt --data.chosen_key chosen --data.rejected_key rejected
-# --data.max_len is 512 by default: longer pairs are cut, and their two sides may become equal"""
 
 
 def _nemo_rl(pair: Pair) -> Json:
@@ -39,21 +33,11 @@ def _nemo_rl(pair: Pair) -> Json:
     return {"context": pair.prompt.messages, "completions": ranked} | scores_of(pair)
 
 
-def _usage_of_nemo_rl(uri: str) -> str:
-    return f"""data.train.dataset_name=PreferenceDataset data.train.data_path={uri}
-# pairs longer than max_seq_length stay, with a loss multiplier of 0"""
-
-
 def _nemo_rl_binary(pair: Pair) -> Json:
     """Return a prompt with two texts: lists of messages load, but fail in preprocessing with KeyError."""
     _refuse_tools_of_nemo(pair)
     answers = {"prompt": pair.prompt.messages, "chosen": pair.chosen.text, "rejected": pair.rejected.text}
     return answers | scores_of(pair)
-
-
-def _usage_of_nemo_rl_binary(uri: str) -> str:
-    return f"""data.train.dataset_name=BinaryPreferenceDataset data.train.data_path={uri} \\
-  data.train.prompt_key=prompt data.train.chosen_key=chosen data.train.rejected_key=rejected"""
 
 
 def _refuse_tools_of_nemo(pair: Pair) -> None:
@@ -86,11 +70,6 @@ def _nemo_text_of(prompt: Prompt) -> str:
     return f"{text}{_TURN}Assistant\n"
 
 
-def _usage_of_nemo_aligner(uri: str) -> str:
-    return f"""model.dpo.preference_loss=rpo_bwd_kl model.data.data_prefix={{train: [{uri}], validation: [...]}}
-# it reads only plain JSON lines, and ignores pairs longer than the model's context with a warning"""
-
-
 def _axolotl(pair: Pair) -> Json:
     """Return one message a side: of a list, the strategy `chat_template` would train on the last one only."""
     if pair.prompt.tools or any("tool_calls" in message for message in pair.prompt.messages):
@@ -102,19 +81,6 @@ def _axolotl(pair: Pair) -> Json:
     } | scores_of(pair)
 
 
-def _usage_of_axolotl(uri: str) -> str:
-    return f"""rl: dpo
-datasets:
-  - path: {uri}
-    ds_type: {kind_of(uri)}
-    split: train
-    type: chat_template.default
-    field_messages: prompt
-    field_chosen: chosen
-    field_rejected: rejected
-    message_property_mappings: {{role: role, content: content}}"""
-
-
 def _ms_swift(pair: Pair) -> Json:
     """Return messages of role and content: ms-swift removes every other field, so tool calls would be lost."""
     if pair.prompt.tools or any("tool_calls" in message for message in pair.prompt.messages):
@@ -124,11 +90,6 @@ def _ms_swift(pair: Pair) -> Json:
         "messages": [*messages, {"role": "assistant", "content": pair.chosen.text}],
         "rejected_response": pair.rejected.text,
     } | scores_of(pair)
-
-
-def _usage_of_ms_swift(uri: str) -> str:
-    return f"""swift rlhf --rlhf_type dpo --dataset {uri} ...
-# --rlhf_type rm reads the column margin"""
 
 
 def _torchtune(pair: Pair) -> Json:
@@ -150,58 +111,56 @@ def _plain(message: Message) -> Message:
     return {"role": message["role"], "content": message["content"]}
 
 
-def _usage_of_torchtune(uri: str) -> str:
-    return f"""dataset:
+_OPENRLHF_USAGE = """--data.dataset {uri} --data.apply_chat_template \\
+  --data.prompt_key prompt --data.chosen_key chosen --data.rejected_key rejected
+# --data.max_len is 512 by default: longer pairs are cut, and their two sides may become equal"""
+_NEMO_RL_USAGE = """data.train.dataset_name=PreferenceDataset data.train.data_path={uri}
+# pairs longer than max_seq_length stay, with a loss multiplier of 0"""
+_NEMO_RL_BINARY_USAGE = """data.train.dataset_name=BinaryPreferenceDataset data.train.data_path={uri} \\
+  data.train.prompt_key=prompt data.train.chosen_key=chosen data.train.rejected_key=rejected"""
+_NEMO_ALIGNER_USAGE = """\
+model.dpo.preference_loss=rpo_bwd_kl model.data.data_prefix={{train: [{uri}], validation: [...]}}
+# it reads only plain JSON lines, and ignores pairs longer than the model's context with a warning"""
+_AXOLOTL_USAGE = """rl: dpo
+datasets:
+  - path: {uri}
+    ds_type: {kind}
+    split: train
+    type: chat_template.default
+    field_messages: prompt
+    field_chosen: chosen
+    field_rejected: rejected
+    message_property_mappings: {{role: role, content: content}}"""
+_MS_SWIFT_USAGE = """swift rlhf --rlhf_type dpo --dataset {uri} ...
+# --rlhf_type rm reads the column margin"""
+_TORCHTUNE_USAGE = """dataset:
   _component_: torchtune.datasets.preference_dataset
-  source: {kind_of(uri)}
+  source: {kind}
   data_files: {uri}
   split: train
   train_on_input: False"""
 
-
 FORMATS = (
-    ExportFormat(
-        "openrlhf",
-        "pairs for OpenRLHF",
-        "pair",
-        _openrlhf,
-        _usage_of_openrlhf,
-        separates_reasoning=True,
-        strips_reasoning=True,
-    ),
-    ExportFormat(
-        "nemo-rl",
-        "pairs for NeMo RL's PreferenceDataset",
-        "pair",
-        _nemo_rl,
-        _usage_of_nemo_rl,
-        separates_reasoning=True,
-        strips_reasoning=True,
-    ),
-    ExportFormat(
-        "nemo-rl-binary",
-        "pairs for NeMo RL's BinaryPreferenceDataset",
-        "pair",
-        _nemo_rl_binary,
-        _usage_of_nemo_rl_binary,
-        strips_reasoning=True,
+    in_messages("openrlhf", "pairs for OpenRLHF", "pair", _openrlhf, _OPENRLHF_USAGE),
+    in_messages("nemo-rl", "pairs for NeMo RL's PreferenceDataset", "pair", _nemo_rl, _NEMO_RL_USAGE),
+    in_text(
+        "nemo-rl-binary", "pairs for NeMo RL's BinaryPreferenceDataset", "pair", _nemo_rl_binary, _NEMO_RL_BINARY_USAGE
     ),
     ExportFormat(
         "nemo-aligner-rpo",
         "pairs with rewards for NeMo-Aligner's DPO and RPO",
         "pair",
         _nemo_aligner,
-        _usage_of_nemo_aligner,
+        _NEMO_ALIGNER_USAGE,
     ),
     # A chat template that strips `</think>` silently leaves both answers empty.
-    ExportFormat("axolotl", "pairs for Axolotl", "pair", _axolotl, _usage_of_axolotl, strips_reasoning=True),
-    ExportFormat("ms-swift", "pairs for ms-swift", "pair", _ms_swift, _usage_of_ms_swift, strips_reasoning=True),
-    ExportFormat(
+    in_text("axolotl", "pairs for Axolotl", "pair", _axolotl, _AXOLOTL_USAGE),
+    in_text("ms-swift", "pairs for ms-swift", "pair", _ms_swift, _MS_SWIFT_USAGE),
+    in_text(
         "torchtune",
         "whole conversations for torchtune, open-instruct and other loaders with an implicit prompt",
         "pair",
         _torchtune,
-        _usage_of_torchtune,
-        strips_reasoning=True,
+        _TORCHTUNE_USAGE,
     ),
 )

@@ -7,17 +7,11 @@ although it is empty.
 """
 
 from genrm_cli.export.messages import Message
-from genrm_cli.export.rows import Answer, ExportFormat, Json, PromptRow, json_of_tools, load_dataset_text
+from genrm_cli.export.rows import Answer, ExportFormat, Json, PromptRow, json_of_tools
 
 
 def _grpo(row: PromptRow) -> Json:
     return {"prompt": row.prompt.messages, "prompt_id": row.prompt.id}
-
-
-def _usage_of_grpo(uri: str) -> str:
-    return f"""{load_dataset_text(uri)}
-trainer = GRPOTrainer(model=model, reward_funcs=reward, args=GRPOConfig(...), train_dataset=dataset)
-# reward(prompts, completions, prompt_id, **others); for stored completions use --to groups"""
 
 
 def _verl(row: PromptRow) -> Json:
@@ -34,11 +28,6 @@ def _verl(row: PromptRow) -> Json:
             "offline_ids": [answer.id for answer in row.answers],
         },
     }
-
-
-def _usage_of_verl(uri: str) -> str:
-    return f"""data.train_files={uri} data.prompt_key=prompt
-# the custom reward function gets extra_info; verl has no offline rewards of its own"""
 
 
 def _group(row: PromptRow) -> Json:
@@ -63,21 +52,24 @@ def _messages_of(answer: Answer) -> list[Message]:
     return [message | {"policy": message["role"] == "assistant"} for message in answer.messages]
 
 
-def _usage_of_groups(uri: str) -> str:
-    return f"""{load_dataset_text(uri)}
+_GRPO_USAGE = """{load}
+trainer = GRPOTrainer(model=model, reward_funcs=reward, args=GRPOConfig(...), train_dataset=dataset)
+# reward(prompts, completions, prompt_id, **others); for stored completions use --to groups"""
+_VERL_USAGE = """data.train_files={uri} data.prompt_key=prompt
+# the custom reward function gets extra_info; verl has no offline rewards of its own"""
+_GROUPS_USAGE = """{load}
 # GRPOTrainer(rollout_func=...) feeds these completions back; `genrm guide export` has a complete example"""
 
-
 FORMATS = (
-    ExportFormat("trl-grpo", "prompts for TRL's GRPOTrainer", "prompt", _grpo, _usage_of_grpo),
-    ExportFormat("verl", "prompts for verl, with the rewards of earlier responses", "prompt", _verl, _usage_of_verl),
+    ExportFormat("trl-grpo", "prompts for TRL's GRPOTrainer", "prompt", _grpo, _GRPO_USAGE),
+    ExportFormat("verl", "prompts for verl, with the rewards of earlier responses", "prompt", _verl, _VERL_USAGE),
     # Without log probabilities of the policy that wrote the completions, training on them is off-policy.
     ExportFormat(
         "groups",
         "prompts with all responses and rewards, for offline RL",
         "prompt",
         _group,
-        _usage_of_groups,
+        _GROUPS_USAGE,
         separates_reasoning=True,
     ),
 )

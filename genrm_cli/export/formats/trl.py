@@ -6,13 +6,12 @@ Source: huggingface/trl 1.16.0, `trl/data_utils.py` and the modules of the train
 """
 
 from genrm_cli.export.rows import (
-    ExportFormat,
     Json,
     Labelled,
     Pair,
     Sample,
+    in_messages,
     json_of_tools,
-    load_dataset_text,
     scores_of,
 )
 
@@ -43,67 +42,24 @@ def _completion(row: Labelled | Sample) -> Json:
     }
 
 
-def _usage_of_dpo(uri: str) -> str:
-    return f"""{load_dataset_text(uri)}
+_DPO_USAGE = """{load}
 trainer = DPOTrainer(model=model, args=DPOConfig(...), train_dataset=dataset, processing_class=tokenizer)"""
-
-
-def _usage_of_reward(uri: str) -> str:
-    return f"""{load_dataset_text(uri)}
+_REWARD_USAGE = """{load}
 trainer = RewardTrainer(model=model, args=RewardConfig(...), train_dataset=dataset, processing_class=tokenizer)
 # margin is used unchanged: drop the column to train without margins, or scale it"""
-
-
-def _usage_of_kto(uri: str) -> str:
-    return f"""{load_dataset_text(uri)}
+_KTO_USAGE = """{load}
 trainer = KTOTrainer(model=model, args=KTOConfig(...), train_dataset=dataset, processing_class=tokenizer)
 # rows of one prompt are far apart: KTOConfig(train_sampling_strategy="sequential") keeps that order"""
-
-
-def _usage_of_sft(uri: str) -> str:
-    return f"""{load_dataset_text(uri)}
+_SFT_USAGE = """{load}
 trainer = SFTTrainer(model=model, args=SFTConfig(...), train_dataset=dataset, processing_class=tokenizer)
 # completions with several turns: SFTConfig(assistant_only_loss=True) excludes the turns of others from the loss"""
 
-
 FORMATS = (
-    ExportFormat(
-        "trl-dpo",
-        "pairs for TRL's DPOTrainer",
-        "pair",
-        explicit_pair,
-        _usage_of_dpo,
-        separates_reasoning=True,
-        strips_reasoning=True,
-    ),
+    in_messages("trl-dpo", "pairs for TRL's DPOTrainer", "pair", explicit_pair, _DPO_USAGE),
     # The margin is subtracted inside the loss. If only some rows have one, the collator raises TypeError.
-    ExportFormat(
-        "trl-reward",
-        "pairs with margins for TRL's RewardTrainer",
-        "pair",
-        explicit_pair,
-        _usage_of_reward,
-        separates_reasoning=True,
-        strips_reasoning=True,
-    ),
+    in_messages("trl-reward", "pairs with margins for TRL's RewardTrainer", "pair", explicit_pair, _REWARD_USAGE),
     # Its KL estimate uses neighbours in a batch, so rows of one prompt are spread over the file, and the sampler must
     # keep their order.
-    ExportFormat(
-        "trl-kto",
-        "labelled responses for TRL's KTOTrainer",
-        "label",
-        _completion,
-        _usage_of_kto,
-        separates_reasoning=True,
-        strips_reasoning=True,
-    ),
-    ExportFormat(
-        "trl-sft",
-        "the best responses for TRL's SFTTrainer",
-        "sample",
-        _completion,
-        _usage_of_sft,
-        separates_reasoning=True,
-        strips_reasoning=True,
-    ),
+    in_messages("trl-kto", "labelled responses for TRL's KTOTrainer", "label", _completion, _KTO_USAGE),
+    in_messages("trl-sft", "the best responses for TRL's SFTTrainer", "sample", _completion, _SFT_USAGE),
 )
