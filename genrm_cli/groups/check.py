@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
 from genrm_cli.groups.graders import DIVERSITY, graders_in
+from genrm_cli.judging.cached import RecallPolicy
 from genrm_cli.judging.client import chat_url
 from genrm_cli.judging.lookup import PROFILES, ROLES_PROFILE, ProfileSource, profile_of, source_of_profile
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions
@@ -106,10 +107,12 @@ def open_options(settings: Settings, *, api_keys: Mapping[str, str], resumes: bo
     return OpenOptions(
         limits=settings.limits,
         probe=settings.judge.probe,
-        only_known=asks_nothing(settings),
-        with_failures=settings.journal.conclude,
-        only_failed=settings.journal.only_failed,
-        with_replies=settings.output.keep_replies,
+        recall=RecallPolicy(
+            only_known=asks_nothing(settings),
+            with_failures=settings.journal.conclude,
+            only_failed=settings.journal.only_failed,
+            with_replies=settings.output.keep_replies,
+        ),
         api_keys=api_keys,
         resumes=resumes,
     )

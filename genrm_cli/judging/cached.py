@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from genrm_cli.judging.claims import LOOK_S
 from genrm_cli.judging.journal import Journal
@@ -12,32 +12,30 @@ from genrm_cli.judging.requests import JudgeRequest, Prompt
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 
-class CachedJudge:
-    """A journal in front of a live judge: known requests are not asked again, new outcomes are stored.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallPolicy:
+    """What a run takes from a journal, and what it asks.
 
-    Args:
+    Attributes:
         only_failed: ask only requests that failed before.
         only_known: ask nothing.
         with_failures: also recall failures.
         with_replies: also recall the judge's replies, which takes longer.
     """
 
-    def __init__(
-        self,
-        judge: RemoteJudge,
-        journal: Journal,
-        *,
-        only_failed: bool = False,
-        only_known: bool = False,
-        with_failures: bool = False,
-        with_replies: bool = True,
-    ) -> None:
-        self._only_known = only_known
-        self._with_failures = with_failures
-        self._with_replies = with_replies
+    only_failed: bool = False
+    only_known: bool = False
+    with_failures: bool = False
+    with_replies: bool = False
+
+
+class CachedJudge:
+    """A journal in front of a live judge: known requests are not asked again, new outcomes are stored."""
+
+    def __init__(self, judge: RemoteJudge, journal: Journal, policy: RecallPolicy) -> None:
         self._judge = judge
         self._journal = journal
-        self._only_failed = only_failed
+        self._policy = policy
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
 
     @property
@@ -51,13 +49,13 @@ class CachedJudge:
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the stored outcome."""
-        known = self._journal.recall(request.key, with_reply=self._with_replies)
-        if known is None and self._with_failures:
+        known = self._journal.recall(request.key, with_reply=self._policy.with_replies)
+        if known is None and self._policy.with_failures:
             known = self._journal.recall_failure(request.key)
-        if known is None and self._only_known:
-            setting = StoppedBy.CONCLUDE if self._with_failures else StoppedBy.ONLY_COMPONENTS
+        if known is None and self._policy.only_known:
+            setting = StoppedBy.CONCLUDE if self._policy.with_failures else StoppedBy.ONLY_COMPONENTS
             return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({setting})"))
-        if known is None and self._only_failed and not self._journal.has_failed(request.key):
+        if known is None and self._policy.only_failed and not self._journal.has_failed(request.key):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (only_failed)"))
         return known
 
@@ -100,7 +98,7 @@ class CachedJudge:
             while held is not None:
                 is_ours = await self._journal.claims.take(key)
                 # Stored while this request waited for its slot.
-                if (known := self._journal.recall(key, with_reply=self._with_replies)) is not None:
+                if (known := self._journal.recall(key, with_reply=self._policy.with_replies)) is not None:
                     return known
                 if is_ours or time.monotonic() >= gives_up_at_s:
                     granted, held = held, None
@@ -108,7 +106,7 @@ class CachedJudge:
                 self._judge.dismiss(held)
                 held = None
                 await self._until_free(key, gives_up_at_s)
-                if (known := self._journal.recall(key, with_reply=self._with_replies)) is not None:
+                if (known := self._journal.recall(key, with_reply=self._policy.with_replies)) is not None:
                     return known
                 held = await self.admit()
         finally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from genrm_cli.errors import Message
-from genrm_cli.judging.cached import CachedJudge
+from genrm_cli.judging.cached import CachedJudge, RecallPolicy
 from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
@@ -77,10 +77,7 @@ class OpenOptions:
     Attributes:
         limits: limits of the run.
         probe: test each judge before the first request.
-        only_known: ask nothing; use verdicts from the journal only.
-        with_failures: also use failures from the journal.
-        only_failed: retry failed requests only.
-        with_replies: recall replies from the journal.
+        recall: what is taken from the journal.
         api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: start of the run, by the monotonic clock; the deadline counts from it.
         resumes: keep asking after the judge was down for `give_up_after`, as a server does.
@@ -90,10 +87,7 @@ class OpenOptions:
 
     limits: LimitSettings
     probe: bool = True
-    only_known: bool = False
-    with_failures: bool = False
-    only_failed: bool = False
-    with_replies: bool = False
+    recall: RecallPolicy = field(default_factory=RecallPolicy)
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     started_s: float = field(default_factory=time.monotonic)
     resumes: bool = False
@@ -156,17 +150,7 @@ class OpenJudges:
     def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
         if remote is None:
             return LexicalJudge()
-        if journal is None:
-            return remote
-        options = self._options
-        return CachedJudge(
-            remote,
-            journal,
-            only_failed=options.only_failed,
-            only_known=options.only_known,
-            with_failures=options.with_failures,
-            with_replies=options.with_replies,
-        )
+        return remote if journal is None else CachedJudge(remote, journal, self._options.recall)
 
     @property
     def is_remote(self) -> bool:
@@ -219,7 +203,7 @@ class OpenJudges:
             judge.choose_roles()
         elif journal is not None and journal.knows_judge(judge.remote.label):
             return
-        elif self._options.probe and not self._options.only_known and judge.may_ask:
+        elif self._options.probe and not self._options.recall.only_known and judge.may_ask:
             timeout_s = self._call_timeout_s(judge)
             answer = await answer_to_roles(judge.with_roles, judge.pool.endpoints, timeout_s, self._on_event)
             if answer is not None:
@@ -237,7 +221,7 @@ class OpenJudges:
         """
         await self.settle()
         async with self._probing:
-            if self._probed or not self._options.probe or self._options.only_known:
+            if self._probed or not self._options.probe or self._options.recall.only_known:
                 return
             parts = [part for judge in self._judges for warning in await self._probe(judge) for part in ("; ", warning)]
             self._probed = True
@@ -329,7 +313,7 @@ class _Opener:
         remote = self.remote(spec, spec.profile, pool)
         with_roles = None if spec.roles is None else self.remote(spec, spec.roles, pool)
         deadline_s = self._options.limits.deadline
-        if deadline_s is not None and not self._options.only_known:
+        if deadline_s is not None and not self._options.recall.only_known:
             remote.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
         return OpenJudge(spec, remote, pool, with_roles)
 
@@ -339,7 +323,7 @@ class _Opener:
         if identity in self._pools:
             return self._pools[identity]
         endpoints = []
-        for base_url in () if options.only_known else judge.base_url:
+        for base_url in () if options.recall.only_known else judge.base_url:
             client = await clients.enter_async_context(JudgeClient(_address(base_url, judge, limits, key)))
             if options.shared is None:
                 limit = _limit(limits.max_in_flight)

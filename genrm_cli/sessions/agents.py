@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from genrm_cli.errors import JudgeError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
+from genrm_cli.judging.cached import RecallPolicy
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
@@ -155,7 +156,7 @@ async def open_agents(
     options = OpenOptions(
         limits=settings.limits,
         probe=settings.judge.probe,
-        with_replies=True,
+        recall=RecallPolicy(with_replies=True),
         api_keys={role: agent.api_key for role, agent in agents if agent.api_key is not None},
         started_s=run.started_s,
     )

@@ -11,7 +11,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.groups.tasks import first_error_of
-from genrm_cli.judging.cached import CachedJudge
+from genrm_cli.judging.cached import CachedJudge, RecallPolicy
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.journal import Journal
@@ -103,7 +103,11 @@ async def open_judge(
     budget = budget or Budget()
     chosen = PROFILES[profile] if isinstance(profile, str) else profile
     remote = RemoteJudge(pool, chosen, policy, budget, model="m", sampling={})
-    journaled = None if journal is None else CachedJudge(remote, journal, only_failed=only_failed)
+    journaled = (
+        None
+        if journal is None
+        else CachedJudge(remote, journal, RecallPolicy(only_failed=only_failed, with_replies=True))
+    )
     try:
         yield Opened(remote, pool, budget, journaled)
     finally:
