@@ -3,7 +3,7 @@
 A list is TOML: `version`, a table `pieces` of named parts, and tables `[[group]]` and `[[exchange]]`. `<name>` in a
 pattern inserts a piece. Patterns are regular expressions over one sentence in lower case, with single spaces and plain
 quotation marks; they start and end at word boundaries. Sentences have a bounded length, so bounded repetition takes
-linear time; `.*`, `.+` and the like are rejected.
+linear time; a test refuses `.*`, `.+` and the like.
 """
 
 import re
@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby, zip_longest
 
+from genrm_cli.json_types import Record
 from genrm_cli.sessions.rules.attribution import is_negated, is_reported
 from genrm_cli.sessions.rules.transcript import Sentence
 
 _PIECE = re.compile(r"<([a-z_]+)>")
-_UNBOUNDED = re.compile(r"(?:\.|\\[wWsSdD]|\)|\])(?:[*+](?!\+)|\{\d*,\})")
 _INNERMOST = re.compile(r"\([^()]*\)")
-_FORMS = ("any", "question", "statement")
 
 
 class Effect(StrEnum):
@@ -59,10 +58,6 @@ class RuleResult:
 def within_unit(value: float) -> float:
     """Return the value clamped to 0 to 1."""
     return min(1.0, max(0.0, value))
-
-
-class PhraseListError(ValueError):
-    """An invalid phrase list; the message names the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +137,11 @@ class PhraseList:
     exchanges: tuple[Exchange, ...] = ()
 
     def group(self, what: str) -> PhraseGroup:
-        """Return a group by name, or raise `PhraseListError`."""
+        """Return a group by name, or raise `KeyError`."""
         for group in self.groups:
             if group.what == what:
                 return group
-        raise PhraseListError(f"the phrase list has no group {what!r}")
+        raise KeyError(what)
 
     def with_effect(self, effect: Effect) -> tuple[PhraseGroup, ...]:
         """Return the groups with an effect."""
@@ -154,24 +149,13 @@ class PhraseList:
 
 
 def parse_phrases(text: str) -> PhraseList:
-    """Parse a phrase list.
-
-    Raises:
-        PhraseListError: the text is not TOML, a group or the version is missing, or a pattern is invalid.
-    """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PhraseListError(f"the phrase list is not TOML: {error}") from error
-    version, groups = table.get("version"), table.get("group")
-    if not isinstance(version, int) or not isinstance(groups, list):
-        raise PhraseListError("a phrase list needs an integer `version` and `[[group]]` tables")
+    """Parse a phrase list. All lists are ours: tests, not users, find what is wrong with one."""
+    table = tomllib.loads(text)
     pieces = table.get("pieces", {})
-    if not isinstance(pieces, Mapping):
-        raise PhraseListError("`pieces` of a phrase list must be a table of texts")
-    words = {name: tuple(str(word) for word in each) for name, each in table.get("words", {}).items()}
+    groups = tuple(_parse_group(group, pieces) for group in table["group"])
     exchanges = tuple(_parse_exchange(each, pieces) for each in table.get("exchange", ()))
-    return PhraseList(version, tuple(_parse_group(group, pieces) for group in groups), words, exchanges)
+    words = {name: tuple(each) for name, each in table.get("words", {}).items()}
+    return PhraseList(table["version"], groups, words, exchanges)
 
 
 def iter_findings(sentences: Sequence[Sentence], groups: Iterable[PhraseGroup]) -> Iterator[Fired]:
@@ -197,51 +181,34 @@ def iter_exchanges(
                 yield from iter_findings(sentences, [exchange.reply])
 
 
-def _parse_group(group: object, pieces: Mapping[str, str]) -> PhraseGroup:
-    if not isinstance(group, Mapping) or not isinstance(group.get("what"), str):
-        raise PhraseListError("every group of a phrase list needs a name, `what`")
-    what, form, patterns = group["what"], group.get("form", "any"), group.get("patterns")
-    if form not in _FORMS or not isinstance(patterns, list) or not patterns:
-        raise PhraseListError(f"group {what!r} needs `patterns`, and a `form` that is one of {', '.join(_FORMS)}")
-    effect = group.get("effect")
-    if effect is not None and effect not in set(Effect):
-        raise PhraseListError(f"group {what!r} has the effect {effect!r}, expected raises, lowers or violation")
-    unless, together_with = group.get("unless"), group.get("together_with")
+def _parse_group(table: Record, pieces: Mapping[str, str]) -> PhraseGroup:
+    effect = table.get("effect")
     return PhraseGroup(
-        what=what,
+        what=table["what"],
         effect=None if effect is None else Effect(effect),
-        pattern=_compile(what, patterns, pieces),
-        unless=_compile(what, unless, pieces) if unless else None,
-        form=form,
-        heeds_context=group.get("heeds_context", True) is True,
-        needs=tuple(str(word) for word in group.get("needs", ())),
-        together_with=_compile(what, together_with, pieces) if together_with else None,
+        pattern=_compile(table["patterns"], pieces),
+        unless=_compile_some(table.get("unless"), pieces),
+        form=table.get("form", "any"),
+        heeds_context=table.get("heeds_context", True),
+        needs=tuple(table.get("needs", ())),
+        together_with=_compile_some(table.get("together_with"), pieces),
     )
 
 
-def _parse_exchange(table: object, pieces: Mapping[str, str]) -> Exchange:
-    if not isinstance(table, Mapping) or not isinstance(table.get("what"), str):
-        raise PhraseListError("every exchange of a phrase list needs a name, `what`")
-    what, unless = table["what"], table.get("unless")
-    client, reply = (
-        _parse_group({"what": what, "patterns": table.get(part), **more}, pieces)
-        for part, more in (
-            ("client", {"unless": table.get("client_unless")}),
-            ("reply", {"effect": "lowers", "form": table.get("form", "any")}),
-        )
-    )
-    return Exchange(client, reply, _compile(what, unless, pieces) if unless else None)
+def _parse_exchange(table: Record, pieces: Mapping[str, str]) -> Exchange:
+    client = {"what": table["what"], "patterns": table["client"], "unless": table.get("client_unless")}
+    reply = {"what": table["what"], "patterns": table["reply"], "effect": "lowers", "form": table.get("form", "any")}
+    unless = _compile_some(table.get("unless"), pieces)
+    return Exchange(_parse_group(client, pieces), _parse_group(reply, pieces), unless)
 
 
-def _compile(what: str, patterns: Iterable[object], pieces: Mapping[str, str]) -> re.Pattern[str]:
-    full = [_with_pieces(what, pattern, pieces) for pattern in _iter_factored(map(str, patterns))]
-    for pattern in full:
-        if _UNBOUNDED.search(pattern.replace(r"\w*", "").replace(r"\w+", "")):
-            raise PhraseListError(f"group {what!r} has an unbounded repetition: {pattern}")
-    try:
-        return re.compile(rf"(?<!\w)(?:{'|'.join(full)})(?!\w)")
-    except re.error as error:
-        raise PhraseListError(f"group {what!r} has a pattern that is not a regular expression: {error}") from error
+def _compile_some(patterns: Iterable[str] | None, pieces: Mapping[str, str]) -> re.Pattern[str] | None:
+    return _compile(patterns, pieces) if patterns else None
+
+
+def _compile(patterns: Iterable[str], pieces: Mapping[str, str]) -> re.Pattern[str]:
+    full = "|".join(_with_pieces(pattern, pieces) for pattern in _iter_factored(patterns))
+    return re.compile(rf"(?<!\w)(?:{full})(?!\w)")
 
 
 def _iter_factored(patterns: Iterable[str]) -> Iterator[str]:
@@ -265,10 +232,5 @@ def _has_alternatives(pattern: str) -> bool:
     return "|" in outside
 
 
-def _with_pieces(what: str, pattern: str, pieces: Mapping[str, str]) -> str:
-    def piece(match: re.Match[str]) -> str:
-        if match[1] not in pieces:
-            raise PhraseListError(f"group {what!r} uses the undefined piece <{match[1]}>")
-        return f"(?:{_with_pieces(what, str(pieces[match[1]]), pieces)})"
-
-    return _PIECE.sub(piece, pattern)
+def _with_pieces(pattern: str, pieces: Mapping[str, str]) -> str:
+    return _PIECE.sub(lambda match: f"(?:{_with_pieces(pieces[match[1]], pieces)})", pattern)

@@ -1,7 +1,7 @@
 """The scenario of a therapeutic session, as its author wrote it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import Record
@@ -93,9 +93,9 @@ def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScen
     for key, value in table.items():
         if key in ORIGINS:
             continue
-        if key not in _FIELDS:
-            raise InputError(f"{where}: unknown field {key!r}; expected {', '.join((*_FIELDS, *ORIGINS))}.")
-        check, expected = _FIELDS[key]
+        if key not in _TYPES:
+            raise InputError(f"{where}: unknown field {key!r}; expected {', '.join((*_TYPES, *ORIGINS))}.")
+        check, expected = _CHECKS[key if key in _CHECKS else _TYPES[key]]
         if (read := check(value)) is None:
             raise InputError(f"{where}: {key} is {value!r:.60}; expected {expected}.")
         values[key] = read
@@ -116,44 +116,27 @@ def _texts(value: object) -> tuple[str, ...] | None:
     return None if None in texts else tuple(text for text in texts if text)
 
 
-def _some_texts(value: object) -> tuple[str, ...] | None:
-    return () if value == [] else _texts(value)
-
-
 def _share(value: object) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value <= 1 else None  # type: ignore[arg-type, operator]
-
-
-def _turns(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TURNS else None
 
 
 def _difficulty(value: object) -> str | None:
     return value if isinstance(value, str) and value in DIFFICULTIES else None
 
 
-_TEXT, _TEXTS = (_text, "text"), (_texts, "a list of texts")
-_SHARE = (_share, "a number from 0 to 1")
-_FIELDS: Mapping[str, tuple[Callable[[object], object], str]] = {
-    "scenario_id": _TEXT,
+def _turns(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TURNS else None
+
+
+# By type; by name where the type does not say it all.
+_CHECKS: Mapping[object, tuple[Callable[[object], object], str]] = {
+    str: (_text, "text"),
+    tuple[str, ...]: (_texts, "a list of texts"),
+    float: (_share, "a number from 0 to 1"),
+    int: (_turns, f"an integer from 1 to {_MOST_TURNS}"),
     "difficulty": (_difficulty, f"one of {', '.join(DIFFICULTIES)}"),
-    "risk_level": _TEXT,
-    "client_profile": _TEXTS,
-    "goal": _TEXT,
-    "expected_outcomes": _TEXTS,
-    "hard_constraints": (_some_texts, "a list of texts"),
-    "openings": _TEXTS,
-    "facts": _TEXTS,
-    "persona": _TEXT,
-    "safety_answer": _TEXT,
-    "trust": _SHARE,
-    "distress": _SHARE,
-    "resistance": _SHARE,
-    "system": _TEXT,
-    "max_turns": (_turns, f"an integer from 1 to {_MOST_TURNS}"),
+    "hard_constraints": (lambda value: () if value == [] else _texts(value), "a list of texts"),
 }
-_REQUIRED = (
-    *("scenario_id", "difficulty", "risk_level", "client_profile", "goal", "expected_outcomes", "hard_constraints"),
-    *("openings", "facts"),
-)
+_TYPES: Mapping[str, object] = {each.name: each.type for each in fields(SessionScenario) if each.name != "origin"}
+_REQUIRED = tuple(each.name for each in fields(SessionScenario) if each.default is MISSING)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -79,15 +79,6 @@ def turn_reader(empathy: PhraseList, safety: PhraseList) -> TurnReader:
 def last_exchange(messages: Sequence[Turn]) -> Session:
     """Return the counsellor's last turn with the client's words before it, as the rules see them."""
     return parse_session(messages[-2:])
-
-
-def label_counts(labels: Sequence[Sequence[str]]) -> Mapping[str, int]:
-    """Return how many turns had each label, most frequent first."""
-    counts: dict[str, int] = {}
-    for turn in labels:
-        for label in turn:
-            counts[label] = counts.get(label, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 FAULTS = {

@@ -2,10 +2,12 @@
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import chain
 from random import Random
 
 from genrm_cli.json_types import Record
@@ -24,7 +26,7 @@ from genrm_cli.sessions.session_rules import read_phrases, read_rule
 from genrm_cli.sessions.therapy.client import LEFT, STABLE, Client, ClientState, first_mood, move_client
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODELS, ModelClient
 from genrm_cli.sessions.therapy.scenario import SessionScenario, parse_scenario_table
-from genrm_cli.sessions.therapy.screening import client_faults, label_counts, last_exchange, turn_reader
+from genrm_cli.sessions.therapy.screening import client_faults, last_exchange, turn_reader
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS, ClientWords, CounsellorWords, ScriptedClient, counsel
 
 CLIENT_STABLE, CLIENT_LEFT = "client_stabilised", "client_left"
@@ -157,13 +159,14 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
     def describe(self, state: SessionState) -> Record:
         """Return the client's hidden numbers and what moved them."""
         moods = state.client.moods
+        counts = Counter(chain.from_iterable(state.client.labels))
         return {
             "mood_names": ["trust", "distress", "resistance", "disclosure"],
             "moods": [mood.as_list() for mood in moods],
             "relief": round(moods[0].distress - moods[-1].distress, 4),
             "facts_told": state.client.told,
             "turn_labels": [list(labels) for labels in state.client.labels],
-            "label_counts": dict(label_counts(state.client.labels)),
+            "label_counts": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
         }
 
     def _close(self, state: SessionState, reason: str, closing: str) -> Dialogue[SessionState]:
