@@ -1,7 +1,7 @@
 """The simulator against the replay: it orders plans and estimators as real verdicts do.
 
 `recorded_replays.json` holds summary figures of published verdicts, not the verdicts: for each judge that compared all
-pairs in both orders, the model that `--fit` fits to its verdicts, and the table of `genrm simulate --replay`
+pairs in both orders, a model of the judge that was fitted to its verdicts, and the table of `genrm simulate --replay`
 (strategy, calls, estimator, agreement with the consensus of all verdicts, and of the unused ones with the lower end of
 its interval). The judges are GPT-4 on seven systems' answers to Open Assistant prompts (QLoRA study), four judges on
 five systems' answers to the Vicuna questions (PRD study), and a small model of our own. Two rings of five are all

@@ -4,8 +4,16 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.least_squares import signal_share
-from genrm_cli.rewards.estimators.variances import Variances, scores_given, wins_given
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, scored_means
+from genrm_cli.rewards.estimators.verdict_batch import (
+    BatchEstimate,
+    Flags,
+    Floats,
+    Variances,
+    VerdictBatch,
+    scored_means,
+    scores_given,
+    wins_given,
+)
 
 
 def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from genrm_cli.rewards.estimators import variances
 from genrm_cli.rewards.estimators.judge_noise import (
     COMPARING,
     LEVEL_FLOOR,
@@ -24,11 +23,16 @@ from genrm_cli.rewards.estimators.judge_noise import (
 )
 from genrm_cli.rewards.estimators.labels import SIZES, UNIT, LabelCounts, sizes_of
 from genrm_cli.rewards.estimators.verdict_batch import (
+    SUMS,
     Floats,
+    Variances,
     VerdictBatch,
     Verdicts,
     batch_of,
     binned_sums,
+    sum_of_leads,
+    sums_of,
+    variances_of,
     verdict_array,
 )
 from genrm_cli.verdicts import MIDDLE_RANKING
@@ -80,8 +84,8 @@ class Calibration:
     first_share: float = 0.5
     noise: JudgeNoise | None = None
     win_noise: WinNoise | None = None
-    scores: variances.Variances | None = None
-    wins: variances.Variances | None = None
+    scores: Variances | None = None
+    wins: Variances | None = None
     kind: JudgeNoise = TYPICAL
     labels: LabelCounts | None = None
     label_noise: WinNoise | None = None
@@ -106,7 +110,7 @@ class CalibrationStatistics:
     _waiting: dict[tuple[int, int], list[Floats]] = field(default_factory=dict)
     _waiting_verdicts: int = 0
     _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
-    _averages: Floats = field(default_factory=lambda: np.zeros(variances.SUMS))
+    _averages: Floats = field(default_factory=lambda: np.zeros(SUMS))
     _labels: Floats = field(default_factory=lambda: np.zeros(SIZES))
 
     def add_group(self, n: int, verdicts: Verdicts) -> None:
@@ -150,7 +154,7 @@ class CalibrationStatistics:
         self._sums[_MIXED] += _products(signed, plain)  # repeats of a pair cancel: the shared one is first, then second
         self._sums[_PLAIN] += plain_share
         self._sums[_DISJOINT] += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
-        self._averages += variances.sums_of(batch)
+        self._averages += sums_of(batch)
         self._labels += sizes_of(batch)
 
     def merge(self, other: "CalibrationStatistics") -> None:
@@ -207,11 +211,11 @@ class CalibrationStatistics:
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
-            first_share=float(0.5 + variances.sum_of_leads(self._averages, 1) / 4 / (count + UNBIASED_VERDICTS)),
+            first_share=float(0.5 + sum_of_leads(self._averages, 1) / 4 / (count + UNBIASED_VERDICTS)),
             noise=noise,
             win_noise=win_noise,
-            scores=variances.variances_of(self._averages, 0),
-            wins=_with_signal(variances.variances_of(self._averages, 1), win_noise),
+            scores=variances_of(self._averages, 0),
+            wins=_with_signal(variances_of(self._averages, 1), win_noise),
             kind=self._kind(moments),
             labels=labels,
             label_noise=self._split(_LABEL_VALUES) if is_enough and labels is not None else None,
@@ -266,7 +270,7 @@ class CalibrationStatistics:
         return Moments(signal, own[numbers, numbers], prompt[numbers, numbers], pairs, verdicts)
 
 
-def _with_signal(wins: variances.Variances | None, noise: WinNoise | None) -> variances.Variances | None:
+def _with_signal(wins: Variances | None, noise: WinNoise | None) -> Variances | None:
     """Replace the variance between rollouts by the signal in verdicts that share one rollout, where it is known.
 
     The spread of averages overstates it in small groups, where every win is another rollout's loss.
