@@ -181,19 +181,6 @@ def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callabl
     return own_record
 
 
-def own_of_columns(*names: str) -> Callable[[Record, int], Record]:
-    """Return an `own_record` for lines of columns: every list as long as the first of these columns is a column."""
-
-    def own_record(record: Record, position: int) -> Record:
-        count = next((len(record[name]) for name in names if isinstance(record.get(name), list)), 0)
-        return {
-            name: value[position] if isinstance(value, list) and len(value) == count > position else value
-            for name, value in record.items()
-        }
-
-    return own_record
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """One way to write rollouts as lines.

@@ -1,10 +1,11 @@
 """The formats whose lines hold several responses: one row each."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import (
     ANSWER,
     ANSWERED,
@@ -16,66 +17,13 @@ from genrm_cli.rollouts.formats.format import (
     Format,
     Score,
     annotate_list,
-    own_of_columns,
     own_of_lists,
     set_detail,
 )
-from genrm_cli.rollouts.formats.shapes import read_chat, read_completion
-from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
+from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_choices, read_completion, read_list
 from genrm_cli.rollouts.reading.decoded import messages_of_template
-from genrm_cli.rollouts.reading.message_parts import media_of_messages
-from genrm_cli.rollouts.reading.record_fields import is_truncated, list_at, rollout_of, task_of
-from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.reading.record_fields import list_at, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
-
-# One entry per response, if the list has the same length; all other fields belong to the line.
-PARALLEL = (
-    *("rewards", "scores", "advantages", "ids", "response_ids", "rollout_ids", "finish_reasons", "stop_reasons"),
-    *("lengths", "logprobs", "response_logprobs", "token_ids", "masks", "sampling_params", "seeds", "models"),
-    *("reward_components", "predicted_answers", "labels", "is_correct", "metrics"),
-)
-
-
-def read_list(record: JsonObject, prompt: object, responses: list[object]) -> list[Rollout]:
-    """Read a list of responses to one prompt as one group, in the order of the list.
-
-    They have no rollout index: if `group_by` joins lines, their positions would look like duplicates.
-    """
-    if not responses:
-        raise UnreadableRecordError("the list of responses is empty")
-    reasons = record.get("finish_reasons", record.get("stop_reasons"))
-    stops = reasons if isinstance(reasons, list) and len(reasons) == len(responses) else [None] * len(responses)
-    turns, media = turns_of_prompt(prompt), media_of_messages(prompt)
-    return [
-        rollout_of(
-            record,
-            turns,
-            items_of_response(response),
-            index=None,
-            task=None,
-            line_is_group=True,
-            is_truncated=is_truncated({"finish_reason": stop})
-            or (isinstance(response, dict) and is_truncated(response)),
-            prompt_media=media,
-        )
-        for response, stop in zip(responses, stops, strict=True)
-    ]
-
-
-def read_choices(record: JsonObject, choices: list[Any], prompt: object, **known: Any) -> list[Rollout]:
-    """Read each choice of a completion as a rollout.
-
-    Raises:
-        UnreadableRecordError: a choice is not an object with a message or a text.
-    """
-    if not all(isinstance(choice, dict) for choice in choices):
-        raise UnreadableRecordError("a choice is not an object, expected one with message or text")
-    known = known | {"prompt_media": media_of_messages(prompt)}
-    turns = turns_of_prompt(prompt)
-    return [
-        rollout_of(record, turns, items_of_response(choice), is_truncated=is_truncated(choice), **known)
-        for choice in choices
-    ]
 
 
 def list_format(
@@ -89,6 +37,66 @@ def list_format(
     return Format(name, annotate=annotate, own_record=own_record, fields=fields, **parts)
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Lines of columns: of prompts, and of responses or lists of texts as responses.
+
+    Attributes:
+        fields: the column of prompts, and the names that the column of responses may have.
+        is_decoded: whether the prompts are decoded from tokens, so that they are split into turns.
+        rewards: name of the column of rewards.
+    """
+
+    fields: Fields
+    is_decoded: bool
+    rewards: str
+
+    def read(self, record: Record) -> list[Rollout]:
+        prompts, responses = list_at(record, self.fields.prompt[0]), self._responses_of(record)
+        if len(prompts) != len(responses):
+            raise UnreadableRecordError(
+                f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
+            )
+        rollouts = [
+            read_completion(
+                self._own_row(record, row), messages_of_template(prompt) if self.is_decoded else prompt, each
+            )
+            for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
+            for each in _flattened(response)
+        ]
+        if not rollouts:
+            raise UnreadableRecordError("the lists of responses are empty")
+        return rollouts
+
+    def annotate(self, record: Record, scores: Sequence[Score]) -> None:
+        responses = self._responses_of(record)
+        if not any(_is_nested(response) for response in responses):
+            annotate_list(record, scores, self.rewards)
+            return
+        rest = iter(scores)
+        rows = [[next(rest) for _ in _flattened(response)] for response in responses]
+        detail: Record = {"rollouts": [[score.detail for score in row] for row in rows]}
+        detail[f"previous_{self.rewards}"] = record.get(self.rewards)
+        record[self.rewards] = [[score.reward for score in row] for row in rows]
+        set_detail(record, detail)
+
+    def own_record(self, record: Record, position: int) -> Record:
+        rows = [row for row, each in enumerate(self._responses_of(record)) for _ in _flattened(each)]
+        return self._own_row(record, rows[position])
+
+    def _responses_of(self, record: Record) -> list[object]:
+        names = self.fields.response
+        return list_at(record, next((name for name in names if isinstance(record.get(name), list)), names[0]))
+
+    def _own_row(self, record: Record, row: int) -> Record:
+        """Return a row: every list as long as the column of prompts is a column."""
+        count = len(record[self.fields.prompt[0]])
+        return {
+            name: value[row] if isinstance(value, list) and len(value) == count > row else value
+            for name, value in record.items()
+        }
+
+
 def columns_format(
     name: str,
     fields: Fields,
@@ -98,50 +106,9 @@ def columns_format(
     is_decoded: bool = False,
     rewards: str = "rewards",
 ) -> Format:
-    """Return a format whose lines are columns: of prompts, and of responses or lists of texts as responses.
-
-    Prompts that are decoded from tokens are split into turns; `rewards` names the column of rewards.
-    """
-    (prompts_name,) = fields.prompt
-    own_row = own_of_columns(prompts_name)
-
-    def responses_of(record: Record) -> list[object]:
-        found = (each for each in fields.response if isinstance(record.get(each), list))
-        return list_at(record, next(found, fields.response[0]))
-
-    def read(record: Record) -> list[Rollout]:
-        prompts, responses = list_at(record, prompts_name), responses_of(record)
-        if len(prompts) != len(responses):
-            raise UnreadableRecordError(
-                f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
-            )
-        rollouts = [
-            read_completion(own_row(record, row), messages_of_template(prompt) if is_decoded else prompt, each)
-            for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
-            for each in _flattened(response)
-        ]
-        if not rollouts:
-            raise UnreadableRecordError("the lists of responses are empty")
-        return rollouts
-
-    def annotate(record: Record, scores: Sequence[Score]) -> None:
-        responses = responses_of(record)
-        if not any(_is_nested(response) for response in responses):
-            annotate_list(record, scores, rewards)
-            return
-        rest = iter(scores)
-        rows = [[next(rest) for _ in _flattened(response)] for response in responses]
-        detail: Record = {"rollouts": [[score.detail for score in row] for row in rows]}
-        detail[f"previous_{rewards}"] = record.get(rewards)
-        record[rewards] = [[score.reward for score in row] for row in rows]
-        set_detail(record, detail)
-
-    def own_record(record: Record, position: int) -> Record:
-        return own_row(
-            record, [row for row, each in enumerate(responses_of(record)) for _ in _flattened(each)][position]
-        )
-
-    return Format(name, recognise, read, annotate, own_record, fields=fields, example=example)
+    """Return a format whose lines are columns."""
+    columns = _Columns(fields, is_decoded, rewards)
+    return Format(name, recognise, columns.read, columns.annotate, columns.own_record, fields=fields, example=example)
 
 
 def _flattened(response: object) -> list[object]:

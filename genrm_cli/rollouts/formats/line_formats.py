@@ -1,6 +1,5 @@
 """The formats whose lines are one rollout each: one row each, which names the fields."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,9 +8,15 @@ from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import episode_lines
 from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Fields, Format, annotate_line
-from genrm_cli.rollouts.formats.shapes import read_chat, read_completion, read_trajectory
-from genrm_cli.rollouts.reading.chat_messages import items_of_text, turns_of_prompt
-from genrm_cli.rollouts.reading.decoded import turns_of_template
+from genrm_cli.rollouts.formats.shapes import (
+    items_of_decoded,
+    items_of_decoded_or_not,
+    read_chat,
+    read_completion,
+    read_trajectory,
+    turns_of_decoded,
+)
+from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
 from genrm_cli.rollouts.reading.record_fields import (
     excluded_of,
     failure_of,
@@ -22,7 +27,7 @@ from genrm_cli.rollouts.reading.record_fields import (
     list_at,
 )
 from genrm_cli.rollouts.reading.response_items import items_of_response
-from genrm_cli.rollouts.rollout import Item, Rollout, ToolResult, Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 Recognise = Callable[[Record], bool]
 
@@ -83,44 +88,6 @@ def having(*names: str, unless: str = "") -> Recognise:
 
 def _has_list(name: str) -> Recognise:
     return lambda record: isinstance(record.get(name), list)
-
-
-# Decoded texts
-
-
-def _turns_of_decoded(prompt: object) -> tuple[Turn, ...]:
-    if not isinstance(prompt, str):
-        raise UnreadableRecordError("the prompt is not a string, expected the decoded prompt")
-    return turns_of_template(prompt)
-
-
-_TURN = re.compile(r"\n(?P<role>user|tool|assistant)\n(?!\Z)")
-
-
-def _items_of_decoded(output: object) -> tuple[Item, ...] | None:
-    """Return a decoded output as items. It has several turns if a role word is followed by `assistant`."""
-    if output is None:
-        return None
-    if not isinstance(output, str):
-        raise UnreadableRecordError("the response is not a string, expected the decoded response")
-    marks = list(_TURN.finditer(output))
-    if not any(mark["role"] == "assistant" for mark in marks) or marks[0]["role"] == "assistant":
-        return items_of_text(output)
-    starts = [0, *(mark.end() for mark in marks)]
-    ends = [*(mark.start() for mark in marks), len(output)]
-    roles = ["assistant", *(mark["role"] for mark in marks)]
-    items: list[Item] = []
-    for role, start, end in zip(roles, starts, ends, strict=True):
-        text = output[start:end]
-        if role == "assistant":
-            items += items_of_text(text)
-        else:
-            items.append(ToolResult(text) if role == "tool" else Turn("user", text))
-    return tuple(items)
-
-
-def _items_of_decoded_or_not(output: object) -> tuple[Item, ...] | None:
-    return _items_of_decoded(output) if isinstance(output, str) else items_of_response(output)
 
 
 # Prompts and responses that several fields may hold
@@ -235,7 +202,7 @@ LINE_FORMATS = (
         "areal",
         Fields(prompt=("prompt",), response=("completion",), metadata=("task_id", "sample_idx")),
         recognise=having("task_id", "sample_idx", "prompt", "completion"),
-        turns=_turns_of_decoded,
+        turns=turns_of_decoded,
         task="task_id",
         index="sample_idx",
         example={"task_id": 0, "sample_idx": 0, "prompt": QUESTION, "completion": ANSWER},
@@ -245,8 +212,8 @@ LINE_FORMATS = (
         "skyrl",
         Fields(prompt=("input_prompt",), response=("output_response",), metadata=("score", "stop_reason")),
         recognise=having("input_prompt", "output_response"),
-        turns=_turns_of_decoded,
-        items=_items_of_decoded,
+        turns=turns_of_decoded,
+        items=items_of_decoded,
         rewards=("score",),
         example={"input_prompt": QUESTION, "output_response": ANSWER},
     ),
@@ -270,8 +237,8 @@ LINE_FORMATS = (
         recognise=_is_verl,
         prompt=lambda record: record.get("input"),
         response=lambda record: record.get("output"),
-        turns=_turns_of_decoded,
-        items=_items_of_decoded_or_not,
+        turns=turns_of_decoded,
+        items=items_of_decoded_or_not,
         rewards=("score",),
         example={"input": QUESTION, "output": ANSWER, "gts": "Volga", "score": 1.0, "step": 1},
     ),
@@ -280,7 +247,7 @@ LINE_FORMATS = (
         "atropos_text",
         Fields(prompt=("prefix",), response=("completion",), metadata=("score",)),
         recognise=having("prefix", "completion", unless="prompt"),
-        turns=_turns_of_decoded,
+        turns=turns_of_decoded,
         rewards=("score",),
         example={"prefix": QUESTION, "completion": ANSWER},
     ),

@@ -15,7 +15,7 @@ from genrm_cli.rollouts.formats.format import (
     annotate_line,
     annotate_list,
 )
-from genrm_cli.rollouts.formats.group_formats import read_choices
+from genrm_cli.rollouts.formats.shapes import read_choices
 from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import items_of_output, output_items
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
