@@ -150,10 +150,10 @@ class Diversity:
         judge: llm: settings of the judge that finds clusters, overriding those of the run.
     """
 
-    method: str = "ngram"
+    method: Literal["ngram", "llm"] = "ngram"
     threshold: float = 0.5
     n: int = 3
-    fallback: str = "unique"
+    fallback: Literal["unique", "uniform"] = "unique"
     components: tuple[str, ...] = ()
     json_schema: bool = True
     judge: JudgeValues = ()

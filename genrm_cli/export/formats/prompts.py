@@ -54,7 +54,7 @@ def _messages_of(answer: Answer) -> list[Message]:
 
 _GRPO_USAGE = """{load}
 trainer = GRPOTrainer(model=model, reward_funcs=reward, args=GRPOConfig(...), train_dataset=dataset)
-# reward(prompts, completions, prompt_id, **others); for stored completions use --to groups"""
+# reward(prompts, completions, prompt_id, **others); for stored completions use the format groups"""
 _VERL_USAGE = """data.train_files={uri} data.prompt_key=prompt
 # the custom reward function gets extra_info; verl has no offline rewards of its own"""
 _GROUPS_USAGE = """{load}
