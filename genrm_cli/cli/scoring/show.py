@@ -15,7 +15,7 @@ from genrm_cli.storage.location import is_scored_file
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
-    from genrm_cli.jobs.preview.show import ShownGroup, ShownRequest
+    from genrm_cli.jobs.shown_groups import ShownGroup, ShownRequest
 
 _OMITTED = ("min_age", "leases", "lease_expiry", "segment_calls", "segment_age", "only_failed")
 _BEGINNING_CHARS = 80
@@ -61,7 +61,7 @@ def show(
     Example: genrm show rollouts.scored.jsonl --worst 3
     """
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.preview.show import ShownRequest, iter_shown_groups
+    from genrm_cli.jobs.shown_groups import ShownRequest, iter_shown_groups
 
     is_scored = any(map(is_scored_file, rollouts))
     if (worst is not None or failures) and (as_judge or not is_scored):
@@ -98,7 +98,7 @@ def messages_text(messages: list[dict[str, str]]) -> str:
 
 
 def _iter_requests(inputs: list[str], run: "RunContext", group: str | None) -> "Iterator[ShownRequest]":
-    from genrm_cli.jobs.preview.show import STAND_IN_PROFILE, iter_shown_requests
+    from genrm_cli.jobs.shown_groups import STAND_IN_PROFILE, iter_shown_requests
 
     judge = run.settings.judge
     if not (judge.model or judge.profile or run.settings.panel.judges):

@@ -12,7 +12,7 @@ from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.estimate import Estimate
-    from genrm_cli.jobs.preview.input_preview import Example, Preview, Problem
+    from genrm_cli.jobs.preview import Example, Preview, Problem
 
 _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
@@ -43,7 +43,7 @@ def validate(
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.estimate import total_of
-    from genrm_cli.jobs.preview.input_preview import Preview, iter_previews
+    from genrm_cli.jobs.preview import Preview, iter_previews
     from genrm_cli.rollouts.grouping import TornPrompts
 
     settings, torn = invocation.settings, TornPrompts()

@@ -12,7 +12,7 @@ from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
 from genrm_cli.scored.files import is_marked, read_run_record
-from genrm_cli.scored.run_record import FileRecord, GraderRecord, InputVersion, OutputMark, RewardRecord, RunRecord
+from genrm_cli.scored.run_record import FileRecord, InputVersion, OutputMark, RewardRecord, RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.local import remove_unfinished
@@ -68,9 +68,8 @@ def look_at_outputs(
         return _without_scored_lines(places, s3)
     metrics = read_run_record(places.metrics, s3)
     if any(identity.etag is None and identity.mtime_ns is None for identity in identities):
-        return OutputState(
-            OutputStanding.FOREIGN, "the input is a stream, which cannot be compared with the earlier one"
-        )
+        why = "the input is a stream, which cannot be compared with the earlier one"
+        return OutputState(OutputStanding.FOREIGN, why)
     recorded = _recorded_files(metrics, places)
     for mark, record in zip(marks, recorded, strict=True):
         known = None if record is None else record.output_mark
@@ -209,8 +208,8 @@ def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
         possible = [each.name for each in (spec.profile, spec.roles) if each is not None]
         if profile not in map(_base_name, possible):
             return f"it was judged with the profile {profile}, not {possible[0]}"
-        now = [_address(url) for url in spec.config.judge.base_url]
-        if was.base_urls and now and {_address(url) for url in was.base_urls}.isdisjoint(now):
+        now = [url.rstrip("/") for url in spec.config.judge.base_url]
+        if was.base_urls and now and {url.rstrip("/") for url in was.base_urls}.isdisjoint(now):
             return f"it was judged at the endpoint {', '.join(was.base_urls)}, not {', '.join(now)}"
     return None
 
@@ -218,10 +217,6 @@ def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
 def _base_name(profile: str | None) -> str:
     """Return the name of a profile without the suffix of `compat`, which is a setting of its own."""
     return str(profile).partition("+")[0]
-
-
-def _address(url: str) -> str:
-    return url.rstrip("/")
 
 
 def _are_made_from(recorded: Sequence[_Recorded], identities: Sequence[InputIdentity]) -> bool:
@@ -265,11 +260,8 @@ def _versions_in(made_of: RewardRecord | None) -> tuple[object, ...]:
     """Return the versions of what computes components, and of the graders' profiles, by name."""
     if made_of is None:
         return {}, {}
-    return made_of.versions, {name: _version_of(each) for name, each in made_of.graders.items()}
-
-
-def _version_of(grader: GraderRecord) -> tuple[object, ...]:
-    return grader.model, grader.profile, grader.profile_version
+    graders = made_of.graders.items()
+    return made_of.versions, {name: (each.model, each.profile, each.profile_version) for name, each in graders}
 
 
 def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
@@ -279,10 +271,7 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
     if _were_interrupted(places, s3):
         return INTERRUPTED
     has_metrics = places.metrics in left and read_run_record(str(places.metrics), s3) is not None
-    if has_metrics or all(_is_ours(mark_of(uri, s3)) for uri in left):
+    marks = [mark_of(uri, s3) for uri in left]
+    if has_metrics or all(mark is None or mark.upload is not None for mark in marks):
         return OutputState(OutputStanding.STALE, "its scored lines are missing")
     return OutputState(OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm")
-
-
-def _is_ours(mark: Mark | None) -> bool:
-    return mark is None or mark.upload is not None

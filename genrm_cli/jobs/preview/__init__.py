@@ -1,1 +1,0 @@
-"""Show what an input holds, and what a run would ask about it, without calling a judge."""
