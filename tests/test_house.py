@@ -28,10 +28,10 @@ FILES = {
 }
 
 
-class _Trees(Mapping[str, ast.Module]):
-    """The syntax tree of each module, parsed when it is first looked at: most processes of a test run never do."""
+class _Nodes(Mapping[str, tuple[ast.AST, ...]]):
+    """The syntax nodes of each module, parsed when first looked at: most processes of a test run never do."""
 
-    def __getitem__(self, module: str) -> ast.Module:
+    def __getitem__(self, module: str) -> tuple[ast.AST, ...]:
         return _parse(FILES[module])
 
     def __iter__(self) -> Iterator[str]:
@@ -42,11 +42,11 @@ class _Trees(Mapping[str, ast.Module]):
 
 
 @cache
-def _parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def _parse(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-TREES = _Trees()
+NODES = _Nodes()
 
 # Rule 1. A part of the package imports parts of lower layers only.
 LAYERS = (
@@ -196,8 +196,10 @@ class Import(NamedTuple):
 
 def iter_imports(module: str) -> Iterator[Import]:
     """Yield all imports of a module of ours; `from package import submodule` names the submodule."""
-    top_level = set(TREES[module].body)
-    for node in ast.walk(TREES[module]):
+    tree, *_ = nodes = NODES[module]
+    assert isinstance(tree, ast.Module)
+    top_level = set(tree.body)
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module, alias.name, None, node.lineno, node not in top_level)
@@ -217,7 +219,7 @@ class _Imports(Iterable[Import]):
 
     @cached_property
     def _found(self) -> list[Import]:
-        return [each for module in TREES for each in iter_imports(module) if self._condition(each)]
+        return [each for module in NODES for each in iter_imports(module) if self._condition(each)]
 
     def __iter__(self) -> Iterator[Import]:
         return iter(self._found)
@@ -248,13 +250,13 @@ def layer_of(module: str) -> int:
 
 def test_the_source_was_found() -> None:
     """The tests below look at something."""
-    assert len(TREES) > 40
+    assert len(NODES) > 40
     assert len(OWN) > 100
 
 
 def test_every_part_has_a_layer() -> None:
     """A new folder or file of the package is given its place first."""
-    assert {part_of(module) for module in TREES} <= {part for layer in LAYERS for part in layer}
+    assert {part_of(module) for module in NODES} <= {part for layer in LAYERS for part in layer}
 
 
 def test_imports_point_one_way() -> None:
@@ -283,7 +285,7 @@ def test_our_own_extensions_are_installed() -> None:
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     """There is an order in which every module comes after all that it imports."""
-    graph = {module: {each.module for each in OWN if each.importer == module} for module in TREES}
+    graph = {module: {each.module for each in OWN if each.importer == module} for module in NODES}
     assert list(TopologicalSorter(graph).static_order())
 
 
@@ -349,8 +351,8 @@ def test_only_the_outermost_layers_start_an_event_loop() -> None:
     starters = {"run", "Runner", "new_event_loop", "run_until_complete"}
     callers = {
         module
-        for module, tree in TREES.items()
-        for node in ast.walk(tree)
+        for module, nodes in NODES.items()
+        for node in nodes
         if isinstance(node, ast.Attribute)
         and node.attr in starters
         and (node.attr == "run_until_complete" or (isinstance(node.value, ast.Name) and node.value.id == "asyncio"))
@@ -388,9 +390,9 @@ def test_pure_modules_open_and_print_nothing() -> None:
     """No built-in function of theirs touches the world either."""
     calls = [
         f"{module}:{node.lineno} calls {node.func.id}"
-        for module, tree in TREES.items()
+        for module, nodes in NODES.items()
         if within(module, PURE)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS
     ]
     assert calls == []
@@ -413,8 +415,8 @@ def test_the_environment_is_read_in_two_places() -> None:
     names = {"environ", "environb", "getenv", "putenv"}
     readers = {
         module
-        for module, tree in TREES.items()
-        for node in ast.walk(tree)
+        for module, nodes in NODES.items()
+        for node in nodes
         if (isinstance(node, ast.Attribute) and node.attr in names)
         or (isinstance(node, ast.ImportFrom) and node.module == "os" and names & {a.name for a in node.names})
     }
@@ -425,8 +427,8 @@ def test_stdout_belongs_to_the_product() -> None:
     """Nothing but the command line prints."""
     printers = [
         f"{module}:{node.lineno}"
-        for module, tree in TREES.items()
-        for node in ast.walk(tree)
+        for module, nodes in NODES.items()
+        for node in nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
     assert [printer for printer in printers if not within(printer.partition(":")[0], ("cli",))] == []
@@ -434,9 +436,7 @@ def test_stdout_belongs_to_the_product() -> None:
 
 def test_no_input_check_is_an_assert() -> None:
     """`python -O` removes an assert: none stands in the package."""
-    found = [
-        f"{module}:{n.lineno}" for module, tree in TREES.items() for n in ast.walk(tree) if isinstance(n, ast.Assert)
-    ]
+    found = [f"{module}:{n.lineno}" for module, nodes in NODES.items() for n in nodes if isinstance(n, ast.Assert)]
     assert found == []
 
 
@@ -445,8 +445,8 @@ def test_one_module_prints() -> None:
     printers = {"echo", "secho", "print_exc", "print_exception", "add_row", "add_column"}
     found = [
         f"{module}:{node.lineno}"
-        for module, tree in TREES.items()
-        for node in ast.walk(tree)
+        for module, nodes in NODES.items()
+        for node in nodes
         if module != f"{PACKAGE}.cli.console"
         and (
             (isinstance(node, ast.Attribute) and node.attr in printers)
@@ -472,7 +472,7 @@ def test_no_sql_numbers_its_placeholders() -> None:
 @pytest.mark.parametrize("name", ["utils", "util", "helpers", "helper", "common", "base", "manager", "misc"])
 def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
     """A module is called after what it holds."""
-    assert [module for module in TREES if name in module.split(".")] == []
+    assert [module for module in NODES if name in module.split(".")] == []
 
 
 def test_every_judge_family_stands_in_its_table() -> None:
