@@ -22,7 +22,7 @@ def parse_completion(completion: object) -> Reply:
     """Parse a chat completion object. The choice with index 0 counts, or the first if none has it.
 
     Raises:
-        ValueError: it has no choice with a message, or reports an error, even beside a half-finished reply.
+        ValueError: it has no choice with a message, or reports an error, even next to a half-finished reply.
     """
     try:
         choices = completion["choices"]  # type: ignore[index]

@@ -101,7 +101,7 @@ class Journal(AbstractContextManager["Journal"]):
     Attributes:
         path: path of the file.
         claims: requests in progress of the runs on this journal.
-        sums: sums that servers keep beside the verdicts.
+        sums: running sums of servers.
         damaged: keys of the damaged verdicts found so far.
     """
 

@@ -1,4 +1,4 @@
-"""The SQLite file of a journal: schema, rows, opening, and sums kept beside the verdicts."""
+"""The SQLite file of a journal: schema, rows, opening, and running sums."""
 
 import contextlib
 import json

@@ -61,10 +61,10 @@ class SharedLimits(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """What this process may spend, as far as it is known yet."""
+        """The budget granted to this process so far."""
 
     def limit_of(self, pool: int, endpoint: str, concurrency: int | None) -> Limit:
-        """Return the limit of an endpoint of a pool; None as concurrency stands for `auto`."""
+        """Return the limit of an endpoint of a pool; a concurrency of None means `auto`."""
 
     def attach(self, pool: EndpointPool) -> None:
         """Remember a pool, to hand out new slots and to stop it."""
@@ -96,7 +96,7 @@ class OpenOptions:
 
 @dataclass(slots=True)
 class OpenJudge:
-    """An open judge; without `remote` and `pool` it is the built-in one.
+    """An open judge; without `remote` it is the built-in one.
 
     Attributes:
         with_roles: the same judge with the profile `roles`, until one of the two is chosen.
@@ -105,7 +105,6 @@ class OpenJudge:
 
     spec: JudgeSpec
     remote: RemoteJudge | None = None
-    pool: EndpointPool | None = None
     with_roles: RemoteJudge | None = None
     verdict_with_roles: KnownAnswer | None = None
 
@@ -132,7 +131,7 @@ class OpenJudges:
     ) -> None:
         self.latencies = latencies
         self._judges = list(judges)
-        self._pools = list({id(judge.pool): judge.pool for judge in judges if judge.pool is not None}.values())
+        self._pools = list(dict.fromkeys(judge.remote.pool for judge in judges if judge.remote is not None))
         self._options = options
         self._on_event = on_event
         self._settled = self._probed = False
@@ -197,7 +196,7 @@ class OpenJudges:
                 self._on_event("judge", _announced(judge.spec))
 
     async def _settle(self, judge: OpenJudge, journal: Journal | None) -> None:
-        if judge.with_roles is None or judge.remote is None or judge.pool is None:
+        if judge.with_roles is None or judge.remote is None:
             return
         if journal is not None and journal.knows_judge(judge.with_roles.label):
             judge.choose_roles()
@@ -205,7 +204,7 @@ class OpenJudges:
             return
         elif self._options.probe and not self._options.recall.only_known and judge.may_ask:
             timeout_s = self._call_timeout_s(judge)
-            answer = await answer_to_roles(judge.with_roles, judge.pool.endpoints, timeout_s, self._on_event)
+            answer = await answer_to_roles(judge.with_roles, judge.remote.pool.endpoints, timeout_s, self._on_event)
             if answer is not None:
                 judge.choose_roles(answer)
 
@@ -229,12 +228,12 @@ class OpenJudges:
                 self._on_event("probe", {"warning": Message.of(*parts[1:]) if parts else None})
 
     async def _probe(self, judge: OpenJudge) -> list[Message]:
-        if judge.remote is None or judge.pool is None or not judge.may_ask:
+        if judge.remote is None or not judge.may_ask:
             return []
         spec = judge.spec
         return await probe_judge(
             judge.remote,
-            judge.pool.endpoints,
+            judge.remote.pool.endpoints,
             self._call_timeout_s(judge),
             compares=spec.compares,
             role=spec.role,
@@ -315,7 +314,7 @@ class _Opener:
         deadline_s = self._options.limits.deadline
         if deadline_s is not None and not self._options.recall.only_known:
             remote.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
-        return OpenJudge(spec, remote, pool, with_roles)
+        return OpenJudge(spec, remote, with_roles)
 
     async def _pool(self, config: JudgeConfig, key: str | None, clients: AsyncExitStack) -> EndpointPool:
         judge, limits, options = config.judge, config.limits, self._options

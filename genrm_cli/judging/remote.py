@@ -38,6 +38,7 @@ class RemoteJudge:
     Attributes:
         model: the model's name on its server.
         profile: renders its prompts and parses its replies.
+        pool: its endpoints.
         label: its name in the journal.
     """
 
@@ -68,7 +69,7 @@ class RemoteJudge:
         self._latencies = latencies or Latencies()
         self.model = model
         self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
-        self._pool = pool
+        self.pool = pool
         self.profile = profile
         self._policy = policy
         self._budget = budget
@@ -80,7 +81,7 @@ class RemoteJudge:
     @property
     def stopped_by(self) -> StoppedBy | None:
         """Why no more requests are made; None while the run continues."""
-        return self._pool.stopped_by
+        return self.pool.stopped_by
 
     @property
     def call_timeout_s(self) -> float:
@@ -89,16 +90,16 @@ class RemoteJudge:
 
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
         """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
-        self._pool.last_call_ends_s = loop_time_s() + deadline_s + grace_s
+        self.pool.last_call_ends_s = loop_time_s() + deadline_s + grace_s
         if deadline_s <= 0:
-            self._pool.stop(StoppedBy.DEADLINE)
+            self.pool.stop(StoppedBy.DEADLINE)
         else:
-            asyncio.get_running_loop().call_later(deadline_s, self._pool.stop, StoppedBy.DEADLINE)
+            asyncio.get_running_loop().call_later(deadline_s, self.pool.stop, StoppedBy.DEADLINE)
 
     def may_ask(self) -> bool:
         """Whether calls may be made: the run has not been stopped, and some budget is left."""
         self._stop_when_used_up(self._turns)
-        return self._pool.stopped_by is None
+        return self.pool.stopped_by is None
 
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Build the request and its key: a sha256 over everything that changes the answer, and nothing else."""
@@ -152,7 +153,7 @@ class RemoteJudge:
 
     def _give_back(self, slot: Slot) -> None:
         self._budget.calls -= 1
-        self._pool.release_unused(slot)
+        self.pool.release_unused(slot)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask until a reply holds a verdict, no retry is left, or a call fails permanently."""
@@ -189,16 +190,16 @@ class RemoteJudge:
     def _why_not_asked(self, gives_up_at_s: float) -> Failure:
         if loop_time_s() >= gives_up_at_s:
             return Failure(FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout")
-        return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self._pool.stopped_by}")
+        return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self.pool.stopped_by}")
 
     async def _slot_for_second_turn(self, first: Endpoint, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up budget allows it."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
-        slot = await self._pool.acquire_second_turn(first)
+        slot = await self.pool.acquire_second_turn(first)
         if slot is None or loop_time_s() >= gives_up_at_s:
             if slot is not None:
-                self._pool.release_unused(slot)
+                self.pool.release_unused(slot)
             return None
         outcome.turns = self._turns
         self._budget.reserved -= 1
@@ -208,17 +209,17 @@ class RemoteJudge:
     async def _next_slot(self, calls: int = 1, *, retry: bool, lane: int | None = None) -> Slot | None:
         """Wait for a slot for a call, if the budget has room for `calls`; None if the run was stopped."""
         self._stop_when_used_up(calls)
-        slot = await self._pool.acquire(retry=retry, lane=lane)
+        slot = await self.pool.acquire(retry=retry, lane=lane)
         if slot is None:
             return None
         try:
             await self._budget.room(calls)
         except BaseException:
-            self._pool.release_unused(slot)
+            self.pool.release_unused(slot)
             raise
         # Others may have used the rest of the budget during the wait.
         if self._stop_when_used_up(calls):
-            self._pool.release_unused(slot)
+            self.pool.release_unused(slot)
             return None
         self._budget.count_call()
         return slot
@@ -234,7 +235,7 @@ class RemoteJudge:
     def _stop_when_used_up(self, calls: int = 1) -> bool:
         limit = self._budget.used_up(calls)
         if limit is not None:
-            self._pool.stop(limit)
+            self.pool.stop(limit)
         return limit is not None
 
     async def _call(self, request: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
@@ -267,7 +268,7 @@ class RemoteJudge:
             outcome.result = error.failure  # used if the comparison times out during a wait
             # Deliberately unseeded: processes that failed together must not retry together. No result depends on it.
             wait_s = self._policy.wait_s(backoffs, error.retry_after_s, random.random())
-            await self._pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
+            await self.pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
@@ -280,21 +281,21 @@ class RemoteJudge:
             if not error.was_sent:
                 outcome.attempts -= 1
                 self._budget.calls -= 1
-            self._pool.release(slot, error_ending(error), error.failure.detail, error.retry_after_s)
+            self.pool.release(slot, error_ending(error), error.failure.detail, error.retry_after_s)
             _raise_if_cancelled()
             raise
         except BaseException:
-            self._pool.release_unused(slot)  # cancelled, which says nothing about the endpoint
+            self.pool.release_unused(slot)  # cancelled, which says nothing about the endpoint
             raise
         self._latencies.add(loop_time_s() - started_s)
         self._budget.count_reply(reply)
-        self._pool.release(slot, Ending.ANSWERED)
+        self.pool.release(slot, Ending.ANSWERED)
         return reply
 
     def _timeout_s(self, gives_up_at_s: float) -> float:
         """Return the timeout of a call: its own, or the time left to the comparison or the run."""
         now_s = loop_time_s()
-        ends_s = min(now_s + self._policy.call_timeout_s, gives_up_at_s, self._pool.last_call_ends_s)
+        ends_s = min(now_s + self._policy.call_timeout_s, gives_up_at_s, self.pool.last_call_ends_s)
         return max(0.001, ends_s - now_s)
 
 

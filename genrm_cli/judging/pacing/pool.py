@@ -54,7 +54,7 @@ class EndpointPool:
         Args:
             endpoints: at least one, unless nothing is ever asked.
             give_up_after_s: how long no endpoint may answer before the requests that wait are given up.
-            on_event: told of endpoints that go down and come back.
+            on_event: called when an endpoint goes down or recovers.
             resumes: whether later requests may wait again, as in a server; otherwise the run is given up with them.
         """
         self._resumes = resumes
@@ -231,7 +231,7 @@ class EndpointPool:
         due = next((endpoint for endpoint in self.endpoints if endpoint.is_due(now_s)), None)
         if due is not None or (home is not None and home.is_free(now_s)):
             return due or home
-        # A server without a lane that asks has stood open; that of another lane only opened a moment ago.
+        # An endpoint that stays open is not needed by its own lane; one that has just opened may be.
         opened_by_s = math.inf if home is None else now_s - _OPEN_S
         free = (each for each in self.endpoints if each.is_free(now_s) and each.opened_at_s <= opened_by_s)
         return min(free, key=Endpoint.rank, default=None)
@@ -344,7 +344,7 @@ class EndpointPool:
             for future in line:
                 if not future.done():
                     future.set_exception(error)
-            line.clear()  # whoever comes next is first in line
+            line.clear()  # the next request is first in line
 
 
 def _is_empty(waiting: Waiting) -> bool:

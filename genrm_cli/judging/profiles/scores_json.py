@@ -1,4 +1,4 @@
-"""Parse `score_1`, `score_2` and `ranking` in a judge's reply, strictly.
+"""Parse `score_1`, `score_2` and `ranking` in a judge's reply: strictly, or as NeMo Gym does.
 
 The text after the judge's thinking must contain all three numbers in one object, in range, and nothing that
 contradicts them. Anything else is a failure that names what was found, because a wrong verdict would silently change a

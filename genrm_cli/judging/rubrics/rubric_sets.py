@@ -1,4 +1,4 @@
-"""Rubric sets: the qualities that a judge grades and the scores it may give, built in or from a TOML file."""
+"""Rubric sets: the qualities that a judge grades and the scores it may give, from TOML tables."""
 
 import math
 import re
