@@ -32,6 +32,7 @@ from genrm_cli.storage.location import Mark, S3Options, is_s3, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 
 _MOST_BYTES = 256_000_000  # of one file's spool
+_OF_COMPARE = "response_objs"
 
 
 class Recorder:
@@ -178,9 +179,6 @@ def _spool_folder(folder: str) -> Path:
     except OSError as error:
         raise StorageError(SettingRef("record", folder), f": {path} cannot be created: {error.strerror}.") from error
     return path
-
-
-_OF_COMPARE = "response_objs"
 
 
 def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPlan) -> bytes:

@@ -43,8 +43,8 @@ async def _judge(call: Call) -> Reply:
         "rewards": [score.reward for score in scores],
         "advantages": [score.numbers.advantage for score in scores],
         "standard_errors": [score.standard_error for score in scores],
-        "responses": [response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)],
-        "comparisons": [comparison_record(each, answer) for each in answer.rewards.comparisons],
+        "responses": [_response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)],
+        "comparisons": [_comparison_record(each, answer) for each in answer.rewards.comparisons],
         "metrics": asdict(answer.counts),
         "calibration": answer.calibration.as_dict(),
     }
@@ -63,7 +63,7 @@ async def _join(call: Call) -> Reply:
     content: Json = {
         "group_id": name,
         "group_status": answer.counts.status,
-        **response_record(member_id, answer.score_of(member_id), answer),
+        **_response_record(member_id, answer.score_of(member_id), answer),
         "members": list(answer.ids),
         "metrics": asdict(answer.counts),
         "calibration": answer.calibration.as_dict(),
@@ -83,21 +83,27 @@ def _declared(body: Json, size: int) -> list[str]:
     return ids
 
 
-ROUTES = (
-    Route("POST", "/v1/groups", _judge),
-    Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),
-)
-
-
-def response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:
+def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:
     """Return the result of a member, as in its scored line."""
     return {"id": id_, **to_json(result_of(score, answer.rewards))}
 
 
-def comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Json:
+def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Json:
     """Return one request about a group, its members by id."""
     shown = [answer.ids[index] for index in comparison.shown]
     record: Json = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
     if comparison.component is not None:
         record["component"] = comparison.component
     return record | to_json(outcome_record(comparison.outcome, comparison.verdict))
+
+
+ROUTES = (
+    Route("POST", "/v1/groups", _judge),
+    Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),
+)
+
+
+ROUTES = (
+    Route("POST", "/v1/groups", _judge),
+    Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),
+)
