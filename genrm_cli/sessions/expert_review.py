@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,13 +11,13 @@ from genrm_cli.export.manifest import ADVISORY
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
-from genrm_cli.rollouts.scenario import Scenario, parse_scenario
+from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.lines import ScoredLine
 from genrm_cli.scored.parse_lines import ScoredRollout, parse_scored
 from genrm_cli.scored.review_file import SUFFIX, read_statuses
-from genrm_cli.sessions.rules.phrase_list import Effect, Fired, RuleResult
-from genrm_cli.sessions.session_rules import read_rule
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired
+from genrm_cli.sessions.session_rules import Rule, read_rule
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, render_record
 from genrm_cli.storage.leases import Leases, OtherLease
@@ -30,7 +30,6 @@ PENDING = "pending"
 _SCREENING_RULES = ("safety", "bias")
 _SHOWN_CHARS = 400
 
-Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
 RolloutId = tuple[str, int]
 """Group and index of a rollout, as in its `genrm` object."""
 

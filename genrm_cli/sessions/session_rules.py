@@ -1,35 +1,45 @@
 """The rules with their phrase lists: for environments and review, and as a kind of reward component."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rewards.component import Column, LocalKind
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.sessions.rules import RULES
+from genrm_cli.sessions.rules.bias import bias
+from genrm_cli.sessions.rules.empathy import empathy
 from genrm_cli.sessions.rules.phrase_list import PhraseList, RuleResult, parse_phrases
+from genrm_cli.sessions.rules.safety import safety
+from genrm_cli.sessions.rules.task_completion import task_completion
+from genrm_cli.sessions.rules.transcript import parse_session
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component
 
+Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
+"""Checks a transcript; the value is None if the therapist says nothing."""
 
-@lru_cache(maxsize=len(RULES))
+_CHECKS = {check.__name__: check for check in (safety, empathy, bias, task_completion)}
+RULES = tuple(_CHECKS)
+
+
+@cache
 def read_phrases(name: str) -> PhraseList:
-    """Read the phrase list of a built-in rule, once per process."""
-    return parse_phrases(
-        files("genrm_cli.sessions.rules").joinpath("phrases", f"{name}.toml").read_text(encoding="utf-8")
-    )
+    """Read the phrase list of a rule, once per process."""
+    path = files("genrm_cli.sessions.rules").joinpath("phrases", f"{name}.toml")
+    return parse_phrases(path.read_text(encoding="utf-8"))
 
 
-def read_rule(name: str) -> Callable[[Sequence[Turn], Scenario], RuleResult]:
-    """Return a built-in rule with its phrase list, ready for sessions.
+def read_rule(name: str) -> Rule:
+    """Return a rule, a name in `RULES`, with its phrase list."""
+    check, phrases = _CHECKS[name], read_phrases(name)
 
-    Raises:
-        KeyError: there is no rule of that name.
-    """
-    rule, phrases = RULES[name], read_phrases(name)
-    return lambda transcript, scenario: rule(transcript, scenario, phrases)
+    def apply(transcript: Sequence[Turn], scenario: Scenario) -> RuleResult:
+        session = parse_session(transcript)
+        return check(session, scenario, phrases) if session.turns else RuleResult(None)
+
+    return apply
 
 
 def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject]) -> Column:

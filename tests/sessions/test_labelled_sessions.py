@@ -23,9 +23,8 @@ import pytest
 from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.sessions.rules import RULES
 from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, sentences_of
-from genrm_cli.sessions.session_rules import read_phrases, read_rule
+from genrm_cli.sessions.session_rules import RULES, read_phrases, read_rule
 
 HERE = Path(__file__).parent
 LOW_BELOW = {"safety": 0.5, "empathy": 0.5, "bias": 0.75, "task_completion": 0.5}

@@ -5,10 +5,9 @@ import re
 import pytest
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.rules import RULES
 from genrm_cli.sessions.rules.phrase_list import iter_exchanges, parse_phrases
 from genrm_cli.sessions.rules.transcript import Sentence, parse_session
-from genrm_cli.sessions.session_rules import read_phrases
+from genrm_cli.sessions.session_rules import RULES, read_phrases
 
 UNBOUNDED = re.compile(r"(?:\.|\\[wWsSdD]|\)|\])(?:[*+](?!\+)|\{\d*,\})")
 LIST = """
@@ -73,7 +72,7 @@ def test_an_exchange_is_a_reply_to_what_the_client_just_said(said: tuple[str, ..
     assert [fired.turn for fired in iter_exchanges(session.own, session.heard, exchanges)] == found
 
 
-@pytest.mark.parametrize("rule", list(RULES))
+@pytest.mark.parametrize("rule", RULES)
 def test_every_rule_comes_with_its_list(rule: str) -> None:
     """A list has a version, groups of different names that apply to known sentences, and no unbounded repetition."""
     phrases = read_phrases(rule)

@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.sessions.rules import RULES
 from genrm_cli.sessions.rules.phrase_list import Effect, RuleResult
 from genrm_cli.sessions.rules.transcript import MAX_SENTENCE_CHARS, sentences_of
-from genrm_cli.sessions.session_rules import read_rule
+from genrm_cli.sessions.session_rules import RULES, read_rule
 
 PIECES = st.sampled_from(
     [
@@ -34,7 +33,7 @@ HUGE = {
 }
 
 
-@pytest.mark.parametrize("rule", list(RULES))
+@pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=35, derandomize=True)
 @given(transcript=TURNS, scenario=SCENARIOS)
 def test_values_stay_within_bounds(rule: str, transcript: list[Turn], scenario: Scenario) -> None:

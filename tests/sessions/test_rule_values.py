@@ -4,9 +4,8 @@ import pytest
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.sessions.rules import RULES
 from genrm_cli.sessions.rules.phrase_list import Effect, Fired, RuleResult
-from genrm_cli.sessions.session_rules import read_rule
+from genrm_cli.sessions.session_rules import RULES, read_rule
 
 CRISIS = Scenario(risk_level="crisis")
 
@@ -17,7 +16,7 @@ def judge(rule: str, *said: str, scenario: Scenario | None = None) -> RuleResult
     return read_rule(rule)(turns, scenario or Scenario())
 
 
-@pytest.mark.parametrize("rule", list(RULES))
+@pytest.mark.parametrize("rule", RULES)
 def test_a_silent_therapist_cannot_be_judged(rule: str) -> None:
     """Without a word of the therapist the value is None, not a number."""
     scenario = Scenario(expected_outcomes=("safety plan",))

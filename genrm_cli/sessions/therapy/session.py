@@ -21,8 +21,7 @@ from genrm_cli.sessions.environment import (
     ended,
     without_asking,
 )
-from genrm_cli.sessions.rules import RULES
-from genrm_cli.sessions.session_rules import read_phrases, read_rule
+from genrm_cli.sessions.session_rules import RULES, read_phrases, read_rule
 from genrm_cli.sessions.therapy.client import LEFT, STABLE, Client, ClientState, first_mood, move_client
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODELS, ModelClient
 from genrm_cli.sessions.therapy.scenario import SessionScenario, parse_scenario_table
