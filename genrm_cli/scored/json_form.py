@@ -164,23 +164,32 @@ def _reader_of(values: Any, words: str) -> _Convert:
 
 
 def _union(choices: tuple[Any, ...]) -> tuple[_Convert | None, _Convert, Json]:
-    converted = [_conversion(choice) for choice in choices]
-    writes = {choice: write for choice, (write, _, _) in zip(choices, converted, strict=True) if write is not None}
+    converted = {choice: _conversion(choice) for choice in choices}
+    writes = {choice: write for choice, (write, _, _) in converted.items() if write is not None}
+    readers = [read for choice, (_, read, _) in converted.items() if choice is not NoneType]
+    has_null = NoneType in converted
 
     def write(value: Any) -> Any:
         found = writes.get(type(value)) or next(iter(writes.values()))
         return found(value)
 
     def read(value: Any) -> Any:
+        if value is None and has_null:
+            return None
         problems = []
-        for _, reader, _ in converted:
+        for reader in readers:
             try:
                 return reader(value)
             except FormError as error:
                 problems.append(error)
         raise problems[0]
 
-    return write if writes else None, read, {"anyOf": [schema for _, _, schema in converted]}
+    schema = {"anyOf": [schema for _, _, schema in converted.values()]}
+    return write if writes else None, read if len(readers) > 1 or not has_null else _optional(readers[0]), schema
+
+
+def _optional(read: _Convert) -> _Convert:
+    return lambda value: None if value is None else read(value)
 
 
 def _list(member: Any) -> tuple[_Convert | None, _Convert, Json]:

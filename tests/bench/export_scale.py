@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 WORDS = [f"word{number}" for number in range(2_000)]
+ADJUSTMENTS = dict.fromkeys(("reasoning_bonus", "answer_bonus", "reasoning_length", "answer_length", "style"), 0.0)
 
 
 def write_scored(path: Path, rollouts: int, size: int = 8) -> None:
@@ -26,8 +27,10 @@ def write_scored(path: Path, rollouts: int, size: int = 8) -> None:
                 answer = " ".join(source.choices(WORDS, k=source.randint(140, 220)))
                 reward = round(source.uniform(1, 5), 4)
                 detail = {
-                    "format": 1, "status": "scored", "reason": None, "base_score": reward, "standard_error": 0.4,
-                    "reliability": 0.7, "adjustments": {}, "rank": 1, "advantage": 0.1, "group": f"prompt_id:{group}",
+                    "format": 1, "status": "scored", "reason": None, "reason_text": None, "base_score": reward,
+                    "standard_error": 0.4,
+                    "reliability": 0.7, "adjustments": ADJUSTMENTS, "rank": 1, "advantage": 0.1,
+                    "group": f"prompt_id:{group}",
                     "group_size": size, "index": index, "comparisons": 2, "failed": 0, "defaulted": 0, "judge": "j",
                     "is_baseline": False, "previous_reward": None,
                 }  # fmt: skip

@@ -18,6 +18,7 @@ CHROMIUM = "/usr/bin/chromium"
 SIZE = 8
 RESPONSE_CHARS = 1_500
 OPENED = 20
+ADJUSTMENTS = dict.fromkeys(("reasoning_bonus", "answer_bonus", "reasoning_length", "answer_length", "style"), 0.0)
 
 
 def write_run(scored: Path, rollouts: int, text: str) -> None:
@@ -40,8 +41,10 @@ def _scored_line(source: random.Random, sentences: list[str], prompt: str, group
         place += 1
     reward = round(source.uniform(1, 5), 4)
     detail = {
-        "format": 1, "status": "scored", "reason": None, "base_score": reward, "standard_error": 0.4,
-        "reliability": round(source.random(), 3), "adjustments": {}, "rank": index + 1, "advantage": 0.1,
+        "format": 1, "status": "scored", "reason": None, "reason_text": None, "base_score": reward,
+        "standard_error": 0.4,
+        "reliability": round(source.random(), 3), "adjustments": ADJUSTMENTS, "rank": index + 1,
+        "advantage": 0.1,
         "group": f"prompt_id:{group}", "group_size": SIZE, "index": index, "comparisons": 2, "failed": 0,
         "defaulted": 0, "judge": "j", "is_baseline": False,
     }  # fmt: skip
@@ -52,7 +55,10 @@ def _scored_line(source: random.Random, sentences: list[str], prompt: str, group
 def _comparison_line(source: random.Random, group: int, i: int, j: int) -> str:
     numbers = {"score_1": source.randint(1, 5), "score_2": source.randint(1, 5), "ranking": source.randint(1, 6)}
     line = {"format": 1, "group": f"prompt_id:{group}", "i": i, "j": j, "judge_idx": 0, **numbers, "failure": None}
-    return json.dumps({**line, "attempts": 1, "latency_s": 0.5, "judge": "j"}) + "\n"
+    return (
+        json.dumps({**line, "attempts": 1, "latency_s": 0.5, "prompt_tokens": 9, "completion_tokens": 9, "judge": "j"})
+        + "\n"
+    )
 
 
 def measure_page(page: Path, groups: int) -> None:
