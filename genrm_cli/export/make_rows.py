@@ -33,7 +33,7 @@ class SideNumbers:
 
 @dataclass(slots=True)
 class RowCounts:
-    """The numbers of rows, and of what was dropped.
+    """Numbers of rows, by output, and of dropped rows, by reason.
 
     Attributes:
         rows: number of rows by output, `train` or `validation`.

@@ -52,7 +52,7 @@ class ScoredFile:
 
 @dataclass(slots=True)
 class Reading:
-    """What was read.
+    """The inputs of an export, and what was left out of them.
 
     Attributes:
         inputs: the files.

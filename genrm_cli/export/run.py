@@ -32,7 +32,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """A finished export: its manifest, and what to type at the loader."""
+    """A finished export: its manifest, and the code that loads it."""
 
     manifest: dict[str, Any]
     usage: str
@@ -120,7 +120,7 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
 def _read_comparisons(
     scored: Sequence[ScoredInput], reading: Reading, table: ScoredTable, settings: Settings, s3: S3Options
 ) -> ComparedVerdicts:
-    """Read the comparisons files beside all inputs.
+    """Read the comparisons files of all inputs.
 
     Raises:
         InputError: one is missing.
@@ -212,7 +212,7 @@ class _Writers:
             table.append(line)
 
     def finish(self) -> None:
-        """Write what only the last row completes."""
+        """Write the tables, which the last row completes."""
         for name, table in self._tables.items():
             table.write_to(self._sinks[name].write)
 

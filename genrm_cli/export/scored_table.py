@@ -147,7 +147,7 @@ class ScoredTable:
             yield GroupOfCandidates(self._group[members[0]], tuple(map(self.candidate, members)))
 
     def candidate(self, row: int) -> Candidate:
-        """Return what is known of a rollout without its texts."""
+        """Return a rollout without its texts."""
         return Candidate(
             row,
             self._index[row],
@@ -240,7 +240,7 @@ class ComparedVerdicts:
         return found
 
     def posterior(self, group: int) -> Posterior | None:
-        """Return what the verdicts of a group say about its rollouts; None without verdicts or a known noise."""
+        """Return the posterior of a group's rollouts, given its verdicts; None without verdicts or a known noise."""
         rows = self._rows(group)
         if not len(rows):
             return None

@@ -138,7 +138,7 @@ class BlockFolder:
                     path.unlink()
 
     def discard(self) -> None:
-        """Remove what was written for a page that did not appear."""
+        """Remove the files of a page that was not written."""
         with contextlib.suppress(OSError):
             for path in self._written:
                 path.unlink(missing_ok=True)
@@ -146,7 +146,7 @@ class BlockFolder:
 
 
 def block_script(number: int, block: bytes) -> bytes:
-    """Return a block as a file beside the page, where a page opened from disk may read scripts only."""
+    """Return a block as a script: a page opened from disk may read no other files."""
     for character, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
         block = block.replace(character, escaped)
     return b'genrmBlock(%d, "%s");\n' % (number, block)

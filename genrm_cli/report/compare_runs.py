@@ -17,7 +17,7 @@ from genrm_cli.scored.lines import ScoredGroup
 
 @dataclass(frozen=True, slots=True)
 class GroupContents:
-    """What tells whether a group of another run holds the same rollouts.
+    """Digests and ranks of a group, to match it with a group of another run.
 
     Attributes:
         prompt: digest of the prompt.
@@ -38,7 +38,7 @@ class MatchedGroup:
 
     Attributes:
         numbers: of the groups, on the page.
-        correlation: Spearman's, of their rewards; None where one of them does not vary.
+        correlation: Spearman's, of their rewards; None if one of them does not vary.
         rows: index and rank of each shared rollout here and there.
         same_best: whether the best of both is one rollout.
     """
@@ -111,7 +111,7 @@ def _match(here: GroupContents, there: GroupContents, numbers: tuple[int, int]) 
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return Spearman's rank correlation, ties with their mean rank; None where one of the two is constant."""
+    """Return Spearman's rank correlation, ties with their mean rank; None if one of the two is constant."""
     return correlation(_ranks(first), _ranks(second), least=2)
 
 
@@ -143,7 +143,7 @@ class Change:
     """The change of one measure between two dumps.
 
     Attributes:
-        p_value: of a two-sided z-test of no change; None where one of the two is not measurable.
+        p_value: of a two-sided z-test of no change; None if one of the two is not measurable.
     """
 
     measure: str
@@ -202,7 +202,7 @@ def _p_value(before: Mean | Share, after: Mean | Share) -> float | None:
 
 
 def _with_variance(found: Mean | Share) -> tuple[float, float] | None:
-    """Return a value and the squared standard error of it; a share is shrunk as Agresti and Caffo do.
+    """Return a value and its squared standard error; a share is shrunk as by Agresti and Caffo.
 
     Source: A. Agresti and B. Caffo, The American Statistician 54 (2000) 280.
     """

@@ -106,7 +106,7 @@ def _range_text(histogram: Histogram, bin_: int) -> str:
 
 
 COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "residual", "failed", "at"]
-"""What a row of the index holds; `at` are the numbers of the block and of the place in it."""
+"""Columns of the index; `at` is the number of the block and the position in it."""
 _NOT_FIGURES = ("run", "prompt", "at")
 
 Row = list[Any]
@@ -219,7 +219,7 @@ class QualityTable:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was read of all inputs.
+    """The data of all inputs.
 
     Attributes:
         runs: in the order given.
@@ -236,7 +236,7 @@ class Content:
     qualities: Sequence[QualityTable]
 
     def page_values(self, mask_patterns: Sequence[str]) -> dict[str, Any]:
-        """Return what the template takes."""
+        """Return the values of the template."""
         figures = [run.figures for run in self.runs]
         return {
             "title": "Report on scored rollouts" if self.runs else "Report on judges",
@@ -253,7 +253,7 @@ class Content:
         }
 
     def page_index(self) -> dict[str, Any]:
-        """Return what the script knows of all groups."""
+        """Return the index of all groups, for the script of the page."""
         return {
             "runs": [{"uri": run.figures.uri} for run in self.runs],
             "columns": COLUMNS,

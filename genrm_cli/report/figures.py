@@ -16,7 +16,7 @@ from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.verdicts import Reason
 
 FORMAT = 1
-"""Version of the figures; grows when a key changes its meaning or goes."""
+"""Version of the figures; increased when a key changes its meaning or is removed."""
 _BINS = 24
 _REASONS = frozenset(Reason)
 _LISTED = 10

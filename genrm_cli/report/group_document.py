@@ -15,7 +15,7 @@ _PROMPT_CHARS = 120
 
 
 def mask_of(patterns: tuple[str, ...]) -> Mask:
-    """Return what masks the texts of a page: the same patterns as for a judge."""
+    """Return the function that masks the texts of a page, with the same patterns as for a judge."""
     if not patterns:
         return _unmasked
     redactor, counts = redactor_of(patterns), Counter[str]()

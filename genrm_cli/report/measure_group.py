@@ -1,4 +1,4 @@
-"""What a scored group says about the signal in it; "not measurable" is None, never 0."""
+"""Measure the signal in a scored group; "not measurable" is None, never 0."""
 
 import math
 import string
@@ -76,7 +76,7 @@ class GroupFigures:
 
 
 def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
-    """Return the figures of a group; `prompt` is the beginning of what was asked."""
+    """Return the figures of a group; `prompt` is the beginning of its prompt."""
     words = [words_of(each.rollout.response or ()) for each in group.members]
     rewards = tuple(each.line.reward for each in group.members)
     lengths = tuple(map(len, words))
@@ -176,7 +176,7 @@ def _pair_means(pairs: Sequence[ComparisonRecord]) -> dict[tuple[int, int], floa
 
 
 def _triples(means: dict[tuple[int, int], float], n: int) -> tuple[int, int]:
-    """Return the number of triples whose pairs were all judged, and of those that go round in a circle."""
+    """Return the number of triples whose pairs were all judged, and the number of circular ones."""
     if n > _MAX_DENSE or len(means) < 3 or any(not 0 <= i < n for pair in means for i in pair):
         return 0, 0
     asked, beats = np.zeros((n, n)), np.zeros((n, n))

@@ -1,4 +1,4 @@
-"""Can I train on this? The answer in words, with its reasons."""
+"""Judge how far to trust the rewards of a run: an answer in words, with its reasons."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason: how much it weighs, what it says, and the tag of the groups it is about."""
+    """One reason: its weight, its text, and the tag of the groups behind it."""
 
     weight: Weight
     text: str

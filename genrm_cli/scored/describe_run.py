@@ -133,7 +133,7 @@ def _one_judge(
 
 
 def reward_record(settings: Settings) -> RewardRecord | None:
-    """Return what rewards are made of besides verdicts, and the versions of what grades them; None for nothing."""
+    """Return the components of rewards, with the versions of what computes them; None if verdicts alone decide."""
     rewards = compile_rewards(settings)
     if not rewards.is_composed:
         return None

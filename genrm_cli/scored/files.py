@@ -35,12 +35,12 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class ScoredInput:
-    """What one input of `genrm score` became.
+    """One output of `genrm score`.
 
     Attributes:
-        uri: of the scored lines. Those of a set of files (`--together`) are in several files; the files beside them
-            are named as if all lines were in this one.
-        files: that hold the scored lines.
+        uri: URI of the scored lines. A set of files (`together`) has several; the files beside them are named as if
+            all lines were in this one.
+        files: the files with the scored lines.
     """
 
     uri: str

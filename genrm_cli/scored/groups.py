@@ -1,4 +1,4 @@
-"""One output of `genrm score` with the files beside it, read line by line and given back group by group."""
+"""Read an output of `genrm score` with the files beside it, group by group."""
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -111,7 +111,7 @@ class ScoredRun:
         return None if is_later else known.reply_text
 
     def _read_scored(self, s3: S3Options) -> str:
-        """Read the scored lines; return what is wrong with the first that is not one."""
+        """Read the scored lines; return the problem of the first one that cannot be read."""
         first = ""
         for uri in self._scored.files:
             with open_source(uri, s3, self._settings.input.max_line_bytes) as source:

@@ -73,7 +73,7 @@ def load_trackers(settings: TrackingSettings) -> dict[str, LogRun]:
 
 
 def tracked_run(inputs: Sequence[str], record: RunTotals, settings: Settings) -> TrackedRun:
-    """Return what trackers are told about a run: names and numbers, but no text, endpoint or key.
+    """Return the data of a run for trackers: names and numbers, but no text, endpoint or key.
 
     Args:
         inputs: inputs as on the command line; the first one names the run.
