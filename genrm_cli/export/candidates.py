@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Self
 
 from genrm_cli.errors import Message, naming
-from genrm_cli.export.messages import ReasoningPolicy
+from genrm_cli.export.chat_messages import ReasoningPolicy
 from genrm_cli.verdicts import Reason
 
 Preferences = Mapping[tuple[int, int], int]

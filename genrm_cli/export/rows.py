@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from genrm_cli.export.messages import Message, text_of_answer
+from genrm_cli.export.chat_messages import Message, text_of_answer
 from genrm_cli.json_types import JsonObject, Record
 
 Json = Record

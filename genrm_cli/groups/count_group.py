@@ -6,7 +6,7 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.summary import NOISY_BELOW
+from genrm_cli.metrics.run_summary import NOISY_BELOW
 from genrm_cli.rewards.estimators import Calibration, estimate
 from genrm_cli.verdicts import Reason
 

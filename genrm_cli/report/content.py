@@ -7,7 +7,7 @@ from typing import Any
 
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
-from genrm_cli.metrics.summary import NOISY_BELOW
+from genrm_cli.metrics.run_summary import NOISY_BELOW
 from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.charts import number_text
 from genrm_cli.report.compare_runs import (
@@ -21,9 +21,9 @@ from genrm_cli.report.compare_runs import (
 )
 from genrm_cli.report.figures import FORMAT, ComponentSums, Histogram, RunFigures, figures_of, reason_text
 from genrm_cli.report.group_document import group_document, mask_of, prompt_beginning, rounded, with_labels_masked
+from genrm_cli.report.judge_trust import Trust, judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.report.render_page import draw_points
-from genrm_cli.report.trust import Trust, judge_trust
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from genrm_cli.metrics.run_summary import NOISY_BELOW
 from genrm_cli.metrics.running_stats import wilson_interval
-from genrm_cli.metrics.summary import NOISY_BELOW
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.scored.run_record import RunRecord

@@ -14,8 +14,8 @@ from genrm_cli.jobs.context import s3_options
 from genrm_cli.report.blocks import BlockFolder, Blocks
 from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content, QualityTable, Row, RunPage, Tags, read_run
+from genrm_cli.report.judge_trust import Trust
 from genrm_cli.report.render_page import iter_page
-from genrm_cli.report.trust import Trust
 from genrm_cli.scored.files import ScoredInput, find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document

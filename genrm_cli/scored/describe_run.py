@@ -12,7 +12,7 @@ from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.summary import summarise
+from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import extended

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from genrm_cli.metrics.summary import RunSummary
+from genrm_cli.metrics.run_summary import RunSummary
 
 FORMAT: Literal[1] = 1
 """Version of the metrics file; increased when a key changes its meaning or is removed."""

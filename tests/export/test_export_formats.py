@@ -2,8 +2,8 @@
 
 import pytest
 
+from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.rows import Answer, Labelled, Pair, Prompt, PromptRow, Sample, Tool, UnfitError, tools_of
 from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn

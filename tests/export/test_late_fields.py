@@ -1,6 +1,6 @@
 """Fields that appear too late in JSON lines."""
 
-from genrm_cli.export.run import LateFields
+from genrm_cli.export.write_export import LateFields
 
 PLAIN = {"prompt": [{"role": "user", "content": "Why?"}]}
 CALLING = {"prompt": [{"role": "assistant", "content": "", "tool_calls": [{"name": "look"}]}], "tools": "[]"}

@@ -8,8 +8,8 @@ import pytest
 
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.metrics.running_stats import RunningStats
-from genrm_cli.metrics.summary import summarise
 from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 

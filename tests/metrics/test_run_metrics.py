@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.summary import reference_metrics, summarise
+from genrm_cli.metrics.run_summary import reference_metrics, summarise
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 

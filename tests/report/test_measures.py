@@ -15,8 +15,8 @@ from genrm_cli.report.blocks import packed
 from genrm_cli.report.compare_runs import compare_runs, contents_of, iter_changes, rank_correlation
 from genrm_cli.report.content import Tags
 from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of, histogram_of, mean_of, share_of
+from genrm_cli.report.judge_trust import judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
-from genrm_cli.report.trust import judge_trust
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.json_form import from_json

@@ -9,7 +9,7 @@ from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.summary import NOISY_BELOW, RELIABLE_FROM, ReliabilityForecast
+from genrm_cli.metrics.run_summary import NOISY_BELOW, RELIABLE_FROM, ReliabilityForecast
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.location import folder_of, sibling
 

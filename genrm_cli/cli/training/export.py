@@ -12,7 +12,7 @@ from genrm_cli.export.formats import FORMATS
 
 if TYPE_CHECKING:
     from genrm_cli.export.candidates import ExportOptions
-    from genrm_cli.export.messages import ReasoningPolicy
+    from genrm_cli.export.chat_messages import ReasoningPolicy
 
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
@@ -124,7 +124,7 @@ def export(
     Example: genrm export s3://bucket/rl/env/ --to trl-kto -o s3://bucket/rl/kto.parquet
     """
     from genrm_cli.export.candidates import ExportOptions, PairOptions
-    from genrm_cli.export.run import export as run_export
+    from genrm_cli.export.write_export import export as run_export
 
     _refuse_unknown("--to", to, FORMATS)
     _refuse_unknown("--pairs", pairs, PAIR_SELECTIONS)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from genrm_cli.export.formats import llamafactory, preferences, prompts, trl
+from genrm_cli.export.formats import huggingface, llamafactory, preferences, prompts
 from genrm_cli.export.rows import ExportFormat
 
 FORMATS: Mapping[str, ExportFormat] = {
-    format_.name: format_ for module in (trl, preferences, llamafactory, prompts) for format_ in module.FORMATS
+    format_.name: format_ for module in (huggingface, preferences, llamafactory, prompts) for format_ in module.FORMATS
 }

@@ -9,7 +9,7 @@ Source: hiyouga/LLaMA-Factory ff6d4d12, `llamafactory/data/converter.py`, `Share
 import json
 from collections.abc import Sequence
 
-from genrm_cli.export.messages import Message
+from genrm_cli.export.chat_messages import Message
 from genrm_cli.export.rows import ExportFormat, Json, Pair, UnfitError, json_of_tools, scores_of
 
 _JOINED_RESULTS = "\n</tool_response>\n<tool_response>\n"

@@ -9,8 +9,8 @@ axolotl-ai-cloud/axolotl 067b021c (0.18.0), `axolotl/prompt_strategies/dpo/chat_
 `ChosenToRejectedMessages`; allenai/open-instruct e6c3044a, `dataset_transformation.py`.
 """
 
-from genrm_cli.export.formats.trl import explicit_pair
-from genrm_cli.export.messages import Message
+from genrm_cli.export.chat_messages import Message
+from genrm_cli.export.formats.huggingface import explicit_pair
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, UnfitError, in_messages, in_text, scores_of
 
 _SYSTEM, _TURN = "<extra_id_0>System\n", "<extra_id_1>"

@@ -6,7 +6,7 @@ of verl-project/verl 0.9.1: its reward code reads `reward_model.ground_truth` un
 although it is empty.
 """
 
-from genrm_cli.export.messages import Message
+from genrm_cli.export.chat_messages import Message
 from genrm_cli.export.rows import Answer, ExportFormat, Json, PromptRow, json_of_tools
 
 

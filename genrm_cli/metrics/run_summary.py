@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from genrm_cli.metrics.component_metrics import ComponentSummary
 from genrm_cli.metrics.latency import LatencySummary
@@ -116,6 +116,12 @@ class RunSummary:
     comparisons_per_s: float | None
 
 
+_SAME_COUNTS = frozenset(each.name for each in fields(RunMetrics) if each.type is int) & {
+    each.name for each in fields(RunSummary)
+}
+"""Counts of a run that its summary takes over under the same name."""
+
+
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
     """Return the three metrics of NeMo Gym's compare reply; empty without a verdict.
 
@@ -140,45 +146,29 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
     agreement = pairs.both_orders.rate()
     forecast = {name: stats.mean for name, stats in metrics.forecast.items() if stats.mean is not None}
     return RunSummary(
-        lines=metrics.lines,
+        **{name: getattr(metrics, name) for name in _SAME_COUNTS},
         rejected_lines=metrics.rejects,
         dropped_lines=metrics.lines_dropped,
         formats=_sorted(metrics.formats),
-        rollouts=metrics.rollouts,
         duplicate_rollouts=metrics.duplicates,
         blank_responses=metrics.blank,
         truncated_responses=metrics.truncated,
         excluded_rollouts=metrics.excluded,
         rollouts_with_media=metrics.with_media,
-        stripped_tokens=metrics.stripped_tokens,
-        groups_mostly_blank=metrics.groups_mostly_blank,
         views=_sorted(metrics.views),
-        groups=metrics.groups,
         group_sizes={str(size): count for size, count in sorted(metrics.group_sizes.items())},
-        groups_single=metrics.groups_single,
-        groups_left_out=metrics.groups_left_out,
-        groups_with_mixed_prompts=metrics.groups_with_mixed_prompts,
-        groups_without_spread=metrics.groups_without_spread,
-        contradicting_ids=metrics.contradicting_ids,
         scored=metrics.statuses["scored"],
         single=metrics.statuses["single"],
         unscored=metrics.statuses["unscored"],
         unscored_share=metrics.unscored_share(),
         unscored_reasons={reason.value: count for reason, count in sorted(metrics.reasons.items())},
         unscored_examples=dict(sorted(metrics.reason_examples.items())),
-        rewards_on_defaults=metrics.rewards_on_defaults,
         comparisons_planned=metrics.planned,
         stopped_by=metrics.stopped_by,
         redactions=_sorted(metrics.redactions),
-        verdicts=metrics.verdicts,
-        journal_hits=metrics.journal_hits,
         failures=metrics.failed,
         failures_by_kind=_sorted(metrics.failures),
         failure_examples=dict(sorted(metrics.failure_examples.items())),
-        calls=metrics.calls,
-        retries=metrics.retries,
-        prompt_tokens=metrics.prompt_tokens,
-        completion_tokens=metrics.completion_tokens,
         cached_prompt_tokens=metrics.cached_tokens,
         mean_individual_score=reference.get("mean_individual_score"),
         std_individual_score=reference.get("std_individual_score"),
@@ -193,12 +183,9 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         panel=None if metrics.panel is None else metrics.panel.summary(),
         reliability=metrics.reliabilities.statistics(),
         reliability_forecast=ReliabilityForecast(**forecast) if forecast else None,
-        groups_noisy=metrics.groups_noisy,
         groups_of_unknown_reliability=metrics.groups_unknown,
-        groups_not_converged=metrics.groups_not_converged,
         components=metrics.components.summary() or None,
         component_failures=_sorted(metrics.component_failures),
-        gated=metrics.gated,
         reward_sources=_shares(metrics.shares),
         reward=metrics.rewards.statistics(),
         latency=metrics.latencies.summary(),
