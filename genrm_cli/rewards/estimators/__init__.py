@@ -10,7 +10,6 @@ from genrm_cli.rewards.estimators.estimates import (
     Estimate,
     estimate,
     estimate_many,
-    estimate_simple_tiebreaker,
 )
 from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights
 from genrm_cli.rewards.estimators.shared_pairs import RunStatistics, estimate_panel
@@ -39,6 +38,5 @@ __all__ = [
     "estimate",
     "estimate_many",
     "estimate_panel",
-    "estimate_simple_tiebreaker",
     "verdict_array",
 ]

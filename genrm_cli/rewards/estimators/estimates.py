@@ -98,8 +98,3 @@ def _estimate_of(
         converged,
         reliability if assessed and several else None,
     )
-
-
-def estimate_simple_tiebreaker(n: int, verdicts: Verdicts) -> list[float | None]:
-    """Return the reference's base scores, see `average_scores`; they need no calibration."""
-    return estimate("simple_tiebreaker", n, verdicts, Calibration()).base_scores

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
-from genrm_cli.rewards import estimators
+from genrm_cli.rewards.estimators import Calibration, estimate
 
 MAX_N = 6
 SCORES = st.sampled_from([1.0, 1.5, 2.0, 3.0, 4.0, 5.0])
@@ -17,7 +17,7 @@ LISTS = st.lists(VERDICTS, max_size=20)
 
 def estimate_simple_tiebreaker(n, rows):
     """Return the base scores."""
-    return estimators.estimate_simple_tiebreaker(n, verdicts_of(rows))
+    return estimate("simple_tiebreaker", n, verdicts_of(rows), Calibration()).base_scores
 
 
 def naive_scores(n, rows):
