@@ -27,10 +27,9 @@ from genrm_cli.cli.scoring.validate import validate
 from genrm_cli.cli.serve import serve
 from genrm_cli.cli.sessions.collect import collect
 from genrm_cli.cli.sessions.review import review
-from genrm_cli.cli.setup.config import config
 from genrm_cli.cli.setup.guide import guide
 from genrm_cli.cli.setup.init import init
-from genrm_cli.cli.setup.trust import trust
+from genrm_cli.cli.setup.settings_files import config, trust
 from genrm_cli.cli.training.export import export
 from genrm_cli.cli.training.report import report
 from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError

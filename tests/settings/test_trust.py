@@ -8,7 +8,7 @@ import genrm_cli
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import resolve_settings
-from genrm_cli.settings.sources import trust
+from genrm_cli.settings.sources import trusted_files as trust
 from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 

@@ -148,7 +148,7 @@ def _quoted(text: str) -> str:
 def _write(path: Path, text: str) -> None:
     """Write the settings file, and trust it: the user has just chosen its contents."""
     from genrm_cli.settings.sources.toml_file import read_settings_file
-    from genrm_cli.settings.sources.trust import trust
+    from genrm_cli.settings.sources.trusted_files import trust
 
     try:
         path.write_text(text, encoding="utf-8")

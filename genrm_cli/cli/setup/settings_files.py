@@ -1,13 +1,48 @@
-"""`genrm trust`: the folders whose settings files may name endpoints, keys, files and code."""
+"""`genrm config` and `genrm trust`: the effective settings, and the folders whose settings files may set anything."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from genrm_cli.cli.console import add_row, new_table, print_table, print_text
-from genrm_cli.cli.options import exits
+from genrm_cli.cli.options import ALL_PANELS, Invocation, exits, with_settings
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.kinds import Value
+
+
+@with_settings(*ALL_PANELS)
+def config(
+    invocation: Invocation,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Show only settings that differ from their default.")
+    ] = False,
+) -> int:
+    """Show the effective settings and their sources.
+
+    Accepts the options of `genrm score` to show their effect. API keys are never shown.
+    """
+    origins = [origin for origin in invocation.origins if not changed or origin.source != "default"]
+    if invocation.settings.output.json_output:
+        print_text(json.dumps({o.key: {"value": o.value, "source": o.source} for o in origins}))
+        return 0
+    table = new_table("setting", "value", "source", texts=3)
+    for origin in origins:
+        add_row(
+            table, origin.key, _shown(origin.value), origin.source, style="dim" if origin.source == "default" else ""
+        )
+    print_table(table)
+    return 0
+
+
+def _shown(value: Value) -> str:
+    """Render a value as in a settings file, without quotes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return "" if value is None else str(value)
 
 
 @exits
@@ -36,7 +71,7 @@ def trust(
 
 def _trust(folder: Path) -> None:
     from genrm_cli.settings.sources.toml_file import read_settings_file
-    from genrm_cli.settings.sources.trust import iter_needing_trust, trust
+    from genrm_cli.settings.sources.trusted_files import iter_needing_trust, trust
 
     file = read_settings_file(None, folder)
     if not file.path:
@@ -47,7 +82,7 @@ def _trust(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    from genrm_cli.settings.sources.trust import distrust
+    from genrm_cli.settings.sources.trusted_files import distrust
 
     if not distrust(folder):
         raise UsageError(f"{folder.resolve()} is not trusted; `genrm trust --list` lists the folders that are.")
@@ -56,7 +91,7 @@ def _remove(folder: Path) -> None:
 
 def _list() -> None:
     from genrm_cli.settings.sources.toml_file import read_settings_file
-    from genrm_cli.settings.sources.trust import read_trusted, state_of
+    from genrm_cli.settings.sources.trusted_files import read_trusted, state_of
 
     table = new_table("settings file", "state", texts=2)
     for path in map(Path, sorted(read_trusted())):
