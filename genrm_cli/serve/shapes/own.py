@@ -101,9 +101,3 @@ ROUTES = (
     Route("POST", "/v1/groups", _judge),
     Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),
 )
-
-
-ROUTES = (
-    Route("POST", "/v1/groups", _judge),
-    Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),
-)
