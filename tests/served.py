@@ -35,7 +35,9 @@ class Served:
         self.url = heard[0].split()[-1]
         token = environment.get("GENRM_SERVE_TOKEN")
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self.client = httpx.Client(base_url=self.url, timeout=REPLY_LIMIT_S, trust_env=False, headers=self.headers)
+        self.client = httpx.Client(
+            base_url=self.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False, headers=self.headers
+        )
         self._log = log
 
     def _read(self) -> None:
@@ -125,7 +127,7 @@ class Waiting:
     def __init__(self, url: str, path: str, body: object, headers: dict[str, str]) -> None:
         self._reply: httpx.Response | None = None
         self._error: httpx.HTTPError | None = None
-        self._client = httpx.Client(base_url=url, timeout=REPLY_LIMIT_S, trust_env=False, headers=headers)
+        self._client = httpx.Client(base_url=url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False, headers=headers)
         self._thread = threading.Thread(target=self._ask, args=(path, json.dumps(body)), daemon=True)
         self._thread.start()
 

@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture
 def agent(server: Served) -> Iterator[httpx.Client]:
     """Give a test an agent with cookies of its own."""
-    with httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False) as client:
+    with httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False) as client:
         yield client
 
 
@@ -73,7 +73,7 @@ def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
 
 def test_cookies_tell_sessions_apart(server: Served, agent: httpx.Client) -> None:
     """Agents with the same task meet the same client, each in a session of its own."""
-    with httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False) as other:
+    with httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False) as other:
         task = {"_ng_task_index": 24}  # the second variant of the first scenario
         first = post(agent, "/seed_session", task)["observation"]
         assert (
@@ -141,9 +141,11 @@ def test_sessions_are_bounded_and_guarded(tmp_path: Path) -> None:
     with serving(Genrm(tmp_path), *flags, GENRM_SERVE_TOKEN=TOKEN) as served:
 
         def open_agent() -> httpx.Client:
-            return httpx.Client(base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, headers=served.headers)
+            return httpx.Client(
+                base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False, headers=served.headers
+            )
 
-        with open_agent() as first, open_agent() as second, httpx.Client(trust_env=False) as stranger:
+        with open_agent() as first, open_agent() as second, httpx.Client(trust_env=False, verify=False) as stranger:
             assert stranger.post(f"{served.url}/reset", json=EXAM).status_code == 401
             assert stranger.get(f"{served.url}/tasks").status_code == 401
             post(first, "/reset", EXAM)
