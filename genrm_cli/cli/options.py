@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -49,11 +49,8 @@ class Invocation:
 
     settings: Settings
     origins: list[Origin]
-    api_keys: Mapping[str, str]
+    api_keys: Mapping[str, str] = field(repr=False)
     settings_path: str
-
-    def __repr__(self) -> str:
-        return f"Invocation({self.settings})"
 
 
 OnError = Callable[[GenrmError, OutputSettings], None]
@@ -102,14 +99,14 @@ def with_settings(
                 code = command(**given, invocation=invocation)
             raise typer.Exit(code)
 
-        added = [*map(_parameter, settings), *([_config_parameter()] if reads_file else [])]
+        added = [*map(_parameter, settings), *([_CONFIG] if reads_file else [])]
         grouped = [
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
             for of in groups.values()
             for f in fields(of)
         ]
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters if p.name not in groups]
-        shown = [*own, *grouped, *added, *_offline_parameter(settings), _help_all_parameter()]
+        shown = [*own, *grouped, *added, *([_OFFLINE] if "judge" in taken else []), _HELP_ALL]
         run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in shown}
         run.__doc__, run.__name__ = command.__doc__, command.__name__
@@ -190,34 +187,30 @@ def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
         raise KeyboardInterrupt from error
 
 
+def _keyword(name: str, annotation: Any, option: Any, default: object = None) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option]
+    )
+
+
 def _parameter(setting: Setting) -> inspect.Parameter:
     flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
     added = typer.Option(
         *filter(None, (flag, setting.short_flag)),
         help=_help_of(setting),
         rich_help_panel=setting.panel,
-        metavar=_metavar_of(setting),
+        metavar="NAME" if setting.choices else (setting.kind or TEXT).metavar,
         show_default=False,
         autocompletion=_completion_of(setting),
     )
-    return keyword_parameter(setting.name, _annotation_of(setting), added)
-
-
-def _annotation_of(setting: Setting) -> Any:
-    # Other types are text: `convert` handles flags, environment and file alike.
-    return list[str] if setting.is_many else bool if setting.type is bool else str
+    # Other types are text: `Setting.convert` handles flags, environment and file alike.
+    type_: Any = list[str] if setting.is_many else bool if setting.type is bool else str
+    return _keyword(setting.name, type_ | None, added)
 
 
 def option(metavar: str, text: str, *names: str, panel: str | None = None) -> Any:
     """Return an option of a command. Its help does not show the default."""
     return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=False)
-
-
-def keyword_parameter(name: str, annotation: Any, option: Any) -> inspect.Parameter:
-    """Return an optional parameter of a command; None if it is not given."""
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, option]
-    )
 
 
 def _completion_of(setting: Setting) -> Callable[[str], list[str]] | None:
@@ -234,10 +227,6 @@ def _complete_profile(incomplete: str) -> list[str]:
     return [name for name in PROFILES if name.startswith(incomplete)]
 
 
-def _metavar_of(setting: Setting) -> str | None:
-    return "NAME" if setting.choices else (setting.kind or TEXT).metavar
-
-
 def _help_of(setting: Setting) -> str:
     default = setting.default
     text = help_text(setting.negative_help or setting.help)  # the help names the flag that changes the default
@@ -245,28 +234,23 @@ def _help_of(setting: Setting) -> str:
     return f"{text} Default: {default}." if is_shown else text
 
 
-def _offline_parameter(settings: Iterable[Setting]) -> Iterator[inspect.Parameter]:
-    """Yield `--offline`, a shorthand for `--judge lexical`, for commands that take a judge."""
-    if any(setting.name == "judge" for setting in settings):
-        offline = typer.Option(
-            "--offline", help="Use the built-in lexical baseline instead of a judge: no model, no network."
-        )
-        yield inspect.Parameter(
-            "offline", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, offline]
-        )
-
-
-def _help_all_parameter() -> inspect.Parameter:
-    return inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll)
-
-
-def _config_parameter() -> inspect.Parameter:
-    config = typer.Option(
+_OFFLINE = _keyword(
+    "offline",
+    bool,
+    typer.Option("--offline", help="Use the built-in lexical baseline instead of a judge: no model, no network."),
+    default=False,
+)
+"""Shorthand for `--judge lexical`."""
+_HELP_ALL = inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll)
+_CONFIG = _keyword(
+    "config",
+    str | None,
+    typer.Option(
         "--config",
         envvar=ENVIRONMENT_PREFIX + "CONFIG",
         show_envvar=False,
         show_default=False,
         metavar="FILE",
         help="TOML file with settings. Default: genrm.toml or [tool.genrm] of pyproject.toml in this folder.",
-    )
-    return keyword_parameter("config", str, config)
+    ),
+)
