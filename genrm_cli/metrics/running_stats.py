@@ -5,6 +5,9 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+LEAST_SPREAD = 1e-9
+"""A smaller spread is rounding, not signal."""
+
 
 class Mergeable:
     """A dataclass of counts. Counts of two parts of a run are merged field by field."""

@@ -8,6 +8,7 @@ from typing import Any
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.metrics.run_summary import NOISY_BELOW
+from genrm_cli.metrics.running_stats import LEAST_SPREAD
 from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.charts import number_text
 from genrm_cli.report.compare_runs import (
@@ -81,7 +82,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("all", "all groups", True),
         ("baseline", "judged by the built-in baseline", group.is_baseline),
         ("unscored", "rollouts without a reward", bool(group.unscored)),
-        ("no-spread", "equal rewards", group.spread is not None and group.spread < 1e-9),
+        ("no-spread", "equal rewards", group.spread is not None and group.spread < LEAST_SPREAD),
         ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", (group.reliability or 0.0) < NOISY_BELOW),
         ("failed", "comparisons without a verdict", bool(group.failures)),
         ("not-asked", "comparisons that were not asked", bool(group.not_asked)),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from genrm_cli.metrics.run_summary import NOISY_BELOW
-from genrm_cli.metrics.running_stats import wilson_interval
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, wilson_interval
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.scored.run_record import RunRecord
@@ -179,7 +179,7 @@ def figures_of(
         reward_histogram=histogram_of(rewards),
         spread=mean_of(spreads),
         spread_histogram=histogram_of(spreads, least=0.0),
-        flat=share_of(sum(spread < 1e-9 for spread in spreads), len(spreads)),
+        flat=share_of(sum(spread < LEAST_SPREAD for spread in spreads), len(spreads)),
         reliability=mean_of(reliabilities, 1.0),
         reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
         noisy=share_of(sum(value < NOISY_BELOW for value in reliabilities), len(reliabilities)),
@@ -235,7 +235,7 @@ def histogram_of(values: Sequence[float], least: float | None = None, most: floa
         return Histogram((), ())
     low = min(values) if least is None else least
     high = max(values) if most is None else most
-    if high - low < 1e-9:
+    if high - low < LEAST_SPREAD:
         low, high = low - 0.5, high + 0.5
     counts, edges = np.histogram(values, bins=_BINS, range=(low, high))
     return Histogram(tuple(edges.tolist()), tuple(counts.tolist()))
