@@ -1,5 +1,6 @@
 """A real server that offers sessions to agents."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,11 @@ from judge_server_fixture import JudgeServer
 from served import REPLY_LIMIT_S, TOKEN, Json, Served, serving
 from sessions import ENVIRONMENT, begin, samples, step
 
-from genrm_cli.sessions.hosting.hosted import observe
+from genrm_cli.serve.http.endpoints import Gate
+from genrm_cli.sessions.environment import Ask
+from genrm_cli.sessions.hosting.gymnasium import build_environment_app
+from genrm_cli.sessions.hosting.hosted import HostedSessions, observe
+from genrm_cli.sessions.therapy.session import TherapeuticSession
 
 SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
 THERAPY = ("--environment", "therapeutic_session")
@@ -135,28 +140,36 @@ def test_metrics_are_aggregated(agent: httpx.Client) -> None:
     assert metrics["agent_metrics"]["mean/reward"] == 0.75
 
 
-def test_sessions_are_bounded_and_guarded(tmp_path: Path) -> None:
+def test_sessions_are_bounded_and_guarded() -> None:
     """One session too many is refused until another has ended or is closed; nobody enters without the token."""
-    flags = (*THERAPY, "--max-sessions", "1", "--max-turns", "1")
-    with serving(Genrm(tmp_path), *flags, GENRM_SERVE_TOKEN=TOKEN) as served:
 
-        def open_agent() -> httpx.Client:
-            return httpx.Client(
-                base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False, headers=served.headers
-            )
+    async def nobody(ask: Ask) -> str:
+        raise AssertionError(ask)
 
-        with open_agent() as first, open_agent() as second, httpx.Client(trust_env=False, verify=False) as stranger:
-            assert stranger.post(f"{served.url}/reset", json=EXAM).status_code == 401
-            assert stranger.get(f"{served.url}/tasks").status_code == 401
-            post(first, "/reset", EXAM)
-            refused = second.post("/reset", json=EXAM)
+    sessions = HostedSessions(TherapeuticSession(max_turns=1), samples(), nobody, most=1, keep_s=60)
+    app = build_environment_app(sessions, {}, Gate(100_000, TOKEN))
+
+    def open_agent(**headers: str) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://here", headers=headers, verify=False
+        )
+
+    async def play() -> None:
+        entry = {"Authorization": f"Bearer {TOKEN}"}
+        async with open_agent(**entry) as first, open_agent(**entry) as second, open_agent() as stranger:
+            assert (await stranger.post("/reset", json=EXAM)).status_code == 401
+            assert (await stranger.get("/tasks")).status_code == 401
+            assert (await first.post("/reset", json=EXAM)).status_code == 200
+            refused = await second.post("/reset", json=EXAM)
             assert (*error_of(refused), "Retry-After" in refused.headers) == (429, "busy", True)
-            assert post(first, "/step", turn(SAID))["truncated"] is True
-            post(second, "/reset", EXAM)
-            assert error_of(first.post("/verify", json={})) == (404, "no_session")
-            post(second, "/close", {})
-            post(first, "/reset", EXAM)
-            assert served.get("/healthz").json() == {"status": "ok", "sessions": 1}
+            assert (await first.post("/step", json=turn(SAID))).json()["truncated"] is True
+            assert (await second.post("/reset", json=EXAM)).status_code == 200
+            assert error_of(await first.post("/verify", json={})) == (404, "no_session")
+            await second.post("/close", json={})
+            assert (await first.post("/reset", json=EXAM)).status_code == 200
+            assert (await first.get("/healthz")).json() == {"status": "ok", "sessions": 1}
+
+    asyncio.run(play())
 
 
 def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> None:
