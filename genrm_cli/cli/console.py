@@ -68,9 +68,10 @@ def text_of(message: object) -> str:
     return message.render(render_flag) if isinstance(message, Message) else str(message)
 
 
-def say(text: str | Message) -> None:
-    """Print one line to stderr, unwrapped, as plain text."""
-    show(Text(escaped_line(text_of(text))), soft_wrap=True)
+def say(*texts: str | Message) -> None:
+    """Print lines to stderr, unwrapped, as plain text."""
+    if lines := [escaped_line(text_of(text)) for text in texts]:
+        show(Text("\n".join(lines)), soft_wrap=True)
 
 
 def say_warning(text: str | Message) -> None:

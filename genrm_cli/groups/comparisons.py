@@ -103,6 +103,7 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     pairs: dict[Comparison, list[Verdict | None]] = {}
     grades: dict[tuple[int, int, int], float] = {}
     count = len(plan.judges)
+    is_graded = [judge.grading is not None for judge in plan.judges]
     for (number, repeat, shown), outcome in judged.results:
         if number >= count:
             continue  # a grader of components
@@ -110,9 +111,9 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
             grades |= {
                 (number, repeat, index): value for index, value in zip(shown, outcome.result.values, strict=True)
             }
-        if plan.judges[number].grading is None:
+        if not is_graded[number]:
             pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)[number] = verdict_of(outcome, plan)
-    if any(judge.grading is not None for judge in plan.judges):
+    if any(is_graded):
         _add_graded(pairs, grades, judged, plan)
         return dict(sorted(pairs.items(), key=_by_repeat))
     return pairs if count == 1 else dict(sorted(pairs.items(), key=_by_repeat))

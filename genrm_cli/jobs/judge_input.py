@@ -187,8 +187,7 @@ def _forecast(plan: GroupPlan, metrics: RunMetrics, calibration: Calibration) ->
 
 
 def _enter(number: int, rows: list[int], rewards: GroupRewards, plan: GroupPlan, scores: ScoreStore) -> None:
-    for row, score in zip(rows, rewards.scores, strict=True):
-        scores.enter_score(row, scored_line(score, rewards, plan).as_score())
+    scores.enter_scores(rows, [scored_line(score, rewards, plan).as_score() for score in rewards.scores])
     lines = (
         orjson.dumps(comparison_json(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
         for each in rewards.comparisons

@@ -114,9 +114,13 @@ class ScoreStore(_Store):
         self._scores, self._comparisons = _Spans(), _Spans()
         self.samples: list[dict[str, Any]] = []
 
-    def enter_score(self, row: int, score: Score) -> None:
-        """Keep the score of a row."""
-        self._scores[row] = self._spool.append(orjson.dumps((score.reward, score.detail)))
+    def enter_scores(self, rows: Sequence[int], scores: Sequence[Score]) -> None:
+        """Keep the scores of the rows of a group."""
+        kept = [orjson.dumps((score.reward, score.detail)) for score in scores]
+        offset, _ = self._spool.append(b"".join(kept))
+        for row, record in zip(rows, kept, strict=True):
+            self._scores[row] = offset, len(record)
+            offset += len(record)
 
     def enter_comparisons(self, group: int, lines: Iterable[bytes]) -> None:
         """Keep the comparison records of a group, as lines."""

@@ -38,9 +38,8 @@ def show_summary(metrics: "RunTotals", samples: Sequence[dict[str, Any]], *, tab
             show_components(metrics)
     is_short = stderr_console.is_terminal and not table
     lines = [f"{label:<{_LABEL_WIDTH}} {text}" for label, text in _iter_lines(metrics)]
-    for line in lines:
-        say(cut(line) if is_short else line)
-    files = list(_iter_files(metrics))
+    say(*(map(cut, lines) if is_short else lines))
+    files = [f"{label:<{_LABEL_WIDTH}} {path}" for label, path in _iter_files(metrics)]
     warnings = list(iter_warnings(metrics))
     room = max(_MIN_WARNINGS, _MAX_LINES - _LAST_LINES - len(lines) - len(files)) if is_short else len(warnings)
     hidden = warnings[room - 1 :] if len(warnings) > room else []
@@ -48,8 +47,7 @@ def show_summary(metrics: "RunTotals", samples: Sequence[dict[str, Any]], *, tab
         say_warning(warning)
     if hidden:
         say_warning(f"and {len(hidden)} more; --table 1 shows all of them.")
-    for label, path in files:
-        say(f"{label:<{_LABEL_WIDTH}} {path}")
+    say(*files)
 
 
 def show_rewards(metrics: "RunTotals", samples: Sequence[dict[str, Any]], table: int) -> None:
