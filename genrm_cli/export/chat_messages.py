@@ -1,8 +1,9 @@
 """Write the turns of a prompt and the items of a response as chat messages, in the shape of OpenAI's API."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,
@@ -16,7 +17,7 @@ from genrm_cli.rollouts.rollout import (
     join_texts,
 )
 
-Message = dict[str, Any]
+Message = Record
 ReasoningPolicy = Literal["keep", "strip", "separate"]
 REASONING_FIELD = "reasoning_content"
 

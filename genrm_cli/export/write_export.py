@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from genrm_cli.errors import InputError, Message, SettingRef, UsageError
 from genrm_cli.export.candidates import ExportOptions, message_of
@@ -16,6 +15,7 @@ from genrm_cli.export.rows import ExportFormat, Json
 from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable
 from genrm_cli.export.split import PromptSplit
 from genrm_cli.jobs.context import s3_options
+from genrm_cli.json_types import Record
 from genrm_cli.scored.files import ScoredInput, find_scored
 from genrm_cli.scored.groups import open_comparisons
 from genrm_cli.settings import Settings
@@ -34,7 +34,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
 class ExportReport:
     """A finished export: its manifest, and the code that loads it."""
 
-    manifest: dict[str, Any]
+    manifest: Record
     usage: str
 
 
@@ -244,7 +244,7 @@ class LateFields:
         self._bytes = 0
         self.names: set[str] = set()
 
-    def add(self, row: dict[str, Any], size_bytes: int) -> None:
+    def add(self, row: Record, size_bytes: int) -> None:
         """Look at the next row of the file."""
         fields = set(_iter_fields(row))
         if self._bytes < _INFERRED_BYTES:

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from genrm_cli.errors import UsageError, naming
+from genrm_cli.json_types import Record
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.location import S3Options, is_s3
 from genrm_cli.storage.sink import is_streamed, make_folder, open_sink
@@ -43,7 +43,7 @@ class Blocks(AbstractContextManager["Blocks"]):
         """Bytes of all blocks as text."""
         return len(self._spool)
 
-    def add(self, document: dict[str, Any]) -> tuple[int, int]:
+    def add(self, document: Record) -> tuple[int, int]:
         """Add a group; return the numbers of its block and of its place there."""
         line = render_record(document).rstrip()
         place = len(self._spans), len(self._waiting)

@@ -7,6 +7,7 @@ from typing import Any
 
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_summary import NOISY_BELOW
 from genrm_cli.metrics.running_stats import LEAST_SPREAD
 from genrm_cli.report.blocks import Blocks
@@ -137,7 +138,7 @@ class RunPage:
         """Return the parameters of the link to a group."""
         return {"group": key} if self.alone else {"group": key, "run": self.number}
 
-    def as_dict(self, rows: Sequence[Row], tags: Tags) -> dict[str, Any]:
+    def as_dict(self, rows: Sequence[Row], tags: Tags) -> Record:
         """Return all that the page says of the run in numbers, JSON-ready.
 
         Args:
@@ -236,7 +237,7 @@ class Content:
     comparison: Comparison | None
     qualities: Sequence[QualityTable]
 
-    def page_values(self, mask_patterns: Sequence[str]) -> dict[str, Any]:
+    def page_values(self, mask_patterns: Sequence[str]) -> Record:
         """Return the values of the template."""
         figures = [run.figures for run in self.runs]
         return {
@@ -253,7 +254,7 @@ class Content:
             "qualities": self.qualities,
         }
 
-    def page_index(self) -> dict[str, Any]:
+    def page_index(self) -> Record:
         """Return the index of all groups, for the script of the page."""
         return {
             "runs": [{"uri": run.figures.uri} for run in self.runs],
@@ -263,7 +264,7 @@ class Content:
             "compared": self._compared(),
         }
 
-    def figures(self, output: str) -> dict[str, Any]:
+    def figures(self, output: str) -> Record:
         """Return every figure of the page, JSON-ready."""
         return {
             "format": FORMAT,
@@ -274,7 +275,7 @@ class Content:
             "judges": [asdict(quality) for quality in self.qualities],
         }
 
-    def _comparison_record(self) -> dict[str, Any] | None:
+    def _comparison_record(self) -> Record | None:
         """Return a comparison with the keys of its groups instead of their numbers on the page."""
         if self.comparison is None:
             return None
@@ -283,7 +284,7 @@ class Content:
             each["groups"] = [self.rows[number][1] for number in each.pop("numbers")]
         return record
 
-    def _dumps(self) -> list[dict[str, Any]]:
+    def _dumps(self) -> list[Record]:
         """Return the rows of the table of dumps, in time."""
         ordered = [self.runs[number] for number in in_time([run.figures for run in self.runs])]
         return [
@@ -297,16 +298,16 @@ class Content:
             for run in ordered
         ]
 
-    def _listed(self) -> list[dict[str, Any]]:
+    def _listed(self) -> list[Record]:
         """Return the groups whose ranks changed most, with links."""
         if self.comparison is None:
             return []
         first = [(self.rows[each.numbers[0]][1], each.correlation) for each in self.comparison.matched[:_LISTED]]
         return [{"key": key, "hash": self.runs[0].hash_of(key), "correlation": found} for key, found in first]
 
-    def _compared(self) -> dict[str, Any]:
+    def _compared(self) -> Record:
         """Return for each matched group, both ways: the other, and the indices and ranks here and there."""
-        found: dict[str, Any] = {}
+        found: Record = {}
         for each in () if self.comparison is None else self.comparison.matched:
             here, there = each.numbers
             back = [(b, a, rank_b, rank_a) for a, b, rank_a, rank_b in each.rows]

@@ -4,10 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_summary import NOISY_BELOW
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, wilson_interval
 from genrm_cli.metrics.verdict_counts import VerdictCounts
@@ -128,7 +128,7 @@ class RunFigures:
     look_here: Mapping[str, tuple[str, ...]]
     format: int = FORMAT
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Record:
         """Return the figures, JSON-ready."""
         return asdict(self)
 

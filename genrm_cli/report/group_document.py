@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import Item, Media, Reasoning, Rollout, ToolCall, ToolResult, Turn, call_text
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredMember
@@ -42,7 +43,7 @@ def _masked_line(line: ScoredLine, mask: Mask) -> ScoredLine:
     return replace(line, judge=line.judge and mask(line.judge), reason_text=line.reason_text and mask(line.reason_text))
 
 
-def group_document(group: ScoredGroup, mask: Mask) -> dict[str, Any]:
+def group_document(group: ScoredGroup, mask: Mask) -> Record:
     """Return a group whose labels are masked, JSON-ready; its texts are masked here."""
     prompt = group.members[0].rollout.prompt
     return {
@@ -66,9 +67,9 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 
-def _rollout(scored: ScoredMember, prompt: tuple[Turn, ...], mask: Mask) -> dict[str, Any]:
+def _rollout(scored: ScoredMember, prompt: tuple[Turn, ...], mask: Mask) -> Record:
     rollout, line = scored.rollout, scored.line
-    document: dict[str, Any] = {
+    document: Record = {
         "index": line.index,
         "reward": rounded(line.reward),
         "rank": line.rank,
@@ -112,9 +113,9 @@ def _item(item: Item, mask: Mask) -> list[str]:
             return [type(item).__name__.lower(), mask(item.text)]
 
 
-def _comparison(asked: ComparisonRecord, mask: Mask) -> dict[str, Any]:
+def _comparison(asked: ComparisonRecord, mask: Mask) -> Record:
     verdict = asked.verdict
-    document: dict[str, Any] = {"shown": asked.indices, "judge": asked.judge, "repeat": asked.judge_idx}
+    document: Record = {"shown": asked.indices, "judge": asked.judge, "repeat": asked.judge_idx}
     if verdict is not None:
         document["verdict"] = [verdict.score_1, verdict.score_2, verdict.ranking]
     optional = {

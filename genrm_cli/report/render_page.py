@@ -2,13 +2,13 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.report.figures import Histogram, reason_text
@@ -18,9 +18,7 @@ _FOLDER = files("genrm_cli") / "report" / "page"
 _MARK = "<!--blocks-->"  # text in the page cannot hold it: the template escapes all
 
 
-def iter_page(
-    values: Mapping[str, Any], index: dict[str, Any], blocks: Blocks, scripts_at: str | None
-) -> Iterator[bytes]:
+def iter_page(values: JsonObject, index: Record, blocks: Blocks, scripts_at: str | None) -> Iterator[bytes]:
     """Yield the page piece by piece.
 
     Args:
@@ -43,7 +41,7 @@ def draw_points(points: Sequence[Point], what: str) -> Markup:
     return Markup(draw_series(points, what))  # noqa: S704  (it escapes its texts)
 
 
-def _render(values: Mapping[str, Any], *, in_folder: bool) -> str:
+def _render(values: JsonObject, *, in_folder: bool) -> str:
     style, script = (_read(f"report.{kind}") for kind in ("css", "js"))
     scripts = f"'{_hash(script)}'" + (" 'strict-dynamic'" if in_folder else "")
     policy = (

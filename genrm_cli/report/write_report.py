@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.evaluation.accuracy import JudgeQuality
 from genrm_cli.evaluation.compare_judges import compare_results
 from genrm_cli.evaluation.result import EvalResult, read_result
 from genrm_cli.jobs.context import s3_options
+from genrm_cli.json_types import Record
 from genrm_cli.report.blocks import BlockFolder, Blocks
 from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content, QualityTable, Row, RunPage, Tags, read_run
@@ -96,7 +96,7 @@ class WrittenReport:
         rejected_lines: lines of scored files that could not be read.
     """
 
-    figures: dict[str, Any]
+    figures: Record
     output: str
     folder: str | None
     answers: Sequence[Trust]

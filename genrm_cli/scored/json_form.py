@@ -10,7 +10,9 @@ from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-Json = dict[str, Any]
+from genrm_cli.json_types import Record
+
+Json = Record
 """A JSON object, as the last step before bytes and the first step after them."""
 
 _T = TypeVar("_T")

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
@@ -87,7 +88,7 @@ class ScoredLine(RolloutResult):
     defaulted: int
     judge: str | None
     is_baseline: bool
-    component_notes: Mapping[str, Any] | None = None
+    component_notes: JsonObject | None = None
     component_failures: Mapping[str, str] | None = None
     total: TotalRecord | None = None
     diversity: DiversityRecord | None = None

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.run_summary import RunSummary
 
 FORMAT: Literal[1] = 1
@@ -115,8 +116,8 @@ class RewardRecord:
     components: Mapping[str, str]
     versions: Mapping[str, str | int]
     graders: Mapping[str, GraderRecord]
-    diversity: Mapping[str, Any] | None
-    total: Mapping[str, Any] | None
+    diversity: JsonObject | None
+    total: JsonObject | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

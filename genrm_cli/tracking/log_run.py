@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any
 
 from genrm_cli import __version__
+from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunTotals
@@ -43,7 +43,7 @@ def flat_metrics(metrics: RunTotals, cost: float | None = None) -> dict[str, flo
         metrics: of one input or of many.
         cost: cost of the run's calls, in the currency of the prices; None without prices.
     """
-    found: dict[str, Any] = {
+    found: Record = {
         **{f"reward/{name}": value for name, value in to_json(metrics.reward).items()},
         "reward/groups_without_spread": metrics.groups_without_spread,
         **{f"reliability/{name}": value for name, value in to_json(metrics.reliability).items()},
@@ -100,7 +100,7 @@ def tracked_run(inputs: Sequence[str], record: RunTotals, settings: Settings) ->
     )
 
 
-def log_run(trackers: Mapping[str, LogRun], run: TrackedRun, on_event: Callable[[str, dict[str, Any]], None]) -> None:
+def log_run(trackers: Mapping[str, LogRun], run: TrackedRun, on_event: Callable[[str, Record], None]) -> None:
     """Log a run to every tracker. A failing tracker is only an event, because the outputs are already written."""
     for name, log in trackers.items():
         try:

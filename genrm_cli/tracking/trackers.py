@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from genrm_cli.errors import UsageError
+from genrm_cli.json_types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class TrackedRun:
     """The data of a run for trackers: its name, its configuration, and its numbers."""
 
     name: str
-    params: Mapping[str, Any]
+    params: JsonObject
     scalars: Mapping[str, float]
 
 

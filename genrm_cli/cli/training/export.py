@@ -9,6 +9,7 @@ from genrm_cli.cli.console import counted, number_text, percent_text, print_json
 from genrm_cli.cli.options import Invocation, option, with_settings
 from genrm_cli.errors import Message, UsageError
 from genrm_cli.export.formats import FORMATS
+from genrm_cli.json_types import Record
 
 if TYPE_CHECKING:
     from genrm_cli.export.candidates import ExportOptions
@@ -194,7 +195,7 @@ def _refuse_out_of_range(options: "ExportOptions") -> None:
             raise UsageError(f"{flag} is {number}; expected 1 or more.")
 
 
-def _show(manifest: dict[str, Any], usage: str) -> None:
+def _show(manifest: Record, usage: str) -> None:
     """Print the manifest for the user, and the code that loads the rows."""
     from genrm_cli.export.candidates import message_of
 
