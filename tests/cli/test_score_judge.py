@@ -152,14 +152,15 @@ def test_the_concurrency_is_used_and_never_exceeded(genrm: Genrm, call: Call, ju
 
 def test_a_busy_judge_is_waited_for(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """A judge that refuses calls beyond what it can do in parallel still gets all of them answered."""
-    judge_server.behave(reject_above_in_flight=2, latency_s=0.01)
+    judge_server.behave(reject_above_in_flight=2, latency_s=0.05)
     genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
     arguments = judge(judge_server, "--concurrency", 4, "--retries", 20)
     finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 0, finished.err
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert (metrics["verdicts"], metrics["failures"]) == (12, 0)
-    assert metrics["retries"] == judge_server.stats()["by_status"]["429"]
+    # On a busy machine, calls may come one after another, and none is refused.
+    assert metrics["retries"] == judge_server.stats()["by_status"].get("429", 0)
 
 
 def test_some_failures_leave_the_rest_scored(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
