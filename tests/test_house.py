@@ -114,7 +114,6 @@ PURE = (
     "serve.cohort",
     "sessions.counts",
     "sessions.environment",
-    "sessions.episode",
     "sessions.therapy.client",
     "sessions.therapy.screening",
     "sessions.therapy.model_client",

@@ -28,8 +28,16 @@ from genrm_cli.sessions.collected_files import (
 from genrm_cli.sessions.counts import CollectCounts
 from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
-from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, episode_record
-from genrm_cli.sessions.play import Act, asked_policy, play_episode, scripted_policy
+from genrm_cli.sessions.episode import (
+    Act,
+    EpisodeSlot,
+    Played,
+    RunOrigin,
+    asked_policy,
+    episode_record,
+    play_episode,
+    scripted_policy,
+)
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit

@@ -22,7 +22,7 @@ from genrm_cli.sessions.environment import (
     ended,
     run_dialogue,
 )
-from genrm_cli.sessions.play import private_matches
+from genrm_cli.sessions.episode import private_matches
 
 
 @dataclass(frozen=True, slots=True)
