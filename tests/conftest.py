@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -26,11 +27,18 @@ pytest_plugins = [
 ]
 
 _START_LIMIT_S = 60
+_IN_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 2_000_000_000
 _MOTO_SERVER = Path(__file__).with_name("moto_server.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try fewer examples of each property where slow tests are left out; a busy machine fails none of them."""
+    """Try fewer examples of each property where slow tests are left out; a busy machine fails none of them.
+
+    Files of tests lie in memory where there is room: outputs and journals are synced, which a disk does slowly.
+    """
+    if _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("slow", patient)
     settings.register_profile("fast", patient, max_examples=15)
