@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -89,9 +89,9 @@ class RunContext:
             for spec in judge_specs(self.settings)
         ]
 
-    async def in_thread(self, work: Callable[[], Result]) -> Result:
+    def in_thread(self, work: Callable[[], Result]) -> Awaitable[Result]:
         """Run blocking work beside the event loop; if the run is interrupted, the work is told to stop."""
-        return await in_thread(work, self.stop.set, self.threads)
+        return in_thread(work, self.stop.set, self.threads)
 
 
 def s3_options(settings: Settings) -> S3Options:

@@ -272,10 +272,10 @@ def _write_scored_lines(
     """Write every line of a file that could be read, in input order, with its rewards."""
     row, table, settings = rows.start, index.table, run.settings
     for line in source.iter_lines():
-        scores = []
+        first = row
         while row < rows.stop and table.line(row) == line.number:
-            scores.append(stored.read_score(row))
             row += 1
+        scores = [stored.read_score(each) for each in range(first, row)]
         if not scores:
             continue
         if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):

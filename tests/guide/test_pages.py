@@ -66,7 +66,6 @@ OTHER_FLAGS = {
     "--worst",
     "--max-size",
     "--mixed-settings",
-    *("--latency", "--measured"),
     *(
         "--job-name",
         "--array",
