@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("slow", patient)
-    settings.register_profile("fast", patient, max_examples=15)
+    settings.register_profile("fast", patient, max_examples=10)
     settings.load_profile("fast" if "not slow" in config.option.markexpr else "slow")
 
 
