@@ -46,7 +46,10 @@ def test_a_server_of_its_own_keeps_nothing(genrm, judge_server):
 def test_missing_rewards_are_named():
     """The error quotes the reply, which has the reason."""
     reply = {"rewards": [None] * 4, "responses": [{"reason_text": "every comparison of the rollout failed"}] * 4}
-    with answering((200, {}, reply)) as (url, _), pytest.raises(JudgeError, match="4 of 4 responses have none.*failed"):
+    with (
+        answering((200, {}, reply)) as (url, _),
+        pytest.raises(JudgeError, match=r"4 of 4 responses have none.*failed"),
+    ):
         asyncio.run(probe_server("trl", url, None, lambda claim: None))
 
 
