@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from verdict_rows import verdicts_of
 
 from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of
-from genrm_cli.rewards.estimators import estimate_simple_tiebreaker
+from genrm_cli.rewards.estimators import Calibration, estimate
 from genrm_cli.rewards.shaping import ShapingTerms, measure_text
 
 FINITE = st.floats(-10, 10)
@@ -48,7 +48,9 @@ def test_the_seed_example():
     answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
     terms = ShapingTerms(group_answer_length_penalty_coeff=0.05)
     composed = compose_rewards(
-        estimate_simple_tiebreaker(2, verdicts), [measure_text("", answer) for answer in answers], terms
+        estimate("simple_tiebreaker", 2, verdicts, Calibration()).base_scores,
+        [measure_text("", answer) for answer in answers],
+        terms,
     )
     assert rewards_of(composed) == pytest.approx([1.025, 4.475])
     assert [numbers.rank for numbers in composed] == [2, 1]
@@ -56,7 +58,7 @@ def test_the_seed_example():
 
 def test_style_decides_between_equal_scores():
     """A verdict of 3, 3, 3.5 and a style coefficient of 1: 3.5 for the plain answer, 2.5 for the styled one."""
-    base = estimate_simple_tiebreaker(2, verdicts_of([(0, 1, 3, 3, 3.5)]))
+    base = estimate("simple_tiebreaker", 2, verdicts_of([(0, 1, 3, 3, 3.5)]), Calibration()).base_scores
     shapes = [measure_text("", answer) for answer in ("plain answer", "# Title\n- item\n**bold**")]
     composed = compose_rewards(base, shapes, ShapingTerms(group_style_penalty_coeff=1.0))
     assert rewards_of(composed) == pytest.approx([3.5, 2.5])
