@@ -11,7 +11,6 @@ from genrm_cli.pairing import RING_STRATEGIES, count_comparisons, plan_compariso
 from genrm_cli.rewards.estimators import ESTIMATORS, BatchEstimate, CalibrationStatistics, VerdictBatch
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
 from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs, ordered_pairs
-from genrm_cli.verdicts import MIDDLE_RANKING
 
 _GROUPS, _SIZE = 2_000, 8
 
@@ -25,14 +24,12 @@ class Plan:
 
     Attributes:
         calls: in total per group.
-        order_balanced: of `all_pairs`; False for the reference's order, the lower index always first.
     """
 
     strategy: str
     calls: int
     repeats: int = 1
     ring_k: float = 0.0
-    order_balanced: bool = True
 
 
 def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
@@ -58,7 +55,7 @@ def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, I
                     n,
                     plan.strategy,
                     repeats=plan.repeats,
-                    order_balanced=plan.order_balanced,
+                    order_balanced=True,
                     ring_k=plan.ring_k,
                     key=key,
                     seed=seed,
@@ -190,16 +187,12 @@ class JudgeMetrics:
         first_place: verdicts that prefer position 1.
         flips: pairs whose two orders do not prefer the same rollout.
         ties: verdicts with equal scores.
-        contradictions: verdicts whose scores prefer one response and whose ranking the other.
-        failures: calls without a verdict.
     """
 
     accuracy: float
     first_place: float
     flips: float
     ties: float
-    contradictions: float
-    failures: float
 
 
 def describe_judge(model: JudgeModel, seed: int) -> JudgeMetrics:
@@ -216,8 +209,6 @@ def describe_judge(model: JudgeModel, seed: int) -> JudgeMetrics:
         first_place=float(np.mean(preferred > 0)),
         flips=float(np.mean(preferred != -by_order[rows, second, first])),
         ties=float(np.mean(batch.score_1 == batch.score_2)),
-        contradictions=float(np.mean((batch.score_1 - batch.score_2) * (MIDDLE_RANKING - batch.ranking) < 0)),
-        failures=float(1 - batch.valid.mean()),
     )
 
 

@@ -1,10 +1,8 @@
 """Read the verdicts of earlier runs from a comparisons file."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from genrm_cli.errors import InputError
-from genrm_cli.json_types import JsonObject
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.scored.json_form import FormError, from_json
@@ -15,82 +13,45 @@ from genrm_cli.storage.source import open_source
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Verdict
 
 _MAX_LINE_BYTES = 64_000_000
-_EXPECTED = (
-    "expected a *.comparisons.jsonl of `genrm score`, or recorded verdicts (source, judge, prompt_id, i, j, score_1, "
-    "score_2, ranking)"
-)
 
 JudgedGroups = dict[str, Verdicts]
 """The verdicts of a judge by the name of the group."""
-_Judged = tuple[str, str, int, int, Verdict]
-"""Judge and group, the rollout shown first and the second, the verdict."""
 
 
-def read_judges(uri: str, s3: S3Options | None = None) -> dict[str, JudgedGroups]:
-    """Return the verdicts of each judge in a `*.comparisons.jsonl`, or in a file of recorded verdicts.
-
-    Lines of recorded verdicts have `source`, `judge`, `prompt_id`, and names of the compared systems as `i` and `j`; a
-    judge is then named `source/judge`.
+def read_judges(uri: str) -> dict[str, JudgedGroups]:
+    """Return the verdicts of each judge in a `*.comparisons.jsonl`; failures and grades are left out.
 
     Raises:
-        InputError: a line is neither.
+        InputError: a line is not a comparison.
         StorageError: the file cannot be read.
     """
     by_judge: dict[str, dict[str, dict[Comparison, Verdict]]] = defaultdict(lambda: defaultdict(dict))
-    for judge, name, i, j, verdict in _iter_judged(uri, s3 or S3Options()):
-        group = by_judge[judge][name]
-        group[Comparison(i, j, len(group))] = verdict  # numbered anew: a file may repeat a comparison
+    with open_source(uri, S3Options(), _MAX_LINE_BYTES) as source:
+        for line in source.iter_lines():
+            try:
+                record = from_json(ComparisonRecord, parse_record(line.raw))
+                if record.is_pair and record.failure is None:
+                    (i, j), verdict = _checked(record)
+                    group = by_judge[record.judge][str(record.group)]
+                    group[Comparison(i, j, len(group))] = verdict  # numbered anew: a file may repeat a comparison
+            except (BadLineError, FormError, TypeError, ValueError) as error:
+                raise InputError(
+                    f"{uri}: line {line.number}: {error}; expected a *.comparisons.jsonl of `genrm score`."
+                ) from error
     return {judge: dict(groups) for judge, groups in by_judge.items()}
 
 
-def _iter_judged(uri: str, s3: S3Options) -> Iterator[_Judged]:
-    numbers: dict[str, dict[object, int]] = defaultdict(dict)
-    with open_source(uri, s3, _MAX_LINE_BYTES) as source:
-        for line in source.iter_lines():
-            where = f"{uri}: line {line.number}"
-            try:
-                record = parse_record(line.raw)
-                judged = _recorded(record, numbers) if "prompt_id" in record else _compared(record)
-            except KeyError as error:
-                raise InputError(f"{where}: {error.args[0]} is missing; {_EXPECTED}.") from error
-            except (BadLineError, FormError, TypeError, ValueError) as error:
-                raise InputError(f"{where}: {error}; {_EXPECTED}.") from error
-            if judged is not None:
-                yield _checked(judged, where)
-
-
-def _compared(record: JsonObject) -> _Judged | None:
-    """Return the verdict of a comparison record; None for a failure, and for grades."""
-    comparison = from_json(ComparisonRecord, record)
-    verdict = comparison.verdict
-    if not comparison.is_pair or comparison.failure is not None:
-        return None
+def _checked(record: ComparisonRecord) -> tuple[tuple[int, int], Verdict]:
+    """Return the rollouts and the verdict of a pair; a ValueError says what is wrong with them."""
+    (i, j), verdict = record.indices, record.verdict
     if verdict is None:
         raise ValueError("neither a verdict nor a failure")
-    i, j = comparison.indices
-    return comparison.judge, str(comparison.group), i, j, verdict
-
-
-def _recorded(record: JsonObject, numbers: dict[str, dict[object, int]]) -> _Judged | None:
-    """Return a recorded verdict; the systems of a group are numbered in the order they appear."""
-    source, judge, first, second = (record[name] for name in ("source", "judge", "i", "j"))
-    group = f"{source}/{record['prompt_id']}"
-    known = numbers[group]
-    i, j = (known.setdefault(system, len(known)) for system in (first, second))
-    if record["score_1"] is None:
-        return None
-    verdict = Verdict(float(record["score_1"]), float(record["score_2"]), float(record["ranking"]))
-    return f"{source}/{judge}", group, i, j, verdict
-
-
-def _checked(judged: _Judged, where: str) -> _Judged:
-    _, _, i, j, verdict = judged
     if min(i, j) < 0 or i == j:
-        raise InputError(f"{where}: {i} and {j} are not two rollouts.")
+        raise ValueError(f"{i} and {j} are not two rollouts")
     scores = (verdict.score_1, verdict.score_2)
     if not (all(MIN_SCORE <= one <= MAX_SCORE for one in scores) and MIN_RANKING <= verdict.ranking <= MAX_RANKING):
-        raise InputError(
-            f"{where}: scores {verdict.score_1:g} and {verdict.score_2:g} with ranking {verdict.ranking:g} are not a "
-            "verdict; expected scores from 1 to 5, a ranking from 1 to 6."
+        raise ValueError(
+            f"scores {verdict.score_1:g} and {verdict.score_2:g} with ranking {verdict.ranking:g} are not a verdict; "
+            "expected scores from 1 to 5, a ranking from 1 to 6"
         )
-    return judged
+    return (i, j), verdict

@@ -14,18 +14,16 @@ from genrm_cli.rewards.estimators import (
     VerdictBatch,
     Verdicts,
 )
-from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
 from genrm_cli.rewards.forecast import Pairs, forecast_reliability
 from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of
-from genrm_cli.simulation.world import ordered_pairs
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 _DENSE = 0.9  # share of the ordered pairs
 DRAWS = 4  # of the order of the rollouts, and with it of the plan
-ROUNDS = 1_000
+_ROUNDS = 1_000
 _TRIES = 100
-_SHUFFLE, BOOTSTRAP, _OTHER = 0, 1, 2
+_SHUFFLE, _BOOTSTRAP, _OTHER = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +47,11 @@ class ReplayMetrics:
         gain: of the agreement over the first row with as many calls.
         agreement_all: the same with the consensus of all verdicts, those of the plan included: comparable between
             plans of different sizes, and too high for each.
-        false_preferences: share of the pairs of rollouts ordered otherwise by the rewards; equal rewards count half.
         reliability: as a run reports it, mean over groups; None where it is unknown.
         reliability_predicted: as a run of the strategy's first plan predicts it for this one; None for the first plan,
             and where it is unknown.
         reliability_measured: correlation with the rewards of a second such plan that has no verdict in common; None
             where there is no such plan.
-        error_ratio: root mean square of the errors over the predicted one, 1 for standard errors as they should be;
-            None where they are unknown, and for estimators with a scale of their own.
     """
 
     judge: str
@@ -68,50 +63,55 @@ class ReplayMetrics:
     agreement: Estimated
     gain: Estimated
     agreement_all: Estimated
-    false_preferences: Estimated
     reliability: float | None
     reliability_predicted: float | None
     reliability_measured: Estimated | None
-    error_ratio: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class DenseVerdicts:
-    """The verdicts of G groups of n rollouts on all pairs in both orders, [G, n, n] by first and second.
+    """The verdicts of G groups of n rollouts on all pairs in both orders.
 
     Attributes:
-        score_1: 0 where there is no verdict; likewise the two below.
-        valid: whether there is a verdict.
+        numbers: [3, G, n, n], both scores and the ranking, by first and second; 0 where there is no verdict.
     """
 
-    score_1: Floats
-    score_2: Floats
-    ranking: Floats
-    valid: Flags
+    numbers: Floats
 
     @property
     def shape(self) -> tuple[int, int]:
         """Groups, and rollouts in each."""
-        return len(self.score_1), self.score_1.shape[1]
+        _, groups, n, _ = self.numbers.shape
+        return groups, n
 
     @property
-    def columns(self) -> tuple[Floats, Floats, Floats]:
-        """Both scores and the ranking."""
-        return self.score_1, self.score_2, self.ranking
+    def valid(self) -> Flags:
+        """[G, n, n], whether there is a verdict."""
+        flags: Flags = self.numbers[2] > 0
+        return flags
 
     def shuffled(self, generator: Generator) -> "DenseVerdicts":
         """Return the same groups, each with its rollouts in another order."""
-        groups, n = self.shape
-        order = np.argsort(generator.random((groups, n)), axis=1)
-        rows, first, second = np.arange(groups)[:, None, None], order[:, :, None], order[:, None, :]
-        score_1, score_2, ranking = (column[rows, first, second] for column in self.columns)
-        return DenseVerdicts(score_1, score_2, ranking, self.valid[rows, first, second])
+        order = np.argsort(generator.random(self.shape), axis=1)
+        rows = np.arange(len(order))[:, None, None]
+        return DenseVerdicts(self.numbers[:, rows, order[:, :, None], order[:, None, :]])
 
     def chosen(self, first: Indices, second: Indices) -> VerdictBatch:
         """Return the verdicts of [G, M] comparisons."""
-        rows = np.arange(len(first))[:, None]
-        score_1, score_2, ranking = (column[rows, first, second] for column in self.columns)
-        return VerdictBatch(self.shape[1], first, second, score_1, score_2, ranking, self.valid[rows, first, second])
+        score_1, score_2, ranking = self.numbers[:, np.arange(len(first))[:, None], first, second]
+        return VerdictBatch(self.shape[1], first, second, score_1, score_2, ranking, ranking > 0)
+
+    def consensus(self, used: Flags) -> Floats:
+        """Return [G, n] the least-squares qualities of the used verdicts, less the judge's position preference."""
+        score_1, score_2, ranking = self.numbers
+        leads = np.where(score_1 == score_2, MIDDLE_RANKING - ranking, score_1 - score_2)
+        leads = np.where(self.valid, leads - leads[self.valid].mean(), 0.0)
+        weights = used.astype(np.float64)
+        both = weights + weights.swapaxes(1, 2)
+        laplacian = both.sum(axis=2)[:, :, None] * np.eye(leads.shape[1]) - both
+        signed = (weights * leads).sum(axis=2) - (weights * leads).sum(axis=1)
+        qualities: Floats = (np.linalg.pinv(laplacian, hermitian=True) @ signed[..., None])[..., 0]
+        return qualities
 
 
 def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
@@ -130,12 +130,11 @@ def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
     n, dense = max(by_size.items(), key=lambda size: len(size[1]), default=(0, []))
     if len(dense) < 2:
         return None
-    table = np.zeros((3, len(dense), n, n))
+    numbers = np.zeros((3, len(dense), n, n))
     for number, verdicts in enumerate(dense):
         for (i, j), verdict in verdicts.items():
-            table[:, number, i, j] = verdict.score_1, verdict.score_2, verdict.ranking
-    score_1, score_2, ranking = table
-    return DenseVerdicts(score_1, score_2, ranking, ranking > 0)
+            numbers[:, number, i, j] = verdict.score_1, verdict.score_2, verdict.ranking
+    return DenseVerdicts(numbers)
 
 
 def replay(
@@ -143,22 +142,27 @@ def replay(
 ) -> Iterator[ReplayMetrics]:
     """Yield the metrics of each plan with each estimator; plans must leave verdicts unused, and repeat none."""
     groups, n = dense.shape
-    weights = default_rng([seed, BOOTSTRAP]).multinomial(groups, np.full(groups, 1 / groups), ROUNDS) / groups
+    weights = bootstrap(groups, seed)
     first_rows: dict[int, Floats] = {}
     smallest: dict[tuple[str, str], tuple[Pairs, list[_Drawn]]] = {}
     for plan in plans:
+        # One plan for all groups: their rollouts are in random order already.
+        first, second = (indices[0] for indices in indices_of(plan, n, range(1), seed))
+        pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+        other = _other_order(first, second, n, seed)
         found: dict[str, list[_Drawn]] = {name: [] for name in estimators}
-        other = _other_order(plan, n, seed)
         for draw in range(DRAWS):
             shown = dense.shuffled(default_rng([seed, _SHUFFLE, draw]))
-            for name, drawn in _iter_drawn(shown, plan, estimators, other, seed):
+            for name, drawn in _iter_drawn(shown, (first, second), estimators, other):
                 found[name].append(drawn)
         for name, draws in found.items():
             agreement = np.mean([draw.agreement for draw in draws], axis=0)
             baseline = first_rows.setdefault(plan.calls, agreement)
-            pairs = _pairs(plan, n, seed)
-            made, drawn_before = smallest.setdefault((plan.strategy, name), (pairs, draws))
-            predicted = None if made is pairs else _predicted(name, n, made, pairs, drawn_before)
+            made, before = smallest.setdefault((plan.strategy, name), (pairs, draws))
+            forecasts = [
+                forecast_reliability(name, n, made, pairs, drawn.reliability or 0.0, drawn.calibration)
+                for drawn in (before if made is not pairs else ())
+            ]
             yield ReplayMetrics(
                 judge,
                 plan.strategy,
@@ -169,11 +173,9 @@ def replay(
                 agreement=estimated(agreement, weights),
                 gain=estimated(agreement - baseline, weights),
                 agreement_all=estimated(np.mean([draw.agreement_all for draw in draws], axis=0), weights),
-                false_preferences=estimated(np.mean([draw.false_shares for draw in draws], axis=0), weights),
                 reliability=_mean_or_none([draw.reliability for draw in draws]),
-                reliability_predicted=predicted,
+                reliability_predicted=_mean_or_none([None if each is None else each.value for each in forecasts]),
                 reliability_measured=None if other is None else _correlation(draws, weights),
-                error_ratio=_mean_or_none([draw.error_ratio for draw in draws]),
             )
 
 
@@ -183,54 +185,40 @@ class _Drawn:
 
     agreement: Floats
     agreement_all: Floats
-    false_shares: Floats
     reliability: float | None
-    error_ratio: float | None
     products: Floats
     calibration: Calibration
 
 
 def _iter_drawn(
-    shown: DenseVerdicts, plan: Plan, estimators: Sequence[str], other: Indices | None, seed: int
+    shown: DenseVerdicts, plan: tuple[Indices, Indices], estimators: Sequence[str], other: Indices | None
 ) -> Iterator[tuple[str, _Drawn]]:
-    groups, n = shown.shape
-    first, second = _indices(plan, n, groups, seed)
-    batch, unused = shown.chosen(first, second), shown.valid.copy()
-    consensus_all, _ = consensus_of(preferences_of(shown), unused)
+    groups, _ = shown.shape
+    first, second = (np.tile(column, (groups, 1)) for column in plan)
+    unused = shown.valid.copy()
     unused[np.arange(groups)[:, None], first, second] = False
-    consensus, _ = consensus_of(preferences_of(shown), unused)
-    estimates, calibration = _estimates(batch, estimators)
+    consensus, consensus_all = shown.consensus(unused), shown.consensus(shown.valid)
+    estimates, calibration = _estimates(shown.chosen(first, second), estimators)
     seconds = None if other is None else _estimates(shown.chosen(other[first], other[second]), estimators)[0]
-    units = _units(shown)
     for name, estimate in estimates.items():
-        rewards = estimate.base_scores
         yield (
             name,
             _Drawn(
-                agreement=correlations(rewards, consensus, estimate.scored),
-                agreement_all=correlations(rewards, consensus_all, estimate.scored),
-                false_shares=_false_shares(rewards, consensus, estimate.scored),
+                agreement=correlations(estimate.base_scores, consensus, estimate.scored),
+                agreement_all=correlations(estimate.base_scores, consensus_all, estimate.scored),
                 reliability=float(estimate.reliabilities.mean()) if estimate.assessed.all() else None,
-                error_ratio=_error_ratio(shown, unused, estimate, units.get(name)),
                 products=np.zeros((3, groups)) if seconds is None else _products(estimate, seconds[name]),
                 calibration=calibration,
             ),
         )
 
 
-def _indices(plan: Plan, n: int, groups: int, seed: int) -> tuple[Indices, Indices]:
-    """Return one plan for all groups: their rollouts are in random order already."""
-    first, second = indices_of(plan, n, range(1), seed)
-    return np.repeat(first, groups, axis=0), np.repeat(second, groups, axis=0)
-
-
-def _other_order(plan: Plan, n: int, seed: int) -> Indices | None:
+def _other_order(first: Indices, second: Indices, n: int, seed: int) -> Indices | None:
     """Return an order of the rollouts in which the plan repeats no verdict, and as few pairs as were found.
 
     None where every order that was tried repeats a verdict.
     """
     generator, used = default_rng([seed, _OTHER]), np.zeros((n, n), dtype=np.bool_)
-    first, second = (column[0] for column in _indices(plan, n, 1, seed))
     used[first, second] = True
     best, fewest = None, n * n
     for _ in range(_TRIES):
@@ -241,78 +229,11 @@ def _other_order(plan: Plan, n: int, seed: int) -> Indices | None:
     return best
 
 
-def _pairs(plan: Plan, n: int, seed: int) -> Pairs:
-    first, second = _indices(plan, n, 1, seed)
-    return list(zip(first[0].tolist(), second[0].tolist(), strict=True))
-
-
-def _predicted(estimator: str, n: int, made: Pairs, pairs: Pairs, draws: Sequence[_Drawn]) -> float | None:
-    """Return the reliability with these pairs, as a run of those that were made predicts it."""
-    forecasts = [
-        forecast_reliability(estimator, n, made, pairs, draw.reliability or 0.0, draw.calibration) for draw in draws
-    ]
-    return _mean_or_none([None if each is None else each.value for each in forecasts])
-
-
 def _estimates(batch: VerdictBatch, estimators: Sequence[str]) -> tuple[dict[str, BatchEstimate], Calibration]:
     statistics = CalibrationStatistics()
     statistics.add_batch(batch)
     calibration = statistics.fit()
     return {name: ESTIMATORS[name](batch, calibration) for name in estimators}, calibration
-
-
-def preferences_of(shown: DenseVerdicts) -> Floats:
-    """Return [G, n, n] by how much the first is preferred, less the mean over all verdicts."""
-    gaps = shown.score_1 - shown.score_2
-    return _less_bias(np.where(gaps == 0, MIDDLE_RANKING - shown.ranking, gaps), shown.valid)
-
-
-def _less_bias(leads: Floats, valid: Flags) -> Floats:
-    return np.where(valid, leads - leads[valid].mean(), 0.0)
-
-
-def consensus_of(leads: Floats, used: Flags) -> tuple[Floats, Floats]:
-    """Return [G, n] the least-squares qualities of the used leads, and their variances against the group's mean."""
-    weights = used.astype(np.float64)
-    both = weights + weights.swapaxes(1, 2)
-    laplacian = both.sum(axis=2)[:, :, None] * np.eye(leads.shape[1]) - both
-    signed = (weights * leads).sum(axis=2) - (weights * leads).sum(axis=1)
-    inverse = np.linalg.pinv(laplacian, hermitian=True)
-    qualities = (inverse @ signed[..., None])[..., 0]
-    errors = (leads - qualities[:, :, None] + qualities[:, None, :]) * weights
-    freedom = weights.sum() - len(leads) * (leads.shape[1] - 1)
-    noise = float((errors**2).sum() / max(1.0, freedom))
-    return qualities, noise * np.diagonal(inverse, axis1=1, axis2=2)
-
-
-def _false_shares(rewards: Floats, consensus: Floats, scored: Flags) -> Floats:
-    """Return [G] the share of the pairs that the consensus orders and the rewards do not; equal ones count half."""
-    given, right = (np.sign(np.round(x[:, :, None] - x[:, None, :], 9)) for x in (rewards, consensus))
-    counted = (right != 0) & scored[:, :, None] & scored[:, None, :]
-    wrong = np.where(counted, (1 - given * right) / 2, 0.0).sum(axis=(1, 2))
-    shares: Floats = wrong / np.maximum(counted.sum(axis=(1, 2)), 1)
-    return shares
-
-
-def _units(shown: DenseVerdicts) -> dict[str, float]:
-    """Return what (d + r) / 2 is worth in base scores, of the estimators whose errors can be compared with it."""
-    statistics = CalibrationStatistics()
-    statistics.add_batch(shown.chosen(*ordered_pairs(*shown.shape)))
-    fit = statistics.fit()
-    units = {"combined": 1.0}
-    return units if fit.noise is None else units | {"adaptive": points_of(fit) / fit.noise.scale}
-
-
-def _error_ratio(shown: DenseVerdicts, unused: Flags, estimate: BatchEstimate, unit: float | None) -> float | None:
-    """Return the errors against the consensus of unused verdicts over the predicted ones, its own included."""
-    if unit is None or not estimate.known.all():
-        return None
-    leads = (shown.score_1 - shown.score_2 + MIDDLE_RANKING - shown.ranking) / 2
-    leads = unit * _less_bias(leads, shown.valid)
-    consensus, variances = consensus_of(leads, unused)
-    centred = estimate.base_scores - scored_means(estimate.base_scores, estimate.scored)
-    errors = ((centred - consensus) ** 2)[estimate.scored].mean()
-    return float(np.sqrt(errors / (estimate.variances + variances)[estimate.scored].mean()))
 
 
 def _products(one: BatchEstimate, other: BatchEstimate) -> Floats:
@@ -333,12 +254,18 @@ def _correlation(draws: Sequence[_Drawn], weights: Floats) -> Estimated | None:
     return Estimated(value, *np.quantile(rest, (0.025, 0.975)).tolist())
 
 
+def bootstrap(groups: int, seed: int) -> Floats:
+    """Return [rounds, G] the weights of resampled groups."""
+    weights: Floats = default_rng([seed, _BOOTSTRAP]).multinomial(groups, np.full(groups, 1 / groups), _ROUNDS) / groups
+    return weights
+
+
 def estimated(by_group: Floats, weights: Floats) -> Estimated:
-    """Return the mean over groups with its interval; the weights of the groups are [rounds, G]."""
+    """Return the mean over groups with its interval, from the weights of `bootstrap`."""
     low, high = np.quantile(weights @ by_group, (0.025, 0.975)).tolist()
     return Estimated(float(by_group.mean()), low, high)
 
 
 def _mean_or_none(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
+    return float(np.mean(known)) if known and len(known) == len(values) else None

@@ -11,24 +11,12 @@ from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import RunStatistics, VerdictBatch, Verdicts, estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of, plan_within
-from genrm_cli.simulation.replay import (
-    BOOTSTRAP,
-    DRAWS,
-    ROUNDS,
-    DenseVerdicts,
-    Estimated,
-    consensus_of,
-    dense_verdicts,
-    estimated,
-    preferences_of,
-)
+from genrm_cli.simulation.recorded_verdicts import JudgedGroups
+from genrm_cli.simulation.replay import DRAWS, DenseVerdicts, Estimated, bootstrap, dense_verdicts, estimated
 from genrm_cli.verdicts import Verdict
 
 _RINGS = (1.0, 1.5, 2.0)
 _SHUFFLE = 3
-
-NamedGroups = Mapping[str, Verdicts]
-"""The verdicts of a judge by the name of the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +45,7 @@ class PanelReplay:
 
 
 def replay_shares(
-    judges: Mapping[str, NamedGroups], prices: Mapping[str, float], *, seed: int
+    judges: Mapping[str, JudgedGroups], prices: Mapping[str, float], *, seed: int
 ) -> Iterator[PanelReplay]:
     """Yield each judge alone, and with each cheaper judge on all pairs, over the groups that both answered."""
     for first, second in permutations(sorted(prices, key=lambda name: -prices[name]), 2):
@@ -65,14 +53,21 @@ def replay_shares(
             yield from _of_pair((first, second), pair, prices, seed)
 
 
-def _common(first: NamedGroups, second: NamedGroups) -> tuple[DenseVerdicts, DenseVerdicts] | None:
+def _common(first: JudgedGroups, second: JudgedGroups) -> tuple[DenseVerdicts, DenseVerdicts] | None:
     """Return the dense verdicts of two judges on the groups that both answered; None without two of one size."""
-    by_name, names = (first, second), [name for name in first if name in second]
-    groups = [(by_name[0][name], by_name[1][name]) for name in names]
-    alike = [both for both in groups if _members(both[0]) == _members(both[1])]
+    alike = [
+        (first[name], second[name])
+        for name in first
+        if name in second and _members(first[name]) == _members(second[name])
+    ]
     sizes = [len(_members(one)) for one, _ in alike]
     size = max(sizes, key=sizes.count, default=0)
-    dense = [both for both, n in zip(alike, sizes, strict=True) if n == size and all(map(_is_dense, both))]
+    # A group is dense if two of it are.
+    dense = [
+        both
+        for both, n in zip(alike, sizes, strict=True)
+        if n == size and all(dense_verdicts([each, each]) is not None for each in both)
+    ]
     found = [dense_verdicts([both[which] for both in dense]) for which in (0, 1)]
     return None if found[0] is None or found[1] is None else (found[0], found[1])
 
@@ -81,15 +76,11 @@ def _members(group: Verdicts) -> set[int]:
     return {index for i, j, _ in group for index in (i, j)}
 
 
-def _is_dense(group: Verdicts) -> bool:
-    return dense_verdicts([group, group]) is not None
-
-
 def _of_pair(
     names: tuple[str, str], pair: tuple[DenseVerdicts, DenseVerdicts], prices: Mapping[str, float], seed: int
 ) -> Iterator[PanelReplay]:
     groups, n = pair[0].shape
-    weights = default_rng([seed, BOOTSTRAP]).multinomial(groups, np.full(groups, 1 / groups), ROUNDS) / groups
+    weights = bootstrap(groups, seed)
     every = Plan("all_pairs", n * (n - 1) // 2, 1)
     alone: list[tuple[float, Floats]] = []
     for second in (None, names[1]):
@@ -131,8 +122,8 @@ def _agreement(pair: Sequence[DenseVerdicts], plans: Sequence[Plan], seed: int) 
         rewards = np.array([[score or 0.0 for score in each.base_scores] for each in estimates])
         scored = np.array([[score is not None for score in each.base_scores] for each in estimates])
         unused = shown[0].valid.copy()
-        unused[np.arange(groups)[:, None], indices[0][0], indices[0][1]] = False
-        found.append(correlations(rewards, consensus_of(preferences_of(shown[0]), unused)[0], scored))
+        unused[np.arange(groups)[:, None], *indices[0]] = False
+        found.append(correlations(rewards, shown[0].consensus(unused), scored))
         reliabilities += [each.reliability for each in estimates if each.reliability is not None]
     return np.mean(found, axis=0), float(np.mean(reliabilities)) if reliabilities else None
 

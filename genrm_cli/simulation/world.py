@@ -23,8 +23,6 @@ class JudgeModel:
     score 2 q_2 - e/2, the ranking q_1 - q_2 + e, each with noise of its own; then all are rounded to the steps that a
     judge may write and cut at the ends of their scales. Everything is normal and linear, which no real judge is.
 
-    A judge of labels writes a label for q_1 - q_2 + e instead: a tie below `tie_width`, much better from `much_lead`.
-
     The defaults reproduce four published statistics of generative judges (a single call is right on 77.5 % of pairs,
     position 1 is chosen in 58 %, swapping flips 29 %, scores tie in 27 %) to within 0.5 points; the rest
     was chosen so that circular and ring plans of 16 rollouts come out as in the project's earlier simulation of them.
@@ -41,12 +39,8 @@ class JudgeModel:
         mean_score: score of an average rollout.
         score_spread: points of score per unit of quality; `ranking_spread`, steps of ranking.
         score_step: scores are written in steps of this from 1, 0 for any number; `ranking_step` likewise.
-        tie_width: scores closer than this become equal, in points; with labels in units of quality.
         ties_broken: share of equal scores that the judge moves one step apart.
         contradictions: share of the rankings against the scores that the judge writes; it softens the others.
-        failure_share: share of the calls that fail.
-        labels: number of labels of a judge that writes no scores, 3 or 5; 0 for scores.
-        much_lead: lead in quality that 5 labels call much better.
     """
 
     position_bias: float = 0.38
@@ -63,12 +57,8 @@ class JudgeModel:
     ranking_spread: float = 0.56
     score_step: float = 1.0
     ranking_step: float = 1.0
-    tie_width: float = 0.0
     ties_broken: float = 0.66
     contradictions: float = 0.0
-    failure_share: float = 0.0
-    labels: int = 0
-    much_lead: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,57 +109,34 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
     shared, own_1, own_2, own_r, of_tie, of_contradiction = noises
     error = world.lean[rows, first, second] + model.noise * shared
     quality_1, quality_2 = world.quality[rows, first], world.quality[rows, second]
-    valid = generator.random(first.shape) >= model.failure_share
-    if model.labels:
-        written = _labelled(quality_1 - quality_2 + error, model)
-        return VerdictBatch(world.truth.shape[1], first, second, *written, valid)
     level = model.mean_score + world.level[:, None]
     score_1 = level + model.score_spread * (quality_1 + error / 2 + model.score_noise * own_1)
     score_2 = level + model.score_spread * (quality_2 - error / 2 + model.score_noise * own_2)
     lead = model.ranking_spread * (quality_1 - quality_2 + error + model.ranking_noise * own_r)
-    is_close, middle = np.abs(score_1 - score_2) < model.tie_width, (score_1 + score_2) / 2
-    score_1, score_2 = (
-        _written(np.where(is_close, middle, score), model.score_step, MIN_SCORE, MAX_SCORE)
-        for score in (score_1, score_2)
-    )
-    is_broken = ~is_close & _happens(of_tie, model.ties_broken)
-    score_1, score_2 = _apart(score_1, score_2, np.where(is_broken, lead, 0.0), model.score_step)
+    score_1, score_2 = (_written(score, model.score_step, MIN_SCORE, MAX_SCORE) for score in (score_1, score_2))
+    # A broken tie moves the better response one step up or, at the top of the scale, the other one down.
+    is_broken = (score_1 == score_2) & _happens(of_tie, model.ties_broken)
+    step = np.where(is_broken, model.score_step * np.sign(lead), 0.0)
+    is_top = score_1 + model.score_step > MAX_SCORE
+    up_1, up_2 = np.maximum(step, 0.0), np.maximum(-step, 0.0)
+    score_1, score_2 = score_1 + np.where(is_top, -up_2, up_1), score_2 + np.where(is_top, -up_1, up_2)
     ranking = _written(MIDDLE_RANKING - lead, model.ranking_step, MIN_RANKING, MAX_RANKING)
     gaps = score_1 - score_2
     is_softened = (gaps * (MIDDLE_RANKING - ranking) < 0) & ~_happens(of_contradiction, model.contradictions)
     ranking = np.where(is_softened, MIDDLE_RANKING - np.sign(gaps) / 2, ranking)
-    return VerdictBatch(world.truth.shape[1], first, second, score_1, score_2, ranking, valid)
+    return VerdictBatch(world.truth.shape[1], first, second, score_1, score_2, ranking, np.ones_like(is_top))
 
 
-def ordered_pairs(groups: int, n: int, repeats: int = 1) -> tuple[Indices, Indices]:
-    """Return [G, M] first and second indices: every pair in both orders, the whole list once for each repeat."""
+def ordered_pairs(groups: int, n: int) -> tuple[Indices, Indices]:
+    """Return [G, M] first and second indices of every pair in both orders."""
     first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
-    shape = (groups, repeats * len(first))
-    return np.broadcast_to(np.tile(first, repeats), shape), np.broadcast_to(np.tile(second, repeats), shape)
-
-
-def _labelled(lead: Floats, model: JudgeModel) -> tuple[Floats, Floats, Floats]:
-    """Return both scores and the ranking that the labels for these leads stand for."""
-    size = np.abs(lead)
-    sizes = (size >= model.tie_width).astype(float) + ((size >= model.much_lead) & (model.labels == 5))
-    gap = 2 * np.sign(lead) * sizes  # in scores, as of labels that mean `better` and `much_better`
-    middle = (MIN_SCORE + MAX_SCORE) / 2
-    ranking = MIDDLE_RANKING - np.sign(gap) * (sizes + 0.5)
-    return middle + gap / 2, middle - gap / 2, ranking
+    return np.tile(first, (groups, 1)), np.tile(second, (groups, 1))
 
 
 def _happens(noise: Floats, share: float) -> Flags:
     """Return what happens in this share of standard normal noise."""
     is_below: Flags = noise < (NormalDist().inv_cdf(share) if 0 < share < 1 else math.copysign(math.inf, share - 0.5))
     return is_below
-
-
-def _apart(score_1: Floats, score_2: Floats, lead: Floats, step: float) -> tuple[Floats, Floats]:
-    """Move equal scores one step apart where there is a lead: the better one up, or at the top the other one down."""
-    by = np.where(score_1 == score_2, step * np.sign(lead), 0.0)
-    is_top = score_1 + step > MAX_SCORE
-    up_1, up_2 = np.maximum(by, 0.0), np.maximum(-by, 0.0)
-    return np.where(is_top, score_1 - up_2, score_1 + up_1), np.where(is_top, score_2 - up_1, score_2 + up_2)
 
 
 def _written(values: Floats, step: float, low: float, high: float) -> Floats:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from label_judges import label_pairs
 from numpy.random import default_rng
 
 from genrm_cli.pairing import plan_comparisons
@@ -11,10 +12,11 @@ from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pair
 
 JUDGES = {
     "scores": JudgeModel(),
-    "GPT-4": JudgeModel(labels=3, tie_width=0.3, noise=0.6, position_bias=0.26, position_bias_spread=0.25),
-    "Claude": JudgeModel(labels=3, tie_width=0.2, noise=1.0, position_bias=-0.6, position_bias_spread=0.6),
+    "GPT-4": JudgeModel(noise=0.6, position_bias=0.26, position_bias_spread=0.25),
+    "Claude": JudgeModel(noise=1.0, position_bias=-0.6, position_bias_spread=0.6),
 }
-"""The last two as fitted to recorded verdicts."""
+"""The last two as fitted to recorded labels."""
+TIES = {JUDGES["GPT-4"]: 0.3, JUDGES["Claude"]: 0.2}
 
 
 def rings(n: int, ring_k: float) -> Pairs:
@@ -25,7 +27,8 @@ def rings(n: int, ring_k: float) -> Pairs:
 def judged(world: World, pairs: Pairs) -> VerdictBatch:
     """Show the pairs of all groups to the judge."""
     first, second = (np.tile(column, (len(world.truth), 1)) for column in zip(*pairs, strict=True))
-    return judge_pairs(world, first, second, default_rng([2, len(pairs)]))
+    shown = world, first, second, default_rng([2, len(pairs)])
+    return label_pairs(*shown, tie=TIES[world.model]) if world.model in TIES else judge_pairs(*shown)
 
 
 def estimated(batch: VerdictBatch, estimator: str) -> tuple[BatchEstimate, Calibration]:

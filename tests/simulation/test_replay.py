@@ -1,9 +1,5 @@
 """Plans and estimators on recorded verdicts: what is known of the judge comes out."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.random import default_rng
@@ -12,7 +8,6 @@ from verdict_rows import verdicts_of
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.simulation.plan_metrics import Plan, plan_within
-from genrm_cli.simulation.recorded_verdicts import read_judges
 from genrm_cli.simulation.replay import DenseVerdicts, ReplayMetrics, dense_verdicts, replay
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
 
@@ -29,7 +24,7 @@ def recorded(groups: int = 200, seed: int = 3, **numbers: float) -> DenseVerdict
     rows = np.arange(groups)[:, None]
     for table, column in zip(tables, (batch.score_1, batch.score_2, batch.ranking), strict=True):
         table[rows, batch.first, batch.second] = column
-    return DenseVerdicts(*tables, valid=np.broadcast_to(~np.eye(N, dtype=np.bool_), (groups, N, N)))
+    return DenseVerdicts(tables)
 
 
 def replayed(dense: DenseVerdicts, *plans: Plan | None) -> list[ReplayMetrics]:
@@ -45,7 +40,6 @@ def test_a_judge_without_errors_is_agreed_with() -> None:
     )  # fmt: skip
     _, combined = replayed(exact, plan_within("ring", N, 12))
     assert combined.agreement.value > 0.99
-    assert combined.false_preferences.value < 0.03
 
 
 def test_the_better_estimator_wins_at_equal_calls() -> None:
@@ -57,11 +51,10 @@ def test_the_better_estimator_wins_at_equal_calls() -> None:
 
 
 def test_the_predicted_reliability_is_measured() -> None:
-    """Two plans without a common verdict correlate as reliability predicts, and standard errors fit the errors."""
+    """Two plans without a common verdict correlate as the reliability predicts."""
     _, combined = replayed(recorded(groups=600, intransitivity=0), plan_within("ring", N, 6))
     assert combined.reliability_measured is not None
     assert combined.reliability == pytest.approx(combined.reliability_measured.value, abs=0.07)
-    assert combined.error_ratio == pytest.approx(1, abs=0.1)
 
 
 def test_the_reliability_of_a_larger_plan_is_predicted_from_the_first_one() -> None:
@@ -72,10 +65,9 @@ def test_the_reliability_of_a_larger_plan_is_predicted_from_the_first_one() -> N
 
 
 def test_verdicts_that_mean_nothing_agree_with_nothing() -> None:
-    """The consensus does not hold the verdicts of the plan: of noise, agreement is 0, and false as often as not."""
+    """The consensus does not include the verdicts of the plan, so noise agrees with nothing."""
     _, combined = replayed(recorded(noise=1e3, repeating=0), plan_within("ring", N, 6))
     assert combined.agreement.low < 0.02
-    assert combined.false_preferences.value == pytest.approx(0.5, abs=0.04)
     assert combined.agreement_all.value > 0.2
 
 
@@ -90,20 +82,5 @@ def test_only_dense_groups_of_one_size_are_replayed() -> None:
     dense = dense_verdicts([group(5, 2), repeated, group(4), group(5, 5), {}])
     assert dense is not None
     assert dense.shape == (2, 5)
-    assert (int(dense.valid.sum()), dense.score_1[1, 0, 1]) == (38, 4)
+    assert (int(dense.valid.sum()), dense.numbers[0, 1, 0, 1]) == (38, 4)
     assert dense_verdicts([group(5), group(4), group(2), group(2)]) is None
-
-
-def test_recorded_verdicts_are_read_by_source_and_judge(tmp_path: Path) -> None:
-    """Systems become rollouts of their prompt's group; a line without scores is a failure."""
-
-    def line(source: str, i: str, j: str, score: int | None) -> dict[str, Any]:
-        judged = {"source": source, "judge": "gpt", "prompt_id": "p", "i": i, "j": j}
-        return judged | {"score_1": score, "score_2": 2, "ranking": 2}
-
-    lines = [line("one", "a", "b", 4), line("two", "b", "a", 5), line("one", "c", "a", 3), line("one", "b", "a", None)]
-    path = tmp_path / "recorded.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-    judges = read_judges(str(path))
-    assert list(judges) == ["one/gpt", "two/gpt"]
-    assert judges["one/gpt"] == {"one/p": verdicts_of([(0, 1, 4, 2, 2), (2, 0, 3, 2, 2)])}

@@ -1,7 +1,5 @@
 """Plans and estimators on a simulated judge: limits that must hold, and results of earlier simulations."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from test_judge_model import PERFECT
@@ -24,8 +22,6 @@ from genrm_cli.simulation.world import JudgeModel
 ALL = np.ones((1, 4), dtype=np.bool_)
 # Judges that differ from the default in one way each.
 JUDGES = {
-    "ties": {"tie_width": 1.0},
-    "failures": {"failure_share": 0.3},
     "intransitive": {"intransitivity": 1.2},
     "position bias": {"position_bias": 1.5},
     "position bias by prompt": {"position_bias_spread": 1.5},
@@ -117,7 +113,7 @@ def test_the_figures_are_those_found_before(strategy: str, calls: int, estimator
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in ("ties", "noisy") else pytest.param(name, marks=pytest.mark.slow) for name in JUDGES]
+    "name", [name if name in ("lenient", "noisy") else pytest.param(name, marks=pytest.mark.slow) for name in JUDGES]
 )
 def test_combined_on_rings_beats_the_reference_with_every_judge(name: str) -> None:
     """At two calls a rollout, with errors far larger than usual, and by more than its standard error."""
@@ -127,23 +123,16 @@ def test_combined_on_rings_beats_the_reference_with_every_judge(name: str) -> No
     assert ours.correlation > reference.correlation + ours.correlation_error
 
 
-def test_all_pairs_with_the_lower_index_first_favours_an_index() -> None:
-    """Of the reference's plans one has an index bias, which a ring has not, and `combined` takes out."""
-    model = JudgeModel(position_bias=1.0)
-    one_order, balanced = replace(plan("all_pairs", 120), order_balanced=False), plan("all_pairs", 120)
-    estimators = ("simple_tiebreaker", "combined")
-    biased, combined = simulate(model, 16, [one_order], estimators, groups=400, seed=0)
-    assert biased.index_bias < -0.2
-    ring = metrics(model, "ring", 120, "simple_tiebreaker")
-    for found in (combined, ring, *simulate(model, 16, [balanced], estimators, groups=400, seed=0)):
+def test_no_plan_favours_an_index() -> None:
+    """A judge that prefers position 1 gives no index of the group an advantage."""
+    plans = [plan("ring", 120), plan("all_pairs", 120)]
+    for found in simulate(JudgeModel(position_bias=1.0), 16, plans, ["simple_tiebreaker"], groups=400, seed=0):
         assert abs(found.index_bias) < 4 * found.index_bias_error
 
 
 def test_rollouts_without_a_verdict_are_counted() -> None:
-    """A judge that mostly fails leaves rollouts unscored; one that always fails leaves all, and no correlation."""
-    assert 0.3 < metrics(JudgeModel(failure_share=0.7), "circular", 8, "combined", n=8).unscored < 0.7
-    none = metrics(JudgeModel(failure_share=1.0), "circular", 8, "combined", n=8)
-    assert (none.unscored, none.correlation, none.top_1) == (1, 0, 0)
+    """Two calls reach at most four of eight rollouts."""
+    assert metrics(JudgeModel(), "ring", 2, "combined", n=8).unscored == 0.5
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES
-from genrm_cli.cli.console import add_row, counted, new_table, percent_text, print_json, print_table, print_text
+from genrm_cli.cli.console import add_row, counted, new_table, print_json, print_table, print_text
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _LEGEND = (
     "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; its own "
     "noise lowers it, so compare only rows with the same number of calls. All: with the consensus of all verdicts. "
     "±: half of the 95 % interval, by bootstrap over groups. Predicted: the reliability as a run of the strategy's "
-    "first plan predicts it. Measured: the correlation of two such plans. Errors: their size over the standard errors."
+    "first plan predicts it. Measured: the correlation of two such plans."
 )
 
 
@@ -151,7 +151,7 @@ def _print_judge(result: "_Replayed") -> None:
 
 
 def _table(rows: "Sequence[ReplayMetrics]") -> Table:
-    heads = ("calls", "agreement", "gain", "all", "false", "reliability", "predicted", "measured", "errors")
+    heads = ("calls", "agreement", "gain", "all", "reliability", "predicted", "measured")
     table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
         add_row(
@@ -162,11 +162,9 @@ def _table(rows: "Sequence[ReplayMetrics]") -> Table:
             _interval_text(row.agreement),
             _interval_text(row.gain, sign="+"),
             f"{row.agreement_all.value:.3f}",
-            percent_text(row.false_preferences.value),
             _number_text(row.reliability),
             _number_text(row.reliability_predicted),
             _number_text(None if row.reliability_measured is None else row.reliability_measured.value),
-            _number_text(row.error_ratio),
         )
     return table
 

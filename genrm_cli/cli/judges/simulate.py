@@ -148,5 +148,5 @@ def _judge_text(judge: "JudgeMetrics") -> str:
     return (
         f"The judge: right on {percent_text(judge.accuracy)} of the pairs in one call, position 1 chosen in "
         f"{percent_text(judge.first_place)}, swapping flips {percent_text(judge.flips)}, scores tie in "
-        f"{percent_text(judge.ties)}, {percent_text(judge.failures)} of the calls fail."
+        f"{percent_text(judge.ties)}."
     )

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from label_judges import label_pairs
 from numpy.random import default_rng
 from verdict_rows import verdicts_of
 
@@ -24,14 +25,15 @@ from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 N = 8
 WRITES_ANYTHING = {"ties_broken": 0.0, "contradictions": 1.0}  # scores and ranking each for themselves
+THREE_LABELS, FIVE_LABELS = {"tie": 0.4}, {"tie": 0.4, "much": 2.0}
 FIVE = Choices((-6.5 / 7, -0.5, 0.0, 0.5, 6.5 / 7), (-1.0, 0.2, 0.0, 0.2, -1.0), 0.5, 1.6)
 
 
-def judged(groups, rings=1.0, seed=0, **numbers):
-    """Return a simulated judge's verdicts on rings of groups of 8, and the true qualities."""
+def judged(groups, seed=0, labels=None, **numbers):
+    """Return a simulated judge's verdicts, or labels, on rings of groups of 8, and the true qualities."""
     world = draw_world(JudgeModel(**numbers), groups, N, default_rng(seed))
-    plan = plan_within("ring", N, int(rings * N))
-    return judge_pairs(world, *indices_of(plan, N, range(groups), seed), default_rng(seed + 1)), world.truth
+    shown = (world, *indices_of(plan_within("ring", N, N), N, range(groups), seed), default_rng(seed + 1))
+    return judge_pairs(*shown) if labels is None else label_pairs(*shown, **labels), world.truth
 
 
 def part_of(batch, groups):
@@ -70,7 +72,7 @@ def test_a_useless_ranking_or_useless_scores_cost_little(useless):
 @pytest.mark.parametrize(
     "at_once", [pytest.param(1, marks=pytest.mark.slow), 8, pytest.param(64, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("numbers", [{}, {"labels": 3, "tie_width": 0.4}, {"labels": 5, "tie_width": 0.4}])
+@pytest.mark.parametrize("numbers", [{}, {"labels": THREE_LABELS}, {"labels": FIVE_LABELS}])
 def test_the_gain_comes_from_the_first_group_on(at_once, numbers):
     """With the simulated default judge and with judges of labels, the weights for their kind beat those of combined."""
     batch, truth = judged(192, **numbers)
@@ -89,8 +91,8 @@ def test_scores_count_where_the_ranking_contradicts_them():
     [
         {},
         {"noise": 1.3},
-        {"labels": 3, "tie_width": 0.4},
-        {"labels": 5},
+        {"labels": THREE_LABELS},
+        {"labels": FIVE_LABELS},
         *({**each, **WRITES_ANYTHING} for each in USELESS),
     ],
 )
