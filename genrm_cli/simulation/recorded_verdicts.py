@@ -14,12 +14,9 @@ from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, V
 
 _MAX_LINE_BYTES = 64_000_000
 
-JudgedGroups = dict[str, Verdicts]
-"""The verdicts of a judge by the name of the group."""
 
-
-def read_judges(uri: str) -> dict[str, JudgedGroups]:
-    """Return the verdicts of each judge in a `*.comparisons.jsonl`; failures and grades are left out.
+def read_judges(uri: str) -> dict[str, dict[str, Verdicts]]:
+    """Return the verdicts of each judge in a `*.comparisons.jsonl`, by group; failures and grades are left out.
 
     Raises:
         InputError: a line is not a comparison.

@@ -11,12 +11,14 @@ from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import RunStatistics, VerdictBatch, Verdicts, estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of, plan_within
-from genrm_cli.simulation.recorded_verdicts import JudgedGroups
 from genrm_cli.simulation.replay import DRAWS, DenseVerdicts, Estimated, bootstrap, dense_verdicts, estimated
 from genrm_cli.verdicts import Verdict
 
 _RINGS = (1.0, 1.5, 2.0)
 _SHUFFLE = 3
+
+_JudgedGroups = Mapping[str, Verdicts]
+"""The verdicts of a judge by the name of the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class PanelReplay:
 
 
 def replay_shares(
-    judges: Mapping[str, JudgedGroups], prices: Mapping[str, float], *, seed: int
+    judges: Mapping[str, _JudgedGroups], prices: Mapping[str, float], *, seed: int
 ) -> Iterator[PanelReplay]:
     """Yield each judge alone, and with each cheaper judge on all pairs, over the groups that both answered."""
     for first, second in permutations(sorted(prices, key=lambda name: -prices[name]), 2):
@@ -53,7 +55,7 @@ def replay_shares(
             yield from _of_pair((first, second), pair, prices, seed)
 
 
-def _common(first: JudgedGroups, second: JudgedGroups) -> tuple[DenseVerdicts, DenseVerdicts] | None:
+def _common(first: _JudgedGroups, second: _JudgedGroups) -> tuple[DenseVerdicts, DenseVerdicts] | None:
     """Return the dense verdicts of two judges on the groups that both answered; None without two of one size."""
     alike = [
         (first[name], second[name])
