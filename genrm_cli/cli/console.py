@@ -70,8 +70,8 @@ def text_of(message: object) -> str:
 
 def say(*texts: str | Message) -> None:
     """Print lines to stderr, unwrapped, as plain text."""
-    if lines := [escaped_line(text_of(text)) for text in texts]:
-        show(Text("\n".join(lines)), soft_wrap=True)
+    if lines := [text_of(text) for text in texts]:
+        show(Text("\n".join(map(escaped_line, lines))), soft_wrap=True)
 
 
 def say_warning(text: str | Message) -> None:

@@ -21,8 +21,8 @@ from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.judging.pacing.policy import Budget
-from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.progress import Progress, RunProgress
+from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.sources.keys import find_api_keys
 

@@ -19,9 +19,9 @@ from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.open_judges import AUTO_CEILING
 from genrm_cli.judging.pacing.policy import Budget
-from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.progress import COUNTS, Nodes, Progress
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import StoppedBy
 
 _SHARDS_AT_ONCE = 2  # of a worker: one is read while another is asked about

@@ -71,13 +71,19 @@ async def score_task(
         GenrmError: its subclasses say what went wrong; no output has appeared then.
     """
     opened = ExitStack()
+
+    def write_and_close() -> Report:
+        with opened:
+            return work.write(judges.specs, lease, journal)
+
     try:
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         async with open_journal(task.places.scored, run) as journal:
             await judge_input(work.index, task.uri, run, judges, journal, work.scores)
-        return await run.in_thread(lambda: work.write(judges.specs, lease, journal))
-    finally:
+        return await run.in_thread(write_and_close)
+    except BaseException:
         await run.in_thread(opened.close)
+        raise
 
 
 async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
@@ -116,20 +122,22 @@ class _Work:
         """Write every line with its rewards, and make all outputs appear."""
         run = self.run
         files = [self._write_file(number) for number in range(len(self.sources.uris))]
-        for block in self.scores.iter_comparison_blocks():
-            _write(self.sinks.get("comparisons"), block)
+        if "comparisons" in self.sinks:
+            for block in self.scores.iter_comparison_blocks():
+                self.sinks["comparisons"].write(block)
         wall_time_s = time.monotonic() - self.started_s
         metrics = run_record(
             run_totals(run.settings, run.metrics, self.index.plan, judges, wall_time_s),
             run.settings,
-            input_=input_version(self.sources.identity),
+            input_=input_version(self.sources.identity) if self.sources.are_many else files[0].input,
             output=self.task.places.scored,
-            output_mark=files[0].output_mark if len(files) == 1 else None,
-            files=tuple(files) if len(files) > 1 else None,
+            output_mark=None if self.sources.are_many else files[0].output_mark,
+            files=tuple(files) if self.sources.are_many else None,
             journal=None if journal is None else journal.path,
             damaged_verdicts=0 if journal is None else len(journal.damaged),
         )
-        _write(self.sinks.get("metrics"), render_document(to_json(metrics)))
+        if "metrics" in self.sinks:
+            self.sinks["metrics"].write(render_document(to_json(metrics)))
         if lease is not None:
             lease.verify()
         self.outputs.commit()
@@ -172,7 +180,8 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
 
     def reject(bad: Reject) -> None:
         first(bad)
-        _write_record(sinks.get("rejects"), bad.as_dict())
+        if "rejects" in sinks:
+            sinks["rejects"].write(render_record(bad.as_dict()))
 
     index = opened.enter_context(index_input(sources, run, reject))
     refuse_unreadable(index, first)
@@ -281,7 +290,7 @@ def _write_scored_lines(
         if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):
             run.metrics.lines_dropped += 1
             continue
-        _write_record(sink, _annotated(line, scores, settings))
+        sink.write(render_record(_annotated(line, scores, settings)))
 
 
 def _annotated(line: Line, scores: list[Score], settings: Settings) -> dict[str, Any]:
@@ -291,12 +300,3 @@ def _annotated(line: Line, scores: list[Score], settings: Settings) -> dict[str,
     record = parse_record_exactly(line.raw)
     format_of(record, settings.input).annotate(record, scores)
     return record
-
-
-def _write(sink: Sink | None, data: bytes) -> None:
-    if sink is not None:
-        sink.write(data)
-
-
-def _write_record(sink: Sink | None, record: dict[str, Any]) -> None:
-    _write(sink, render_record(record))

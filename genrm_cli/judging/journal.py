@@ -30,6 +30,7 @@ from genrm_cli.judging.journal_file import (
     connect,
     insert_row,
     parse_row,
+    readable_row,
     sound_opinion,
     transaction,
 )
@@ -266,14 +267,14 @@ class Journal(AbstractContextManager["Journal"]):
         yield from self._iter_verdicts("SELECT * FROM verdicts ORDER BY key")
         with self._errors:
             for row in self._connection.execute(f"SELECT * {_UNANSWERED} ORDER BY key"):
-                yield _readable(dict(row))
+                yield readable_row(dict(row))
 
     def _iter_verdicts(self, query: str) -> Iterator[Row]:
         with self._errors:
             for row in map(dict, self._connection.execute(query)):
                 text = self._reply_text(row["key"], row["reply"])
                 if self._is_sound(row) and text is not None:
-                    yield _readable(row, text)
+                    yield readable_row(row, text)
 
     def take_in(self, entries: Iterable[Row], origin: str = "another journal's copy") -> None:
         """Store entries of another journal, as `iter_entries` yields them; existing entries are kept.
@@ -357,7 +358,7 @@ class Journal(AbstractContextManager["Journal"]):
             failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now)
             execute("DELETE FROM failures WHERE key = ?", (key,))
             insert_row(execute, "failures", failure)
-            return _readable(dict(zip(FAILURE_COLUMNS, failure, strict=True)))
+            return readable_row(dict(zip(FAILURE_COLUMNS, failure, strict=True)))
         costs = (
             outcome.attempts, outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens,
             outcome.cached_tokens,
@@ -373,7 +374,7 @@ class Journal(AbstractContextManager["Journal"]):
             outcome.result = earlier
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
-        return _readable(row, text) if earlier is None else None
+        return readable_row(row, text) if earlier is None else None
 
     def _store(self, execute: Execute, row: Row) -> Judgment | None:
         """Store a verdict, unless an earlier one exists that is not damaged; return that one instead."""
@@ -389,9 +390,3 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _is_sound(self, row: Row) -> bool:
         return self._sound(row["key"], [row[name] for name in OUTCOME_COLUMNS], row["checksum"]) is not None
-
-
-def _readable(row: Row, reply: str | None = None) -> Row:
-    """Return a row as a JSON-ready object."""
-    shown = row | {"key": row["key"].hex()}
-    return shown if reply is None else shown | {"reply": reply}

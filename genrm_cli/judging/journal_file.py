@@ -110,6 +110,12 @@ def parse_row(entry: Row) -> Row:
     return row | {"key": bytes.fromhex(row["key"])}
 
 
+def readable_row(row: Row, reply: str | None = None) -> Row:
+    """Return a row as a JSON-ready entry."""
+    shown = row | {"key": row["key"].hex()}
+    return shown if reply is None else shown | {"reply": reply}
+
+
 def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | None, bool, str | None]:
     """Return the columns of a judgment: three numbers, whether they are defaults, and the grades as JSON."""
     if isinstance(opinion, Verdict):

@@ -22,7 +22,7 @@ from genrm_cli.judging.pacing.pool import OnEvent as OnEvent
 from genrm_cli.judging.probe import JUDGE, KnownAnswer, ModelRole, answer_to_roles, probe_judge
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy

@@ -23,7 +23,7 @@ from genrm_cli.judging.profiles.profile import (
     sample_prompt,
 )
 from genrm_cli.judging.requests import JudgeRequest, Prompt, Reply
-from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, StoppedBy
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")

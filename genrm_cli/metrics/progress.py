@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.running_stats import Latencies
 
 
 class Pace(Protocol):

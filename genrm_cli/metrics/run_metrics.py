@@ -4,9 +4,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from genrm_cli.metrics.component_metrics import ComponentMetrics
-from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.panel_metrics import PanelMetrics
-from genrm_cli.metrics.running_stats import Mergeable, RunningStats
+from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.verdicts import (
     Failure,

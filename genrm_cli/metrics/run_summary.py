@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from genrm_cli.metrics.component_metrics import ComponentSummary
-from genrm_cli.metrics.latency import LatencySummary
 from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import Statistics, wilson_interval
+from genrm_cli.metrics.running_stats import LatencySummary, Statistics, wilson_interval
 from genrm_cli.verdicts import StoppedBy
 
 NOISY_BELOW = 0.5

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from genrm_cli import __version__
 from genrm_cli.groups.check import judge_specs
-from genrm_cli.groups.compile import compile_rewards, judge_name
+from genrm_cli.groups.compile import judge_name
 from genrm_cli.groups.graders import graders_in
-from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import summarise
@@ -44,7 +44,7 @@ def run_totals(
         summarise(metrics, wall_time_s),
         limit=settings.limits.limit,
         judge=judge_record(settings, judges),
-        reward_made_of=reward_record(settings),
+        reward_made_of=reward_record(settings, plan.rewards),
         min_reliability=settings.rewards.min_reliability,
         strategy=pairing.strategy,
         ring_k=pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
@@ -132,9 +132,8 @@ def _one_judge(
     )
 
 
-def reward_record(settings: Settings) -> RewardRecord | None:
+def reward_record(settings: Settings, rewards: RewardPlan) -> RewardRecord | None:
     """Return the components of rewards, with the versions of what computes them; None if verdicts alone decide."""
-    rewards = compile_rewards(settings)
     if not rewards.is_composed:
         return None
     given = settings.rewards

@@ -12,7 +12,7 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.journal_file import KeptSums
 from genrm_cli.judging.open_judges import JudgeSpec, OnEvent, ignore_event
-from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.rewards.estimators import RunStatistics, Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.settings import Settings

@@ -229,8 +229,17 @@ class Outputs(AbstractContextManager["Outputs"]):
         if self._manifest_uri is None:
             self._publish()
             return
+        staged = [(sink.uri, sink.mark, sink.stage()) for sink in self._sinks if sink.mark is not None]
         folder = folder_of(self._manifest_uri)
-        entries = [self._entry_of(sink, sink.mark, folder) for sink in self._sinks if sink.mark is not None]
+        entries = [
+            CommitEntry(
+                name_below(folder, uri),
+                mark,
+                hidden,
+                mark_of(uri, self._s3) if self._overwrite and hidden is not None else None,
+            )
+            for uri, mark, hidden in staged
+        ]
         write_manifest(self._manifest_uri, entries, self._s3)
         self._publish()
         remove_manifest(self._manifest_uri, self._s3)
@@ -238,7 +247,3 @@ class Outputs(AbstractContextManager["Outputs"]):
     def _publish(self) -> None:
         for sink in self._sinks:
             sink.commit()
-
-    def _entry_of(self, sink: Sink, mark: Mark, folder: str) -> CommitEntry:
-        replaced = mark_of(sink.uri, self._s3) if self._overwrite and not is_s3(sink.uri) else None
-        return CommitEntry(name_below(folder, sink.uri), mark, sink.stage(), replaced)

@@ -2,12 +2,15 @@
 
 import os
 import tempfile
+from array import array
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from genrm_cli.errors import InputError, StorageError, naming
 
 _BUFFER_BYTES = 1 << 18  # a run has several spools
+_BLOCK_BYTES = 1 << 20
 
 
 class Spool(AbstractContextManager["Spool"]):
@@ -69,6 +72,38 @@ class Spool(AbstractContextManager["Spool"]):
         """Delete the file; closing twice is harmless."""
         self._buffer.clear()
         self._file.close()
+
+
+class Pieces:
+    """Pieces of a spool by number; 16 bytes of memory each."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._spans = array("Q")  # offset and length of each
+
+    def __len__(self) -> int:
+        return len(self._spans) // 2
+
+    def __contains__(self, number: int) -> bool:
+        return number < len(self) and self._spans[2 * number + 1] > 0
+
+    def __getitem__(self, number: int) -> bytes:
+        return self._spool.read(self._spans[2 * number], self._spans[2 * number + 1])
+
+    def add(self, number: int, part: bytes | memoryview) -> None:
+        """Append a piece, or another part of the one that was added last."""
+        missing = 2 * (number + 1) - len(self._spans)
+        if missing > 0:
+            self._spans.frombytes(bytes(8 * missing))
+        if not self._spans[2 * number + 1]:
+            self._spans[2 * number] = len(self._spool)
+        self._spans[2 * number + 1] += self._spool.append(part)[1]
+
+    def iter_blocks(self) -> Iterator[bytes]:
+        """Yield the bytes of all pieces by number, at most 1 MiB at a time."""
+        for start, length in zip(self._spans[::2], self._spans[1::2], strict=True):
+            for offset in range(0, length, _BLOCK_BYTES):
+                yield self._spool.read(start + offset, min(_BLOCK_BYTES, length - offset))
 
 
 def temporary_error(error: OSError) -> StorageError:

@@ -11,8 +11,8 @@ from genrm_process import COMMAND, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.console import progress_fields, progress_text
-from genrm_cli.metrics.latency import Latencies
 from genrm_cli.metrics.progress import Nodes, Progress
+from genrm_cli.metrics.running_stats import Latencies
 
 
 def test_before_the_plan_is_known_the_lines_read_are_told() -> None:

@@ -10,7 +10,7 @@ from genrm_process import PACKAGE_ROOT
 from judge_server_fixture import JudgeServer
 
 MOST_FRAMES = 20
-MOST_CHANGES = 460
+MOST_CHANGES = 385
 
 
 class Run(NamedTuple):
@@ -22,10 +22,10 @@ class Run(NamedTuple):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, judge_process: JudgeServer) -> Run:
-    """Score two rollouts under the profiler."""
+    """Score two rollouts under the profiler, one call at a time: no count depends on which replies share a commit."""
     folder = tmp_path_factory.mktemp("profiled")
     (folder / "two.jsonl").write_text('{"prompt": "What is 2 + 2?", "responses": ["4", "5, I think"]}\n')
-    judge = ("--base-url", judge_process.base_url, "--model", "m", "--no-probe")
+    judge = ("--base-url", judge_process.base_url, "--model", "m", "--no-probe", "--concurrency", "1")
     program = PACKAGE_ROOT / "tests/jobs/profiled_genrm.py"
     command = [sys.executable, str(program), "result.json", "score", "two.jsonl", *judge]
     environment = {"PYTHONPATH": str(PACKAGE_ROOT), "PATH": "", "NO_PROXY": "127.0.0.1"}

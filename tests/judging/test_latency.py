@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.metrics.latency import Latencies
+from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.scored.json_form import to_json
 
 SHARES = (0.01, 0.25, 0.5, 0.9, 0.99, 1.0)

@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from genrm_cli.errors import Message, SettingRef, naming
 from genrm_cli.groups.check import judge_specs
-from genrm_cli.groups.compile import judge_name
+from genrm_cli.groups.compile import compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
@@ -246,7 +246,9 @@ def _is_judged_alike(metrics: RunRecord, settings: Settings) -> bool:
         (was.profile, was.profile_version) in _possible_profiles(spec)
         for was, spec in zip(before.judges, specs, strict=False)
     )
-    return is_judged and _versions_in(metrics.reward_made_of) == _versions_in(reward_record(settings))
+    return is_judged and _versions_in(metrics.reward_made_of) == _versions_in(
+        reward_record(settings, compile_rewards(settings))
+    )
 
 
 def _possible_profiles(spec: JudgeSpec) -> set[tuple[str | None, int | None]]:

@@ -145,6 +145,8 @@ class CalibrationStatistics:
         features = _features(batch)
         signed = np.stack([batch.sum_by_rollout(f, -f) for f in np.moveaxis(features, -1, 0)], axis=-1)
         plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
+        self._averages += sums_of(batch)
+        self._labels += sizes_of(batch)
         pair_signed, pair_plain = _sums_of_pairs(batch, features)
         whole = features.sum(axis=1)
         flat = features.reshape(-1, _COLUMNS)
@@ -154,8 +156,6 @@ class CalibrationStatistics:
         self._sums[_MIXED] += _products(signed, plain)  # repeats of a pair cancel: the shared one is first, then second
         self._sums[_PLAIN] += plain_share
         self._sums[_DISJOINT] += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
-        self._averages += sums_of(batch)
-        self._labels += sizes_of(batch)
 
     def merge(self, other: "CalibrationStatistics") -> None:
         """Add the verdicts of another part of the run."""

@@ -2,8 +2,8 @@
 
 import gzip
 import zlib
-from collections.abc import Iterator
-from typing import BinaryIO, Protocol
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
 
 import zstandard
 
@@ -18,22 +18,11 @@ _GZIP_WINDOW_BITS = 31  # 15 for the window, 16 for the gzip header, which zlib 
 _ZSTD_LEVEL = 3
 
 
-class Encoder(Protocol):
-    """Compress a stream piece by piece."""
+class Encoder(NamedTuple):
+    """Functions that add data to a stream, often returning nothing yet, and that end it."""
 
-    def compress(self, data: bytes, /) -> bytes:
-        """Add data; return the bytes that are ready, often none."""
-
-    def flush(self) -> bytes:
-        """End the stream; return the remaining bytes."""
-
-
-class _PlainEncoder:
-    def compress(self, data: bytes, /) -> bytes:
-        return data
-
-    def flush(self) -> bytes:
-        return b""
+    compress: Callable[[bytes], bytes]
+    flush: Callable[[], bytes]
 
 
 def is_compressed(uri: str) -> bool:
@@ -44,10 +33,12 @@ def is_compressed(uri: str) -> bool:
 def make_encoder(uri: str) -> Encoder:
     """Return the encoder for the suffix of a URI; equal data gives equal bytes."""
     if uri.endswith(".gz"):
-        return zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+        gzipped = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW_BITS)
+        return Encoder(gzipped.compress, gzipped.flush)
     if uri.endswith(".zst"):
-        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compressobj()
-    return _PlainEncoder()
+        packed = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compressobj()
+        return Encoder(packed.compress, packed.flush)
+    return Encoder(bytes, bytes)
 
 
 def pack(data: bytes) -> bytes:
