@@ -208,9 +208,15 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     return _keyword(setting.name, type_ | None, added)
 
 
-def option(metavar: str, text: str, *names: str, panel: str | None = None) -> Any:
-    """Return an option of a command. Its help does not show the default."""
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=False)
+def option(metavar: str, text: str, *names: str, panel: str | None = None, **bounds: Any) -> Any:
+    """Return an option of a command, with `min` and `max` of a number. Its text may say the default."""
+    shown = "Default" not in text
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=shown, **bounds)
+
+
+def switch(name: str, text: str, *, panel: str | None = None) -> Any:
+    """Return an option that takes no value."""
+    return typer.Option(name, help=text, rich_help_panel=panel)
 
 
 def _completion_of(setting: Setting) -> Callable[[str], list[str]] | None:

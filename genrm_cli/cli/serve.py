@@ -4,12 +4,10 @@ import os
 from collections.abc import Callable
 from typing import Annotated
 
-import typer
-
 from genrm_cli.catalog import SELF_TESTS
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.sessions.host import ClientFlags, HostFlags, host
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.sources.keys import find_token
@@ -29,19 +27,14 @@ def serve(
     hosted: HostFlags,
     self_test: Annotated[
         str | None,
-        typer.Option(
-            metavar="|".join(SELF_TESTS),
-            help="Send a made-up cohort through the shape of this trainer, check the replies, and exit.",
-            show_default=False,
+        option(
+            "|".join(SELF_TESTS),
+            "Send a made-up cohort through the shape of this trainer, check the replies, and exit.",
         ),
     ] = None,
     self_test_url: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="Test the server that runs here. Default: start one on a free port, and keep nothing.",
-            show_default=False,
-        ),
+        option("URL", "Test the server that runs here. Default: start one on a free port, and keep nothing."),
     ] = None,
 ) -> int:
     """Serve rewards to running trainers over HTTP.

@@ -109,12 +109,7 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--n", "1"), "--n is 1; expected 2 to 128"),
-        (("--n", "many"), "--n: 'many' is not an integer"),
-        (("--groups", "1"), "--groups is 1"),
         (("--strategy", "rings"), "unknown strategy 'rings'; expected circular"),
-        (("--estimator", "elo"), "unknown estimator 'elo'; expected simple_tiebreaker"),
-        (("--calls", "0"), "--calls is 0"),
         (("--calls", "5", "--strategy", "all_pairs"), "5 calls per group are too few for all_pairs with 16 rollouts"),
         (("--judge", "house"), "--judge needs --replay"),
     ],

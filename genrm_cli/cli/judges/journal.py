@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genrm_cli.cli.console import ask, counted, is_interactive, print_text, say_warning
-from genrm_cli.cli.options import exits
+from genrm_cli.cli.options import exits, option, switch
 from genrm_cli.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ JournalPath = Annotated[str, typer.Argument(metavar="JOURNAL", help="A *.journal
 
 @journal.command()
 @exits
-def stats(path: JournalPath, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def stats(path: JournalPath, as_json: Annotated[bool, switch("--json", "Print JSON.")] = False) -> None:
     """Count answers, failures, calls and tokens by model: verdicts of judges, turns of policies and clients."""
     with _open(path, read_only=True) as opened:
         statistics = opened.statistics()
@@ -47,14 +47,10 @@ def export(path: JournalPath) -> None:
 @exits
 def prune(
     path: JournalPath,
-    failures: Annotated[bool, typer.Option("--failures", help="Delete the recorded failures.")] = False,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Delete answers older than this, for example 90d.")
-    ] = None,
-    judge: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Delete answers of this model, by its name in `stats`.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    failures: Annotated[bool, switch("--failures", "Delete the recorded failures.")] = False,
+    older_than: Annotated[str | None, option("DURATION", "Delete answers older than this, for example 90d.")] = None,
+    judge: Annotated[str | None, option("TEXT", "Delete answers of this model, by its name in `stats`.")] = None,
+    yes: Annotated[bool, switch("--yes", "Delete without asking.")] = False,
 ) -> None:
     """Delete failures, or answers by age or model, after asking.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genrm_cli.cli.console import add_row, new_table, print_table, print_text
-from genrm_cli.cli.options import exits
+from genrm_cli.cli.options import exits, option, switch
 from genrm_cli.cli.scoring.show import messages_text
 from genrm_cli.errors import SettingRef, UsageError
 
@@ -22,7 +22,7 @@ profiles = typer.Typer(
 )
 
 NameOrFile = Annotated[str, typer.Argument(metavar="NAME", help="A profile name or a TOML file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, switch("--json", "Print JSON.")]
 
 _CONVERSATION = [("user", "Give me a word for a person who repairs shoes.")]
 _RESPONSES = ("A cobbler.", "There are many words for people who work with their hands. One of them is shoemaker.")
@@ -56,14 +56,9 @@ def read_reply(
     reply: Annotated[str, typer.Option(help="The judge's reply: text, or @FILE.")],
     response: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="A response that the judge was shown: text, or @FILE. Repeat for each response, in order.",
-        ),
+        option("TEXT", "A response that the judge was shown: text, or @FILE. Repeat for each response, in order."),
     ] = None,
-    truncated: Annotated[
-        bool, typer.Option("--truncated", help="Treat the reply as cut off by the token limit.")
-    ] = False,
+    truncated: Annotated[bool, switch("--truncated", "Treat the reply as cut off by the token limit.")] = False,
 ) -> None:
     """Parse a reply and print the verdict or the failure."""
     from genrm_cli.judging.lookup import find_profile

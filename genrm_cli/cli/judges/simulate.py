@@ -1,89 +1,81 @@
-"""`genrm simulate`: estimate reward accuracy for a call budget, by plan and by estimator."""
+"""`genrm simulate`: estimate reward accuracy for a call budget, on a simulated judge or on recorded verdicts."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
-from genrm_cli.cli.console import add_row, new_table, percent_text, print_json, print_table, print_text
-from genrm_cli.cli.judges.replay_tables import (
-    DEFAULT_ESTIMATORS,
-    DEFAULT_STRATEGIES,
-    known_names,
-    parse_integer,
-    plans_of,
-    replay_verdicts,
-)
-from genrm_cli.cli.options import ending, option
+from genrm_cli.cli.console import add_row, counted, new_table, percent_text, print_json, print_table, print_text
+from genrm_cli.cli.options import exits, option, switch
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from genrm_cli.simulation.plan_metrics import JudgeMetrics, Plan, PlanMetrics
+    from genrm_cli.simulation.replay import Estimated, ReplayMetrics
 
 SIMULATION_EPILOG = (
     "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans transfer "
     "to a real judge better than absolute values do. Use --replay to compare plans on your own judge's verdicts."
 )
-_MIN_SIZE, _MAX_SIZE, _MAX_GROUPS = 2, 128, 1_000_000
-
-_SizeOption = Annotated[str | None, option("N", "Rollouts in a group, 2 to 128. Default: 16.", "--n")]
-_CallsOption = Annotated[
-    list[str] | None,
-    option(
-        "N",
-        "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
-        "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
-    ),
-]
-_StrategyOption = Annotated[
-    list[str] | None,
-    option("NAME", f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(DEFAULT_STRATEGIES)}."),
-]
-_EstimatorOption = Annotated[
-    list[str] | None,
-    option(
-        "NAME",
-        f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(DEFAULT_ESTIMATORS)}.",
-    ),
-]
-_GroupsOption = Annotated[str | None, option("N", "Groups to simulate. Default: 4000.")]
-_SeedOption = Annotated[str, option("N", "Random seed; the same seed gives the same results.")]
-_JudgeOption = Annotated[
-    str | None, option("NAME", "With --replay: the judge whose verdicts to use, if the file has several.")
-]
-_ReplayOption = Annotated[
-    str | None,
-    option(
-        "FILE",
-        "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
-        "--strategy all_pairs --both-orders.",
-    ),
-]
-_PriceOption = Annotated[
-    list[str] | None,
-    option(
-        "JUDGE=PRICE",
-        "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds to "
-        "a more expensive one.",
-    ),
-]
-_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+_STRATEGIES = ("circular", "all_pairs", "ring")
+_ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
+_LEGEND = (
+    "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; its own "
+    "noise lowers it, so compare only rows with the same number of calls. All: with the consensus of all verdicts. "
+    "±: half of the 95 % interval, by bootstrap over groups. Predicted: the reliability as a run of the strategy's "
+    "first plan predicts it. Measured: the correlation of two such plans."
+)
 
 
+@exits
 def simulate(
-    n: _SizeOption = None,
-    calls: _CallsOption = None,
-    strategy: _StrategyOption = None,
-    estimator: _EstimatorOption = None,
-    groups: _GroupsOption = None,
-    seed: _SeedOption = "0",
-    judge: _JudgeOption = None,
-    replay: _ReplayOption = None,
-    price: _PriceOption = None,
-    as_json: _JsonOption = False,
+    n: Annotated[int | None, option("N", "Rollouts in a group, 2 to 128. Default: 16.", min=2, max=128)] = None,
+    calls: Annotated[
+        list[int] | None,
+        option(
+            "N",
+            "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
+            "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
+            min=1,
+            max=100_000,
+        ),
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        option("NAME", f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_STRATEGIES)}."),
+    ] = None,
+    estimator: Annotated[
+        list[str] | None,
+        option(
+            "NAME", f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_ESTIMATORS)}."
+        ),
+    ] = None,
+    groups: Annotated[int | None, option("N", "Groups to simulate. Default: 4000.", min=2, max=1_000_000)] = None,
+    seed: Annotated[int, option("N", "Random seed; the same seed gives the same results.", min=0)] = 0,
+    judge: Annotated[
+        str | None, option("NAME", "With --replay: the judge whose verdicts to use, if the file has several.")
+    ] = None,
+    replay: Annotated[
+        str | None,
+        option(
+            "FILE",
+            "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
+            "--strategy all_pairs --both-orders.",
+        ),
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        option(
+            "JUDGE=PRICE",
+            "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
+            "to a more expensive one.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Estimate reward accuracy for a call budget.
 
@@ -97,22 +89,22 @@ def simulate(
 
     Example: genrm simulate --replay rollouts.comparisons.jsonl
     """
-
-    with ending():
-        start = parse_integer(seed, "--seed", 0, 2**63 - 1)
-        if replay is not None:
-            if n or groups:
-                raise UsageError("--replay uses recorded verdicts; omit the options of the simulation.")
-            replay_verdicts(replay, judge, strategy, calls, estimator, price, seed=start, as_json=as_json)
-            return
-        if judge or price:
-            flag = "--judge" if judge else "--price"
-            raise UsageError(f"{flag} needs --replay, with the verdicts of several judges.")
-        size = parse_integer(n or "16", "--n", _MIN_SIZE, _MAX_SIZE)
-        count = parse_integer(groups or "4000", "--groups", 2, _MAX_GROUPS)
-        plans = plans_of(size, strategy or DEFAULT_STRATEGIES, calls)
-        estimators = known_names(estimator or DEFAULT_ESTIMATORS, ESTIMATORS, "estimator")
-        _simulate(size, plans, estimators, groups=count, seed=start, as_json=as_json)
+    if replay is None and (judge or price):
+        raise UsageError(f"{'--judge' if judge else '--price'} needs --replay, with the verdicts of several judges.")
+    if replay is not None and (n or groups):
+        raise UsageError("--replay uses recorded verdicts; omit the options of the simulation.")
+    if price and (judge or strategy or calls or estimator):
+        raise UsageError("--price sets judges and plans; omit --judge, --strategy, --calls and --estimator.")
+    if price:
+        _replay_shares(str(replay), dict(map(_price, price)), seed=seed, as_json=as_json)
+        return
+    estimators = _known_names(estimator or _ESTIMATORS, ESTIMATORS, "estimator")
+    strategies = _known_names(strategy or _STRATEGIES, STRATEGIES, "strategy")
+    if replay is not None:
+        _replay(replay, judge, strategies, calls, estimators, seed=seed, as_json=as_json)
+    else:
+        plans = _plans_of(n or 16, strategies, calls)
+        _simulate(n or 16, plans, estimators, groups=groups or 4000, seed=seed, as_json=as_json)
 
 
 def _simulate(
@@ -150,3 +142,145 @@ def _judge_text(judge: "JudgeMetrics") -> str:
         f"{percent_text(judge.first_place)}, swapping flips {percent_text(judge.flips)}, scores tie in "
         f"{percent_text(judge.ties)}."
     )
+
+
+def _replay(
+    uri: str,
+    judge: str | None,
+    strategies: Sequence[str],
+    calls: Sequence[int] | None,
+    estimators: Sequence[str],
+    *,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Replay plans on the judges of a file, or on one of them, and print a table for each."""
+    from genrm_cli.simulation.recorded_verdicts import read_judges
+    from genrm_cli.simulation.replay import dense_verdicts, replay
+
+    judges = read_judges(uri)
+    if judge is not None:
+        judges = {judge: judges[_known(judge, judges, uri)]}
+    dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(list(kept.values()))) is not None}
+    if not dense:
+        raise UsageError(
+            f"{uri} holds no two groups{'' if judge is None else f' of {judge!r}'} of three or more rollouts with all "
+            "pairs in both orders, as `genrm score --strategy all_pairs --both-orders` makes them."
+        )
+    results = []
+    for name, found in dense.items():
+        groups, n = found.shape
+        # A plan asks no comparison twice, and leaves verdicts that connect the rollouts.
+        most = n * (n - 1) - 2 * n
+        plans = [plan for plan in _plans_of(n, strategies, calls) if plan.repeats == 1 and plan.calls <= most]
+        if not plans:
+            raise UsageError(f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls.")
+        rows = list(replay(name, found, plans, estimators, seed=seed))
+        results.append((name, n, groups, len(judges[name]) - groups, rows))
+    sparse = [name for name in judges if name not in dense]
+    if as_json:
+        heads = ("judge", "n", "groups", "left_out_groups", "figures")
+        shown = [dict(zip(heads, (*head, list(map(asdict, rows))), strict=True)) for *head, rows in results]
+        print_json({"file": uri, "seed": seed, "judges": shown, "left_out_judges": sparse})
+        return
+    for name, n, groups, left_out, rows in results:
+        others = f"; {counted(left_out, 'other group')} left out" if left_out else ""
+        print_text(f"{name}: {counted(groups, 'group')} of {n}{others}")
+        print_table(_replay_table(rows))
+        print_text()
+    if sparse:
+        print_text(f"Left out, without two groups judged in all pairs and both orders: {', '.join(map(str, sparse))}.")
+    print_text(_LEGEND)
+
+
+def _known(judge: str, judges: Mapping[str, object], uri: str) -> str:
+    if judge not in judges:
+        raise UsageError(f"{uri} holds no verdict of {judge!r}; it has those of {', '.join(map(str, judges))}.")
+    return judge
+
+
+def _price(text: str) -> tuple[str, float]:
+    name, _, price = text.rpartition("=")
+    with suppress(ValueError):
+        if name and 0 < float(price) < math.inf:
+            return name, float(price)
+    raise UsageError(f"--price {text!r} is not a judge with the price of one call, as in gpt-4=0.02.")
+
+
+def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json: bool) -> None:
+    """Print what a second, cheaper judge on all pairs adds to each judge, and what it costs."""
+    from genrm_cli.simulation.recorded_verdicts import read_judges
+    from genrm_cli.simulation.replay_shares import replay_shares
+
+    if len(set(prices.values())) < 2:
+        raise UsageError("--price needs two judges or more, of different prices.")
+    judges = read_judges(uri)
+    priced = {_known(name, judges, uri): judges[name] for name in prices}
+    rows = list(replay_shares(priced, prices, seed=seed))
+    if not rows:
+        raise UsageError(
+            f"{uri} holds no two groups of three or more rollouts that two judges of different prices compared in all "
+            "pairs and both orders."
+        )
+    if as_json:
+        print_json({"file": uri, "seed": seed, "prices": prices, "figures": list(map(asdict, rows))})
+        return
+    table = new_table("judge", "and on all pairs", "rings", "cost", "agreement", "gain", "reliability", texts=2)
+    for row in rows:
+        numbers = (f"{row.rings:g}", f"{row.cost:g}", _interval_text(row.agreement))
+        gain = _interval_text(row.gain, sign="+") if row.gain else ""
+        add_row(table, row.judge, row.second or "", *numbers, gain, _number_text(row.reliability))
+    print_table(table)
+    print_text(
+        "Agreement: correlation of the rewards with the consensus of the first judge's verdicts that are not used. "
+        "Gain: over the first judge alone with the most rings that cost no more. ±: half of the 95 % interval, by "
+        "bootstrap over groups. Cost: per group."
+    )
+
+
+def _replay_table(rows: "Sequence[ReplayMetrics]") -> Table:
+    heads = ("calls", "agreement", "gain", "all", "reliability", "predicted", "measured")
+    table = new_table("strategy", "estimator", *heads, texts=2)
+    for row in rows:
+        add_row(
+            table,
+            row.strategy,
+            row.estimator,
+            str(row.calls),
+            _interval_text(row.agreement),
+            _interval_text(row.gain, sign="+"),
+            f"{row.agreement_all.value:.3f}",
+            _number_text(row.reliability),
+            _number_text(row.reliability_predicted),
+            _number_text(None if row.reliability_measured is None else row.reliability_measured.value),
+        )
+    return table
+
+
+def _interval_text(number: "Estimated", sign: str = "") -> str:
+    return f"{number.value:{sign}.3f} ±{(number.high - number.low) / 2:.3f}"
+
+
+def _number_text(number: float | None) -> str:
+    return "" if number is None else f"{number:.2f}"
+
+
+def _plans_of(n: int, strategies: Sequence[str], calls: Sequence[int] | None) -> list["Plan"]:
+    """Return each plan once, ordered by strategy, then by calls."""
+    from genrm_cli.simulation.plan_metrics import plan_within
+
+    pairs = n * (n - 1) // 2
+    budgets = sorted(set(calls or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
+    plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
+    found = list(dict.fromkeys(plan for plan in plans if plan is not None))
+    if not found:
+        raise UsageError(f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} rollouts.")
+    return found
+
+
+def _known_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
+    """Return each name once, with hyphens as underscores."""
+    chosen = {name.replace("-", "_"): name for name in names}
+    if unknown := set(chosen) - set(known):
+        raise UsageError(f"unknown {kind} {chosen[min(unknown)]!r}; expected {', '.join(known)}.")
+    return list(chosen)

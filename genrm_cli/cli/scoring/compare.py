@@ -19,7 +19,7 @@ from genrm_cli.cli.console import (
     say_warning,
 )
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
@@ -52,11 +52,11 @@ def compare(
     invocation: Invocation,
     prompt: Annotated[
         str | None,
-        typer.Option("--prompt", "-p", metavar="TEXT", help="Prompt of the responses: text, @FILE, or - for stdin."),
+        option("TEXT", "Prompt of the responses: text, @FILE, or - for stdin.", "--prompt", "-p"),
     ] = None,
     history: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="JSON list of earlier messages; --prompt is added as the last user turn."),
+        option("FILE", "JSON list of earlier messages; --prompt is added as the last user turn."),
     ] = None,
 ) -> int:
     """Compare a few responses to one prompt and print their rewards.

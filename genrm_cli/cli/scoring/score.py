@@ -20,6 +20,7 @@ from genrm_cli.cli.options import (
     option,
     run_to_end,
     say_endpoint_source,
+    switch,
     with_settings,
 )
 from genrm_cli.cli.scoring.summary import counts_text, done_text, show_rewards, show_summary
@@ -89,17 +90,16 @@ def score(
     invocation: Invocation,
     table: Annotated[
         int,
-        typer.Option(
+        option(
+            "N",
+            f"Show the rewards of the first N groups (at most {_MAX_TABLES}), and all components and warnings.",
             "--table",
-            metavar="N",
             min=0,
             max=_MAX_TABLES,
-            show_default=False,
-            help=f"Show the rewards of the first N groups (at most {_MAX_TABLES}), and all components and warnings.",
         ),
     ] = 0,
     report_page: Annotated[
-        bool, typer.Option("--report", help="Write <stem>.report.html beside each output, with the judge's replies.")
+        bool, switch("--report", "Write <stem>.report.html beside each output, with the judge's replies.")
     ] = False,
     ray: Annotated[
         str | None,
@@ -113,24 +113,16 @@ def score(
     ] = None,
     ray_workers: Annotated[
         int | None,
-        typer.Option(
-            "--ray-workers",
-            metavar="N",
-            min=1,
-            show_default=False,
-            rich_help_panel="Cluster",
-            help="Workers. Default: one on each node.",
-        ),
+        option("N", "Workers. Default: one on each node.", "--ray-workers", panel="Cluster", min=1),
     ] = None,
     ray_shards: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "N",
+            "Shards; each reads the whole input. Default: four for each worker.",
             "--ray-shards",
-            metavar="N",
+            panel="Cluster",
             min=1,
-            show_default=False,
-            rich_help_panel="Cluster",
-            help="Shards; each reads the whole input. Default: four for each worker.",
         ),
     ] = None,
 ) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genrm_cli.cli.console import counted, print_json, print_text, say
-from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.options import Invocation, option, switch, with_settings
 from genrm_cli.cli.scoring.show_scored import show_scored
 from genrm_cli.errors import UsageError
 from genrm_cli.storage.location import is_scored_file
@@ -32,20 +32,16 @@ def show(
         ),
     ],
     invocation: Invocation,
-    as_judge: Annotated[
-        bool, typer.Option("--as-judge", help="Print the messages of the first request for each group.")
-    ] = False,
-    group: Annotated[str | None, typer.Option(metavar="KEY", help="Show this group only.")] = None,
+    as_judge: Annotated[bool, switch("--as-judge", "Print the messages of the first request for each group.")] = False,
+    group: Annotated[str | None, option("KEY", "Show this group only.")] = None,
     worst: Annotated[
         int | None, option("N", "For a scored file: show the N groups with the lowest reliability.")
     ] = None,
-    failures: Annotated[
-        bool, typer.Option("--failures", help="For a scored file: show groups with failed comparisons.")
-    ] = False,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of groups.")] = 1,
+    failures: Annotated[bool, switch("--failures", "For a scored file: show groups with failed comparisons.")] = False,
+    limit: Annotated[int, option("N", "Maximum number of groups.", min=1)] = 1,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print JSON lines with the exact texts, including control characters."),
+        switch("--json", "Print JSON lines with the exact texts, including control characters."),
     ] = False,
 ) -> int:
     """Show the first group: its rollouts, or the exact request to the judge. Calls no judge.

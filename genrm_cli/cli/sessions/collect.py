@@ -8,7 +8,7 @@ import typer
 
 from genrm_cli.cli.console import counted, percent_text, print_json, say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, switch, with_settings
 from genrm_cli.cli.sessions.host import KEY_HELP, MAX_TURNS_HELP, ClientFlags, agent_config, check_turns
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
 
@@ -39,7 +39,7 @@ def _session(metavar: str, text: str) -> Any:
 
 
 def _number(text: str, least: int, most: int) -> Any:
-    return typer.Option(metavar="N", min=least, max=most, help=text, rich_help_panel=_SESSIONS)
+    return option("N", text, panel=_SESSIONS, min=least, max=most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +136,8 @@ class SessionFlags:
     sessions: Annotated[int, _number("Sessions in flight.", 1, _MANY)] = 512
     keep_client_faults: Annotated[
         bool,
-        typer.Option(
-            "--keep-client-faults",
-            help="Write sessions in which the simulated client was at fault, too.",
-            rich_help_panel=_SESSIONS,
+        switch(
+            "--keep-client-faults", "Write sessions in which the simulated client was at fault, too.", panel=_SESSIONS
         ),
     ] = False
 
@@ -157,9 +155,7 @@ def collect(
     invocation: Invocation,
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", metavar="OUT", help="A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}."
-        ),
+        option("OUT", "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.", "--output", "-o"),
     ],
     policy: PolicyFlags,
     client: ClientFlags,

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, option, run_to_end
@@ -121,11 +119,11 @@ class HostFlags:
     max_turns: Annotated[int | None, _hosted("N", MAX_TURNS_HELP)] = None
     max_sessions: Annotated[
         int,
-        typer.Option(
-            metavar="N",
+        option(
+            "N",
+            "Sessions kept, each for --keep after its last request; another one gets 429.",
+            panel=_ENVIRONMENT,
             min=1,
-            help="Sessions kept, each for --keep after its last request; another one gets 429.",
-            rich_help_panel=_ENVIRONMENT,
         ),
     ] = 20_000
 

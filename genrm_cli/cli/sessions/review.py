@@ -36,8 +36,8 @@ def review(
     hold: Annotated[list[str] | None, option("GROUP#INDEX", "Hold it back. Repeatable.", panel=_DECISIONS)] = None,
     reject: Annotated[list[str] | None, option("GROUP#INDEX", "Reject it. Repeatable.", panel=_DECISIONS)] = None,
     by: Annotated[str | None, option("NAME", "Who decides; kept with the time.", panel=_DECISIONS)] = None,
-    comment: Annotated[str, typer.Option(metavar="TEXT", help="Why.", rich_help_panel=_DECISIONS)] = "",
-    most: Annotated[int, typer.Option(metavar="N", min=1, help="Most rollouts to list.")] = 50,
+    comment: Annotated[str, option("TEXT", "Why.", panel=_DECISIONS)] = "",
+    most: Annotated[int, option("N", "Most rollouts to list.", min=1)] = 50,
 ) -> int:
     """List the sessions that experts should look at, flagged ones first, or record their decisions.
 

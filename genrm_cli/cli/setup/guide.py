@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from genrm_cli.cli.console import help_text, print_json, print_markdown, print_text
-from genrm_cli.cli.options import exits
+from genrm_cli.cli.options import exits, switch
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.declare import Setting
 from genrm_cli.settings.table import all_settings
@@ -31,7 +31,7 @@ the effective settings and their sources. Durations are in seconds, or written a
 @exits
 def guide(
     page: Annotated[str, typer.Argument(metavar="PAGE", help="Page to print. Default: the index.")] = _INDEX,
-    list_pages: Annotated[bool, typer.Option("--list", help="Print the names of all pages.")] = False,
+    list_pages: Annotated[bool, switch("--list", "Print the names of all pages.")] = False,
 ) -> None:
     """Print a page of the user's guide.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from genrm_cli.cli.console import add_row, new_table, print_table, print_text
-from genrm_cli.cli.options import ALL_PANELS, Invocation, exits, with_settings
+from genrm_cli.cli.options import ALL_PANELS, Invocation, exits, switch, with_settings
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import Value
 
@@ -15,9 +15,7 @@ from genrm_cli.settings.kinds import Value
 @with_settings(*ALL_PANELS)
 def config(
     invocation: Invocation,
-    changed: Annotated[
-        bool, typer.Option("--changed", help="Show only settings that differ from their default.")
-    ] = False,
+    changed: Annotated[bool, switch("--changed", "Show only settings that differ from their default.")] = False,
 ) -> int:
     """Show the effective settings and their sources.
 
@@ -50,8 +48,8 @@ def trust(
     folder: Annotated[
         str | None, typer.Argument(metavar="FOLDER", show_default=False, help="Folder with a settings file.")
     ] = None,
-    is_list: Annotated[bool, typer.Option("--list", help="List the trusted settings files.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the folder.")] = False,
+    is_list: Annotated[bool, switch("--list", "List the trusted settings files.")] = False,
+    remove: Annotated[bool, switch("--remove", "Stop trusting the folder.")] = False,
 ) -> None:
     """Trust the settings file of a folder, so that it may name endpoints, keys, files and code.
 

@@ -6,7 +6,7 @@ import typer
 
 from genrm_cli.catalog import PAIR_SELECTIONS, REASONING_POLICIES, explained, listed
 from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say, say_warning
-from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.options import Invocation, option, switch, with_settings
 from genrm_cli.errors import Message, UsageError
 from genrm_cli.export.formats import FORMATS
 from genrm_cli.json_types import Record
@@ -35,28 +35,20 @@ def export(
     invocation: Invocation,
     to: Annotated[
         str,
-        typer.Option(
-            "--to", metavar="FORMAT", help=f"{explained({name: each.about for name, each in FORMATS.items()})}."
-        ),
+        option("FORMAT", f"{explained({name: each.about for name, each in FORMATS.items()})}.", "--to"),
     ],
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", metavar="OUT", help="A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet."
-        ),
+        option("OUT", "A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet.", "--output", "-o"),
     ],
-    pairs: Annotated[
-        str, typer.Option(metavar="NAME", help=f"{explained(PAIR_SELECTIONS)}.", rich_help_panel=_PAIRS)
-    ] = "best-worst",
+    pairs: Annotated[str, option("NAME", f"{explained(PAIR_SELECTIONS)}.", panel=_PAIRS)] = "best-worst",
     top: Annotated[
         int,
-        typer.Option(metavar="K", min=1, help="top-bottom: number of responses at each end.", rich_help_panel=_PAIRS),
+        option("K", "top-bottom: number of responses at each end.", panel=_PAIRS, min=1),
     ] = 2,
     min_gap: Annotated[
         float,
-        typer.Option(
-            metavar="NUMBER", min=0, help="Minimum difference between the two rewards.", rich_help_panel=_PAIRS
-        ),
+        option("NUMBER", "Minimum difference between the two rewards.", panel=_PAIRS, min=0),
     ] = 0.0,
     min_confidence: Annotated[
         float | None,
@@ -68,30 +60,32 @@ def export(
         ),
     ] = None,
     max_length_ratio: Annotated[
-        float | None, option("NUMBER", "Maximum ratio between the lengths of the two answers.", panel=_PAIRS)
+        float | None, option("NUMBER", "Maximum ratio between the lengths of the two answers.", panel=_PAIRS, min=1)
     ] = None,
     balance_length: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--balance-length",
-            help="Balance the pairs: the longer answer is chosen as often as the shorter, at each length difference.",
-            rich_help_panel=_PAIRS,
+            "Balance the pairs: the longer answer is chosen as often as the shorter, at each length difference.",
+            panel=_PAIRS,
         ),
     ] = False,
     max_similarity: Annotated[
         float | None,
         option(
-            "NUMBER", "Drop pairs of near-duplicates: maximum overlap of three-word sequences, 0 to 1.", panel=_PAIRS
+            "NUMBER",
+            "Drop pairs of near-duplicates: maximum overlap of three-word sequences.",
+            panel=_PAIRS,
+            min=0,
+            max=1,
         ),
     ] = None,
     max_pairs_per_prompt: Annotated[
-        int | None, option("N", "Keep the N pairs of each prompt with the widest gap.", panel=_PAIRS)
+        int | None, option("N", "Keep the N pairs of each prompt with the widest gap.", panel=_PAIRS, min=1)
     ] = None,
     best_of: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, help="trl-sft: number of responses to keep for each prompt.", rich_help_panel=_OTHERS
-        ),
+        option("N", "trl-sft: number of responses to keep for each prompt.", panel=_OTHERS, min=1),
     ] = 1,
     min_reward: Annotated[float | None, option("NUMBER", "trl-sft: minimum reward.", panel=_OTHERS)] = None,
     threshold: Annotated[
@@ -100,20 +94,22 @@ def export(
             "NUMBER", "trl-kto: label rewards at or above this as true. Default: the group's median.", panel=_OTHERS
         ),
     ] = None,
-    reasoning: Annotated[
-        str, typer.Option(metavar="NAME", help=f"How to export reasoning. {explained(REASONING_POLICIES)}.")
-    ] = "keep",
+    reasoning: Annotated[str, option("NAME", f"How to export reasoning. {explained(REASONING_POLICIES)}.")] = "keep",
     branch_at: Annotated[
         int | None,
-        option("N", "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses."),
+        option(
+            "N",
+            "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses.",
+            min=1,
+        ),
     ] = None,
     split: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=0.9, help="Share of prompts to put into OUT.validation.jsonl.")
+        float, option("SHARE", "Share of prompts to put into OUT.validation.jsonl.", min=0, max=0.9)
     ] = 0.0,
     mixed_settings: Annotated[
-        bool, typer.Option("--mixed-settings", help="Accept inputs that were scored with different settings.")
+        bool, switch("--mixed-settings", "Accept inputs that were scored with different settings.")
     ] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed for choices and splits.")] = 0,
+    seed: Annotated[int, option("N", "Random seed for choices and splits.")] = 0,
 ) -> int:
     """Turn scored rollouts into a data set for a trainer, with a manifest beside it.
 
@@ -131,22 +127,11 @@ def export(
     _refuse_unknown("--pairs", pairs, PAIR_SELECTIONS)
     _refuse_unknown("--reasoning", reasoning, REASONING_POLICIES)
     chosen = PairOptions(pairs, top, min_gap, min_confidence, max_length_ratio, seed)
-    options = ExportOptions(
-        to,
-        chosen,
-        balance_length,
-        max_similarity,
-        max_pairs_per_prompt,
-        best_of,
-        min_reward,
-        threshold,
-        cast("ReasoningPolicy", reasoning),
-        branch_at,
-        split,
-        mixed_settings,
-        seed,
-    )
-    _refuse_out_of_range(options)
+    spread = balance_length, max_similarity, max_pairs_per_prompt, best_of, min_reward, threshold
+    how = cast("ReasoningPolicy", reasoning)
+    options = ExportOptions(to, chosen, *spread, how, branch_at, split, mixed_settings, seed)
+    if min_confidence is not None and not 0 < min_confidence < 1:
+        raise UsageError(f"--min-confidence is {min_confidence:g}; expected a probability between 0 and 1.")
     _refuse_idle(options, FORMATS[to].unit)
     written = invocation.settings.output
     if written.json_output and output == "-":
@@ -180,19 +165,6 @@ def _refuse_idle(options: "ExportOptions", unit: str) -> None:
     for flag, value, units in uses:
         if value is not None and unit not in units:
             raise UsageError(f"{flag} has no effect with --to {options.to}; omit it.")
-
-
-def _refuse_out_of_range(options: "ExportOptions") -> None:
-    sure, ratio, alike = options.pairs.min_confidence, options.pairs.max_length_ratio, options.max_similarity
-    if sure is not None and not 0 < sure < 1:
-        raise UsageError(f"--min-confidence is {sure:g}; expected a probability between 0 and 1.")
-    if ratio is not None and ratio < 1:
-        raise UsageError(f"--max-length-ratio is {ratio:g}; expected 1 or more.")
-    if alike is not None and not 0 <= alike <= 1:
-        raise UsageError(f"--max-similarity is {alike:g}; expected 0 to 1.")
-    for flag, number in (("--max-pairs-per-prompt", options.max_pairs_per_prompt), ("--branch-at", options.branch_at)):
-        if number is not None and number < 1:
-            raise UsageError(f"{flag} is {number}; expected 1 or more.")
 
 
 def _show(manifest: Record, usage: str) -> None:

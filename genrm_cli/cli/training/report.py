@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from genrm_cli.cli.console import counted, print_json, say, say_warning
-from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.options import Invocation, option, switch, with_settings
 from genrm_cli.settings.table import all_settings
 
 _OMITTED = (
@@ -29,21 +29,18 @@ def report(
     invocation: Invocation,
     output: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "OUT.html",
+            "Path of the page. Default: <stem>.report.html beside the input, report.html for several inputs.",
             "--output",
             "-o",
-            metavar="OUT.html",
-            help="Path of the page. Default: <stem>.report.html beside the input, report.html for several inputs.",
-            show_default=False,
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Match the rollouts of two inputs, and show whose ranks changed.")
+        bool, switch("--compare", "Match the rollouts of two inputs, and show whose ranks changed.")
     ] = False,
     figures: Annotated[str | None, option("OUT.json", "Also write the figures of the page to this file.")] = None,
-    max_size: Annotated[
-        int, typer.Option(metavar="MB", min=1, help="Maximum size of the page. Above it, groups go to a folder.")
-    ] = 150,
+    max_size: Annotated[int, option("MB", "Maximum size of the page. Above it, groups go to a folder.", min=1)] = 150,
 ) -> int:
     """Write one HTML file about scored rollouts: how far to trust the rewards, and every group with its verdicts.
 
