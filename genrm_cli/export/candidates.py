@@ -90,7 +90,6 @@ class Candidate:
         index: index in its group, as in the comparisons file.
         reward: reward that it was scored with.
         error: standard error of its base score; NaN if unknown.
-        base_score: score from the judge alone; NaN if unknown.
         chars: characters of its answer, without reasoning.
         text: digest of the exported text; equal texts have equal digests.
         prompt: digest of its prompt.
@@ -102,7 +101,6 @@ class Candidate:
     index: int
     reward: float
     error: float
-    base_score: float
     chars: int
     text: int
     prompt: int
@@ -115,14 +113,6 @@ class Candidate:
         It is the reward less the quantile of the normal distribution times the standard error; NaN if that is unknown.
         """
         return self.reward if confidence is None else self.reward - NormalDist().inv_cdf(confidence) * self.error
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOfCandidates:
-    """The candidates of a group, in the order of their indices; `number` counts the groups over all inputs."""
-
-    number: int
-    candidates: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True)

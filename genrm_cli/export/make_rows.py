@@ -5,16 +5,14 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from statistics import median
 
 from genrm_cli.export.balance import balanced, count_neighbours, similarity, spread_order
-from genrm_cli.export.candidates import Candidate, Drop, ExportOptions, GroupOfCandidates
+from genrm_cli.export.candidates import Candidate, Drop, ExportOptions
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.pairs import ChosenPair, choose_pairs
-from genrm_cli.export.rows import Answer, ExportFormat, Json, Labelled, Pair, Prompt, PromptRow, Sample, UnfitError
+from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable, StoredRollout, digest_of_items
-from genrm_cli.rewards.order import Posterior
 from genrm_cli.rollouts.rollout import Reasoning, words_of
 
 
@@ -24,11 +22,6 @@ class SideNumbers:
 
     rewards: "array[float]" = field(default_factory=lambda: array("d"))
     chars: "array[int]" = field(default_factory=lambda: array("I"))
-
-    def add(self, candidate: Candidate) -> None:
-        """Add a response."""
-        self.rewards.append(candidate.reward)
-        self.chars.append(candidate.chars)
 
 
 @dataclass(slots=True)
@@ -56,15 +49,12 @@ class RowCounts:
 
     def add_side(self, name: str, candidate: Candidate) -> None:
         """Add a response to a side."""
-        self.sides.setdefault(name, SideNumbers()).add(candidate)
+        side = self.sides.setdefault(name, SideNumbers())
+        side.rewards.append(candidate.reward)
+        side.chars.append(candidate.chars)
 
 
-@dataclass(frozen=True, slots=True)
-class MadeRow:
-    """A row in its output format, and the digest of its prompt."""
-
-    row: Json
-    prompt: int
+_MadeRow = tuple[Json, int]
 
 
 class RowMaker:
@@ -85,8 +75,11 @@ class RowMaker:
         self._options = options
         self._compared = compared
 
-    def iter_rows(self) -> Iterator[MadeRow]:
-        """Yield all rows: labelled ones spread by prompt, all others group by group."""
+    def iter_rows(self) -> Iterator[_MadeRow]:
+        """Yield all rows in their output format, each with the digest of its prompt.
+
+        Labelled rows are spread by prompt, all others stand group by group.
+        """
         match self._format.unit:
             case "pair":
                 return self._iter_pairs()
@@ -99,22 +92,22 @@ class RowMaker:
 
     # Pairs
 
-    def _iter_pairs(self) -> Iterator[MadeRow]:
+    def _iter_pairs(self) -> Iterator[_MadeRow]:
         made = self._iter_fit_pairs()
         if self._options.balance_length:
             made = self._balance(made)
         for pair, row in made:
             self.counts.add_side("chosen", pair.chosen)
             self.counts.add_side("rejected", pair.rejected)
-            yield MadeRow(row, pair.chosen.prompt)
+            yield row, pair.chosen.prompt
 
     def _iter_fit_pairs(self) -> Iterator[tuple[ChosenPair, Json]]:
         """Yield the pairs that pass all filters except the balance of lengths."""
         used: Counter[int] = Counter()
         known: set[int] = set()
         limit = self._options.max_pairs_per_prompt
-        for group in self._table.iter_groups():
-            for pair in self._choose(group):
+        for group, candidates in self._table.iter_groups():
+            for pair in self._choose(group, candidates):
                 if limit is not None and used[pair.chosen.prompt] >= limit:
                     self.counts.dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
                     continue
@@ -128,19 +121,18 @@ class RowMaker:
                     used[pair.chosen.prompt] += 1
                     yield pair, row
 
-    def _choose(self, group: GroupOfCandidates) -> list[ChosenPair]:
-        preferences, posterior = None, None
-        if self._compared is not None:
-            preferences = self._compared.preferences(group.number)
-            if self._options.pairs.min_confidence is not None:
-                posterior = self._compared.posterior(group.number)
+    def _choose(self, group: int, candidates: Sequence[Candidate]) -> list[ChosenPair]:
+        preferences, confidence, compared = None, None, self._compared
+        if compared is not None:
+            preferences = compared.preferences(group)
+            confidence = None if self._options.pairs.min_confidence is None else compared.confidence(group)
         return choose_pairs(
-            group.candidates,
+            candidates,
             self._options.pairs,
             self.counts.dropped,
             preferences=preferences,
-            confidence=partial(_confidence, posterior),
-            key=self._table.groups[group.number].key,
+            confidence=confidence,
+            key=self._table.groups[group].key,
         )
 
     def _row_of_pair(self, pair: ChosenPair) -> Json | None:
@@ -150,13 +142,13 @@ class RowMaker:
             self.counts.dropped[Drop.MAX_SIMILARITY] += 1
             return None
         answers = self._answer(pair.chosen, chosen), self._answer(pair.rejected, rejected)
-        row = self._render(Pair(self._prompt(pair.chosen, chosen), *answers, pair.confidence))
+        row = self._render(Pair(self._prompt(pair.chosen, chosen), *answers))
         if row is not None:
             self._note_reasoning(chosen, rejected)
         return row
 
     def _note_reasoning(self, *stored: StoredRollout) -> None:
-        self.counts.sessions += sum(each.is_session for each in stored)
+        self.counts.sessions += sum(each.rollout.is_session for each in stored)
         reasoned = sum(any(isinstance(item, Reasoning) for item in each.items) for each in stored)
         self.counts.with_reasoning += reasoned
         if reasoned and len(stored) == 2:
@@ -165,10 +157,9 @@ class RowMaker:
 
     def _balance(self, made: Iterator[tuple[ChosenPair, Json]]) -> Iterator[tuple[ChosenPair, Json]]:
         """Drop pairs until lengths are balanced; keeps 24 bytes per pair, and renders the remaining pairs again."""
-        rows, sure, differences = array("Q"), array("d"), array("q")
+        rows, differences = array("Q"), array("q")
         for pair, _ in made:
             rows.extend((pair.chosen.row, pair.rejected.row))
-            sure.append(math.nan if pair.confidence is None else pair.confidence)
             differences.append(pair.chosen.chars - pair.rejected.chars)
         self.counts.only_reasoning = self.counts.with_reasoning = self.counts.sessions = 0
         for number, kept in enumerate(balanced(differences, self._options.seed)):
@@ -176,17 +167,17 @@ class RowMaker:
                 self.counts.dropped[Drop.BALANCE_LENGTH] += 1
                 continue
             chosen, rejected = (self._table.candidate(row) for row in rows[2 * number : 2 * number + 2])
-            pair = ChosenPair(chosen, rejected, None if math.isnan(sure[number]) else sure[number])
+            pair = ChosenPair(chosen, rejected)
             row = self._row_of_pair(pair)
             if row is not None:
                 yield pair, row
 
     # Labelled and plain samples
 
-    def _iter_labelled(self) -> Iterator[MadeRow]:
+    def _iter_labelled(self) -> Iterator[_MadeRow]:
         rows, prompts, labels = array("Q"), array("Q"), array("B")
-        for group in self._table.iter_groups():
-            for candidate, label in self._labels(group):
+        for _, candidates in self._table.iter_groups():
+            for candidate, label in self._labels(candidates):
                 rows.append(candidate.row)
                 prompts.append(candidate.prompt)
                 labels.append(label)
@@ -196,18 +187,18 @@ class RowMaker:
             candidate = self._table.candidate(rows[number])
             stored = self._table.load(candidate.row)
             answer = self._answer(candidate, stored)
-            row = self._render(Labelled(self._prompt(candidate, stored), answer, bool(labels[number])))
+            row = self._render(Sample(self._prompt(candidate, stored), answer, bool(labels[number])))
             if row is not None:
                 self._note_reasoning(stored)
                 self.counts.add_side("wanted" if labels[number] else "unwanted", candidate)
-                yield MadeRow(row, candidate.prompt)
+                yield row, candidate.prompt
 
-    def _labels(self, group: GroupOfCandidates) -> Iterator[tuple[Candidate, bool]]:
+    def _labels(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, bool]]:
         """Yield the responses of a group that are clearly wanted or unwanted, each text once."""
         threshold = self._options.threshold
-        middle = median(each.reward for each in group.candidates) if threshold is None else threshold
+        middle = median(each.reward for each in candidates) if threshold is None else threshold
         known: set[tuple[int, int]] = set()
-        for candidate in group.candidates:
+        for candidate in candidates:
             name = (candidate.prompt, candidate.text)
             if threshold is None and candidate.reward == middle:
                 self.counts.dropped[Drop.AT_MEDIAN] += 1
@@ -219,11 +210,11 @@ class RowMaker:
                 known.add(name)
                 yield candidate, candidate.reward >= middle
 
-    def _iter_samples(self) -> Iterator[MadeRow]:
+    def _iter_samples(self) -> Iterator[_MadeRow]:
         used: Counter[int] = Counter()
         known: set[tuple[int, int]] = set()
-        for group in self._table.iter_groups():
-            for candidate in sorted(group.candidates, key=self._rank_to_imitate):
+        for _, candidates in self._table.iter_groups():
+            for candidate in sorted(candidates, key=self._rank_to_imitate):
                 reason = self._why_not_imitated(candidate, used[candidate.prompt])
                 if reason is None and (candidate.prompt, candidate.text) in known:
                     reason = Drop.REPEATED_TEXT
@@ -237,7 +228,7 @@ class RowMaker:
                     used[candidate.prompt] += 1
                     self._note_reasoning(stored)
                     self.counts.add_side("kept", candidate)
-                    yield MadeRow(row, candidate.prompt)
+                    yield row, candidate.prompt
 
     def _rank_to_imitate(self, candidate: Candidate) -> tuple[bool, float, int]:
         """Return the sort key of responses to imitate: by lower confidence bound, unknown ones last."""
@@ -258,13 +249,13 @@ class RowMaker:
 
     # Prompts
 
-    def _iter_prompts(self) -> Iterator[MadeRow]:
+    def _iter_prompts(self) -> Iterator[_MadeRow]:
         known: set[int] = set()
         number = 0
-        for group in self._table.iter_groups():
-            first = group.candidates[0]
-            members = [candidate for candidate in group.candidates if candidate.prompt == first.prompt]
-            self.counts.dropped[Drop.MIXED_PROMPTS] += len(group.candidates) - len(members)
+        for _, candidates in self._table.iter_groups():
+            first = candidates[0]
+            members = [candidate for candidate in candidates if candidate.prompt == first.prompt]
+            self.counts.dropped[Drop.MIXED_PROMPTS] += len(candidates) - len(members)
             if self._format.name == "groups" and len(members) < 2:
                 self.counts.dropped[Drop.TOO_FEW] += 1
                 continue
@@ -280,11 +271,11 @@ class RowMaker:
                 for candidate, texts in zip(members, stored, strict=True):
                     self._note_reasoning(texts)
                     self.counts.add_side("responses", candidate)
-                yield MadeRow(row, first.prompt)
+                yield row, first.prompt
 
     # Parts of rows
 
-    def _render(self, row: Pair | Labelled | Sample | PromptRow) -> Json | None:
+    def _render(self, row: Pair | Sample | PromptRow) -> Json | None:
         """Return a row in its output format; None, counted, if the format cannot represent it."""
         try:
             return self._format.render(row)
@@ -295,26 +286,17 @@ class RowMaker:
 
     def _prompt(self, candidate: Candidate, stored: StoredRollout) -> Prompt:
         group = self._table.group_of(candidate.row)
-        messages = messages_of_prompt(stored.prompt)
+        messages = messages_of_prompt(stored.rollout.prompt)
         return Prompt(f"{candidate.prompt:016x}", messages, stored.tools, group.key, group.judge)
 
     def _answer(self, candidate: Candidate, stored: StoredRollout) -> Answer:
         group = self._table.group_of(candidate.row)
         return Answer(
-            id=f"{self._stems[group.file]}/{group.key}#{candidate.index}",
-            messages=messages_of_response(stored.prompt, stored.items, self._options.reasoning),
+            id=f"{self._stems[group.input]}/{group.key}#{candidate.index}",
+            messages=messages_of_response(stored.rollout.prompt, stored.items, self._options.reasoning),
             reward=candidate.reward,
             standard_error=None if math.isnan(candidate.error) else candidate.error,
             advantage=stored.advantage,
             logprobs=stored.logprobs,
-            is_session=stored.is_session,
+            is_session=stored.rollout.is_session,
         )
-
-
-def _confidence(posterior: Posterior | None, i: int, j: int) -> float | None:
-    """Return the confidence in the order of two indices; None if either has no verdict."""
-    if posterior is None:
-        return None
-    scored = posterior.scored[0]
-    known = min(i, j) >= 0 and max(i, j) < len(scored) and scored[i] and scored[j]
-    return posterior.confidence(0, i, j) if known else None

@@ -16,16 +16,10 @@ Confidence = Callable[[int, int], float | None]
 
 @dataclass(frozen=True, slots=True)
 class ChosenPair:
-    """Two candidates of a group, the chosen one first, and the probability that the order is right if it is known."""
+    """Two candidates of a group."""
 
     chosen: Candidate
     rejected: Candidate
-    confidence: float | None = None
-
-    @property
-    def gap(self) -> float:
-        """Difference of the rewards."""
-        return self.chosen.reward - self.rejected.reward
 
 
 def choose_pairs(
@@ -57,10 +51,12 @@ def choose_pairs(
         sure = confidence(better.index, worse.index) if confidence is not None else None
         reason = _why_dropped(better, worse, options, sure, preferences)
         if reason is None:
-            pairs.append(ChosenPair(better, worse, sure))
+            pairs.append(ChosenPair(better, worse))
         else:
             dropped[reason] += 1
-    return sorted(pairs, key=lambda pair: (-pair.gap, pair.chosen.index, pair.rejected.index))
+    return sorted(
+        pairs, key=lambda pair: (pair.rejected.reward - pair.chosen.reward, pair.chosen.index, pair.rejected.index)
+    )
 
 
 def _select(
@@ -101,10 +97,7 @@ def _select(
 
 def _taught(ranked: Sequence[Candidate], dropped: Counter[Drop]) -> Iterator[tuple[Candidate, Candidate]]:
     """Yield the best rollout of a teacher against each of the policy's that answers the same prompt."""
-    best: dict[int, Candidate] = {}
-    for candidate in ranked:
-        if candidate.is_teacher and not candidate.is_gated:
-            best.setdefault(candidate.prompt, candidate)
+    best = {each.prompt: each for each in reversed(ranked) if each.is_teacher and not each.is_gated}
     for student in ranked:
         if student.is_teacher:
             continue
@@ -147,11 +140,6 @@ def _why_dropped(
         return Drop.MIN_GAP
     if options.min_confidence is not None and (sure is None or sure < options.min_confidence):
         return Drop.UNKNOWN_CONFIDENCE if sure is None else Drop.MIN_CONFIDENCE
-    if options.max_length_ratio is not None and _length_ratio(better, worse) > options.max_length_ratio:
-        return Drop.MAX_LENGTH_RATIO
-    return None
-
-
-def _length_ratio(one: Candidate, other: Candidate) -> float:
-    shorter, longer = sorted((one.chars, other.chars))
-    return longer / shorter if shorter else math.inf
+    shorter, longer = sorted((better.chars, worse.chars))
+    ratio = longer / shorter if shorter else math.inf
+    return Drop.MAX_LENGTH_RATIO if options.max_length_ratio is not None and ratio > options.max_length_ratio else None

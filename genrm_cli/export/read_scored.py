@@ -4,25 +4,23 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.export.candidates import Drop, ExportOptions
 from genrm_cli.export.scored_table import ScoredTable
 from genrm_cli.rollouts.declared import Requirement, parse_requirement
 from genrm_cli.rollouts.grouping import digest_of_prompt
-from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError, has_act, turns_of_items
+from genrm_cli.rollouts.rollout import Rollout, Turn, has_act, turns_of_items
 from genrm_cli.scored.files import ScoredInput, read_metrics_beside
 from genrm_cli.scored.lines import ScoredLine
-from genrm_cli.scored.parse_lines import ScoredRollout, parse_scored
+from genrm_cli.scored.parse_lines import ScoredRollout, iter_scored
 from genrm_cli.scored.review_file import SUFFIX, withheld_rollouts
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.verdicts import Reason
-
-_NAMED_PROBLEMS = 3
 
 Stop = Callable[[], bool]
 
@@ -32,16 +30,12 @@ class ScoredFile:
     """One scored file.
 
     Attributes:
-        uri: URI of the file.
         identity: identity of the version that was read.
         input: number of the input that it belongs to.
         sha256: digest of its lines, each with a newline; empty until the file is read.
-        lines: number of lines.
-        rollouts: number of rollouts.
         judges: names in its lines.
     """
 
-    uri: str
     identity: InputIdentity
     input: int
     sha256: str = ""
@@ -63,7 +57,6 @@ class Reading:
         truncated: rollouts that a limit cut off, exported or not.
         incomplete_groups: groups some of whose lines are missing in their input.
         repeated_prompts: prompts that groups of several inputs answer.
-        problems: the first rejected lines.
     """
 
     inputs: list[ScoredFile] = field(default_factory=list)
@@ -74,7 +67,6 @@ class Reading:
     truncated: int = 0
     incomplete_groups: int = 0
     repeated_prompts: int = 0
-    problems: list[str] = field(default_factory=list)
 
     @property
     def rollouts(self) -> int:
@@ -149,20 +141,15 @@ class _InputReader:
         Raises:
             InputError: none of them is scored.
         """
-        reading, read = self._reading, ScoredFile(source.uri, source.identity, self._number)
+        reading, read = self._reading, ScoredFile(source.identity, self._number)
         digest = hashlib.sha256()
         first = ""
-        for line in source.iter_lines():
+        for line, rollouts, problem in iter_scored(source, self._settings.input, self._requirements):
             read.lines += 1
             digest.update(line.raw + b"\n")
-            try:
-                rollouts = parse_scored(line, self._settings.input, self._requirements)
-            except (BadLineError, UnreadableRecordError) as error:
-                reading.rejects[str(error)] += 1
-                first = first or f"{source.unit} {line.number}: {error}"
-                if len(reading.problems) < _NAMED_PROBLEMS:
-                    reading.problems.append(f"{source.uri}: {source.unit} {line.number}: {error}")
-                continue
+            if problem is not None:
+                reading.rejects[problem] += 1
+                first = first or f"{source.unit} {line.number}: {problem}"
             for each in rollouts:
                 read.rollouts += 1
                 self._add(each, read)
@@ -235,21 +222,13 @@ def branch_at(rollout: Rollout, number: int) -> Rollout | None:
         None if the policy has fewer turns.
     """
     items = rollout.response or ()
-    turns = 0
-    for start, item in enumerate(items):
-        if isinstance(item, Turn):
-            continue
-        if start == 0 or isinstance(items[start - 1], Turn):
-            turns += 1
-            if turns == number:
-                history = rollout.prompt + turns_of_items(items[:start])
-                return replace(rollout, prompt=history, response=_turn_at(items, start))
-    return None
-
-
-def _turn_at(items: Sequence[Item], start: int) -> tuple[Item, ...]:
-    end = next((at for at in range(start, len(items)) if isinstance(items[at], Turn)), len(items))
-    return tuple(items[start:end])
+    own = [at for at, item in enumerate(items) if not isinstance(item, Turn)]
+    starts = [at for at in own if at == 0 or isinstance(items[at - 1], Turn)]
+    if len(starts) < number:
+        return None
+    start = starts[number - 1]
+    turn = tuple(takewhile(lambda item: not isinstance(item, Turn), items[start:]))
+    return replace(rollout, prompt=rollout.prompt + turns_of_items(items[:start]), response=turn)
 
 
 def _refuse_mixed(scored: Sequence[ScoredInput], reading: Reading, options: ExportOptions) -> None:

@@ -19,13 +19,6 @@ class UnfitError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
-    """A function that the policy may call: its definition as JSON text, in the shape of OpenAI's chat completions."""
-
-    definition: str
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """A response to a prompt.
 
@@ -66,48 +59,34 @@ class Prompt:
     Attributes:
         id: digest of its turns, equal for equal prompts.
         messages: its turns, including system and earlier turns.
-        tools: functions that the policy could call, in OpenAI's format.
+        tools: functions that the policy could call: JSON text in the shape of OpenAI's chat completions.
         group: key of the group in its scored file.
         judge: the judge of the group.
     """
 
     id: str
     messages: list[Message]
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[str, ...] = ()
     group: str = ""
     judge: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A chosen and a rejected response to a prompt; `confidence` is the probability that the order is right."""
+    """A chosen and a rejected response to a prompt."""
 
     prompt: Prompt
     chosen: Answer
     rejected: Answer
-    confidence: float | None = None
-
-    @property
-    def margin(self) -> float:
-        """The chosen reward minus the rejected one."""
-        return self.chosen.reward - self.rejected.reward
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """A response labelled as wanted or unwanted."""
-
-    prompt: Prompt
-    answer: Answer
-    label: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A response to imitate."""
+    """A response to imitate, or one labelled as wanted or unwanted."""
 
     prompt: Prompt
     answer: Answer
+    label: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +135,7 @@ def scores_of(pair: Pair) -> Json:
     return {
         "score_chosen": pair.chosen.reward,
         "score_rejected": pair.rejected.reward,
-        "margin": pair.margin,
+        "margin": pair.chosen.reward - pair.rejected.reward,
         "prompt_id": pair.prompt.id,
         "chosen_id": pair.chosen.id,
         "rejected_id": pair.rejected.id,
@@ -164,20 +143,20 @@ def scores_of(pair: Pair) -> Json:
     }
 
 
-def tools_of(record: JsonObject) -> tuple[Tool, ...]:
+def tools_of(record: JsonObject) -> tuple[str, ...]:
     """Return the tools of a line: `tools`, or those of its request; definitions of the Responses API are nested."""
     for path in _PLACES:
         value: object = record
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
         if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-            return tuple(Tool(json.dumps(_nested(each), ensure_ascii=False)) for each in value)
+            return tuple(json.dumps(_nested(each), ensure_ascii=False) for each in value)
     return ()
 
 
-def json_of_tools(tools: Sequence[Tool]) -> str:
+def json_of_tools(tools: Sequence[str]) -> str:
     """Return tools as the text of a JSON list; empty for none."""
-    return f"[{', '.join(tool.definition for tool in tools)}]" if tools else ""
+    return f"[{', '.join(tools)}]" if tools else ""
 
 
 def _nested(tool: JsonObject) -> JsonObject:

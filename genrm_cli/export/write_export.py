@@ -8,7 +8,7 @@ from functools import reduce
 from genrm_cli.errors import InputError, Message, SettingRef, UsageError
 from genrm_cli.export.candidates import ExportOptions, message_of
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.make_rows import MadeRow, RowMaker
+from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
 from genrm_cli.export.read_scored import Reading, Stop, read_scored
 from genrm_cli.export.rows import ExportFormat, Json
@@ -72,10 +72,10 @@ def export(
         maker = RowMaker(table, [each.stem for each in scored], format_, options, compared)
         validation = _validation_prompts(table, options)
         with writers:
-            for made in maker.iter_rows():
-                name = VALIDATION if made.prompt in validation else TRAIN
+            for row, prompt in maker.iter_rows():
+                name = VALIDATION if prompt in validation else TRAIN
                 maker.counts.rows[name] += 1
-                writers.write(name, made)
+                writers.write(name, row)
             if not maker.counts.rows:
                 raise InputError(_nothing_left(reading, maker))
             writers.finish()
@@ -148,10 +148,10 @@ def _validation_prompts(table: ScoredTable, options: ExportOptions) -> set[int]:
     if not options.split:
         return set()
     split = PromptSplit()
-    for group in table.iter_groups():
-        for digest, row in {candidate.prompt: candidate.row for candidate in group.candidates}.items():
+    for _, candidates in table.iter_groups():
+        for digest, row in {candidate.prompt: candidate.row for candidate in candidates}.items():
             if digest not in split:
-                split.add(digest, table.load(row).prompt)
+                split.add(digest, table.load(row).rollout.prompt)
     return split.validation(options.split, options.seed)
 
 
@@ -171,13 +171,14 @@ class _Writers:
         self._output = output
         self._by_name = {TRAIN: output}
         if options.split:
-            self._by_name[VALIDATION] = _validation_uri(output)
+            stem = stem_of(output)
+            self._by_name[VALIDATION] = f"{stem}.{VALIDATION}{output[len(stem) :]}"
         self._sinks: dict[str, Sink] = {name: outputs.open(uri) for name, uri in self._by_name.items()}
         self._sides: dict[str, Sink] = {}
         self._manifest: Sink | None = None
         if not is_streamed(output):
-            self._sides = {suffix: outputs.open(_side_uri(output, suffix)) for suffix in format_.sides}
-            self._manifest = outputs.open(_side_uri(output, ".manifest.json"))
+            self._sides = {suffix: outputs.open(sibling(output, suffix)) for suffix in format_.sides}
+            self._manifest = outputs.open(sibling(output, ".manifest.json"))
         self._tables: dict[str, ParquetWriter] = {}
         self._late = {name: LateFields() for name in self._by_name}
         self._opened = ExitStack()
@@ -201,13 +202,13 @@ class _Writers:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def write(self, name: str, made: MadeRow) -> None:
+    def write(self, name: str, row: Json) -> None:
         """Write a row to the output of this name."""
-        line = render_record(made.row)
+        line = render_record(row)
         table = self._tables.get(name)
         if table is None:
             self._sinks[name].write(line)
-            self._late[name].add(made.row, len(line))
+            self._late[name].add(row, len(line))
         else:
             table.append(line)
 
@@ -222,15 +223,6 @@ class _Writers:
             sink.write(render_document(self._format.sides[suffix](self._output)))
         if self._manifest is not None:
             self._manifest.write(render_document(manifest))
-
-
-def _side_uri(output: str, suffix: str) -> str:
-    return sibling(output, suffix)
-
-
-def _validation_uri(output: str) -> str:
-    stem = stem_of(output)
-    return f"{stem}.{VALIDATION}{output[len(stem) :]}"
 
 
 _INFERRED_BYTES = 10 << 20

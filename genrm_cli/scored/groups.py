@@ -4,18 +4,15 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from genrm_cli.errors import InputError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.files import REMEDY, ScoredInput, read_metrics_beside
 from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredMember
-from genrm_cli.scored.parse_lines import parse_scored
+from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
@@ -28,7 +25,7 @@ from genrm_cli.verdicts import Verdict
 OpenJournal = Callable[[str, Settings], AbstractContextManager[Journal | None]]
 
 
-class ScoredRun:
+class ScoredRun(AbstractContextManager["ScoredRun"]):
     """Scored lines, their comparisons and metrics; about 60 bytes of memory a rollout. Use it as a context manager.
 
     Replies that the comparisons lack are read from the journal.
@@ -55,12 +52,7 @@ class ScoredRun:
         self._comparisons = self._opened.enter_context(Spool())
         self._journal: Journal | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def __len__(self) -> int:
@@ -115,14 +107,11 @@ class ScoredRun:
         first = ""
         for uri in self._scored.files:
             with open_source(uri, s3, self._settings.input.max_line_bytes) as source:
-                for line in source.iter_lines():
+                for line, found, problem in iter_scored(source, self._settings.input):
                     self.lines += 1
-                    try:
-                        found = parse_scored(line, self._settings.input)
-                    except (BadLineError, UnreadableRecordError) as error:
+                    if problem is not None:
                         self.rejected += 1
-                        first = first or f"{source.unit} {line.number}: {error}"
-                        continue
+                        first = first or f"{source.unit} {line.number}: {problem}"
                     for each in found:
                         key = each.line.group_name(self.lines)
                         self._groups.append(self._keys.setdefault(key, len(self._keys)))

@@ -1,6 +1,6 @@
 """Parse lines: the format of a line, its rollouts and, if it was scored, their scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,6 +13,7 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.lines import ScoredLine, parse_scored_line
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
+from genrm_cli.storage.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,17 @@ def parse_scored(line: Line, settings: InputSettings, requirements: Sequence[Req
         ScoredRollout(rollout, parse_scored_line(score), format_.own_record(record, position))
         for position, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
     ]
+
+
+def iter_scored(
+    source: Source, settings: InputSettings, requirements: Sequence[Requirement] = ()
+) -> Iterator[tuple[Line, list[ScoredRollout], str | None]]:
+    """Yield each line with its rollouts, and why it has none if it cannot be read."""
+    for line in source.iter_lines():
+        try:
+            yield line, parse_scored(line, settings, requirements), None
+        except (BadLineError, UnreadableRecordError) as error:
+            yield line, [], str(error)
 
 
 def format_of(record: Record, settings: InputSettings) -> Format:

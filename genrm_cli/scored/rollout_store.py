@@ -4,9 +4,9 @@ import hashlib
 import pickle
 from array import array
 from collections import OrderedDict
+from contextlib import AbstractContextManager
 from dataclasses import fields
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.storage.spool import Spool
@@ -16,7 +16,7 @@ _FIELDS = tuple(field.name for field in fields(Rollout))
 _Kept = TypeVar("_Kept")
 
 
-class RolloutStore(Generic[_Kept]):
+class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]):
     """The rollouts of an input by row, each with its group key and a value; 8 bytes of memory a rollout.
 
     A prompt that several recent rollouts share is kept once.
@@ -28,12 +28,11 @@ class RolloutStore(Generic[_Kept]):
         self._recent: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
         self._last: tuple[tuple[int, int], tuple[Turn, ...]] | None = None
 
-    def __enter__(self) -> Self:
-        return self
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Remove the rollouts."""
         self._rollouts.close()
         self._prompts.close()
 

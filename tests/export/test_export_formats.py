@@ -4,7 +4,7 @@ import pytest
 
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.rows import Answer, Labelled, Pair, Prompt, PromptRow, Sample, Tool, UnfitError, tools_of
+from genrm_cli.export.rows import Answer, Pair, Prompt, PromptRow, Sample, UnfitError, tools_of
 from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
 
@@ -17,10 +17,10 @@ RESULT = {"role": "tool", "content": "4", "name": "add", "tool_call_id": "call_1
 PROMPT = Prompt("00ff", [S, U], (), "task:1", "j")
 GOOD = Answer("x/task:1#0", [A4], 4.5, 0.25, 0.7, [-0.5, -1.5])
 BAD = Answer("x/task:1#1", [A5], 2.0, None, None, None)
-PAIR = Pair(PROMPT, GOOD, BAD, 0.9)
+PAIR = Pair(PROMPT, GOOD, BAD)
 ROWS = {
     "pair": PAIR,
-    "label": Labelled(PROMPT, GOOD, True),
+    "label": Sample(PROMPT, GOOD, True),
     "sample": Sample(PROMPT, GOOD),
     "prompt": PromptRow(PROMPT, [GOOD, BAD], 3),
 }
@@ -110,7 +110,7 @@ def test_a_loader_of_single_answers_gets_no_others(name):
 def test_a_loader_without_tools_gets_no_prompt_that_needs_them(name):
     """A prompt with tool definitions is refused: the model would learn to call what it was not told of."""
     with pytest.raises(UnfitError):
-        FORMATS[name].render(Pair(Prompt("1", [U], (Tool("{}"),)), GOOD, BAD))
+        FORMATS[name].render(Pair(Prompt("1", [U], ("{}",)), GOOD, BAD))
 
 
 @pytest.mark.parametrize("name", ["nemo-aligner-rpo", "axolotl", "ms-swift", "torchtune"])
@@ -208,5 +208,5 @@ def test_messages_survive_reading_and_writing():
 )
 def test_tools_are_found_and_brought_into_one_shape(record):
     """Definitions of the Responses API are nested as chat completions have them."""
-    assert tools_of(record) == (Tool('{"type": "function", "function": {"name": "add", "parameters": {}}}'),)
+    assert tools_of(record) == ('{"type": "function", "function": {"name": "add", "parameters": {}}}',)
     assert tools_of({"tools": []}) == ()

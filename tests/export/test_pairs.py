@@ -15,7 +15,7 @@ from genrm_cli.export.pairs import choose_pairs
 
 def candidate(index, reward, *, chars=100, text=None, prompt=7, gated=False):
     """Make a candidate; each has a text of its own unless one is given."""
-    return Candidate(index, index, reward, 0.5, reward, chars, index if text is None else text, prompt, gated)
+    return Candidate(index, index, reward, 0.5, chars, index if text is None else text, prompt, gated)
 
 
 def chosen(rewards, selection="best-worst", dropped=None, **options):
@@ -71,7 +71,7 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
         assert better.text != worse.text
         assert better.prompt == worse.prompt
         assert not better.is_gated
-        assert pair.gap >= options.min_gap
+        assert better.reward - worse.reward >= options.min_gap
         assert options.min_confidence is None or sure >= options.min_confidence
         if options.max_length_ratio is not None:
             assert max(better.chars, worse.chars) <= options.max_length_ratio * min(better.chars, worse.chars)

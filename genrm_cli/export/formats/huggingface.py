@@ -5,15 +5,7 @@ Other columns are ignored. The column `tools` exists only if a prompt has tools;
 Source: huggingface/trl 1.16.0, `trl/data_utils.py` and the modules of the trainers named below.
 """
 
-from genrm_cli.export.rows import (
-    Json,
-    Labelled,
-    Pair,
-    Sample,
-    in_messages,
-    json_of_tools,
-    scores_of,
-)
+from genrm_cli.export.rows import Json, Pair, Sample, in_messages, json_of_tools, scores_of
 
 
 def explicit_pair(pair: Pair) -> Json:
@@ -28,9 +20,9 @@ def explicit_pair(pair: Pair) -> Json:
     return row | scores_of(pair)
 
 
-def _completion(row: Labelled | Sample) -> Json:
+def _completion(row: Sample) -> Json:
     columns: Json = {"prompt": row.prompt.messages, "completion": row.answer.messages}
-    if isinstance(row, Labelled):
+    if row.label is not None:
         columns["label"] = row.label
     if row.prompt.tools:
         columns["tools"] = json_of_tools(row.prompt.tools)
