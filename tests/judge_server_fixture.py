@@ -89,6 +89,13 @@ class JudgeServer:
         self._control("POST", "reset")
         self._behaviour = {}
 
+    def restore(self) -> None:
+        """Give it its usual behaviour and counters at zero, and a new process if the last test killed it."""
+        if not self.running:
+            self.stop()
+            self.start()
+        self.reset()
+
     def kill(self) -> None:
         """Kill the process as the kernel would: no goodbye to anyone."""
         assert self._process is not None
@@ -146,10 +153,7 @@ def judge_process() -> Iterator[JudgeServer]:
 @pytest.fixture
 def judge_server(judge_process: JudgeServer) -> JudgeServer:
     """Give a test a judge with its usual behaviour and all counters at zero."""
-    if not judge_process.running:
-        judge_process.stop()
-        judge_process.start()
-    judge_process.reset()
+    judge_process.restore()
     return judge_process
 
 

@@ -23,6 +23,7 @@ class Run(NamedTuple):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, judge_process: JudgeServer) -> Run:
     """Score two rollouts under the profiler, one call at a time: no count depends on which replies share a commit."""
+    judge_process.restore()
     folder = tmp_path_factory.mktemp("profiled")
     (folder / "two.jsonl").write_text('{"prompt": "What is 2 + 2?", "responses": ["4", "5, I think"]}\n')
     judge = ("--base-url", judge_process.base_url, "--model", "m", "--no-probe", "--concurrency", "1")
