@@ -1,10 +1,12 @@
 """The limits of a worker: slots and calls that it leases from the limiter."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 
 from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, Grant, LeaseReport, Spending
 from genrm_cli.judging.pacing.endpoint import loop_time_s
+from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.verdicts import StoppedBy
@@ -53,15 +55,15 @@ class LeasedBudget(Budget):
         self._changed.set()
 
 
-class LeasedLimit:
+class LeasedLimit(Limit):
     """The slots of one endpoint: none after the lease has ended."""
 
     def __init__(self, concurrency: int | None) -> None:
+        super().__init__(sys.maxsize)
         self.concurrency = concurrency
         self.adapts = concurrency is None
         self._slots = 0
         self._until_s = 0.0
-        self._ceiling: int | None = None
         self._ended: list[tuple[float, str, float, int]] = []
 
     @property
@@ -69,7 +71,7 @@ class LeasedLimit:
         """Calls that may be in flight now."""
         if loop_time_s() >= self._until_s:
             return 0
-        return self._slots if self._ceiling is None else min(self._slots, self._ceiling)
+        return min(self._slots, self.ceiling)
 
     def lease(self, slots: int, until_s: float) -> None:
         """Use this many slots until then."""
@@ -98,14 +100,6 @@ class LeasedLimit:
     def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Tell the limiter of a timeout."""
         self._note(now_s, "timeout", latency_s, in_flight)
-
-    def lower_ceiling(self, ceiling: int) -> None:
-        """Use no more slots than this from now on."""
-        self._ceiling = max(1, ceiling)
-
-    def answer_gap_s(self) -> float:
-        """Return 0: unknown."""
-        return 0.0
 
     def _note(self, now_s: float, kind: str, latency_s: float, in_flight: int) -> None:
         if self.adapts and len(self._ended) < _MOST_ENDS:
@@ -168,7 +162,7 @@ class LeasedSlots:
                 pool.last_call_ends_s = loop_time_s() + grant.left_s + GRACE_S
             if grant.stopped_by is not None:
                 pool.stop(grant.stopped_by)
-            pool.look_again()
+            pool.wake()
 
 
 def _name(pool: int, endpoint: str) -> str:

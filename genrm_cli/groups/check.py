@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
 from genrm_cli.groups.graders import DIVERSITY, graders_in
-from genrm_cli.judging.cached import RecallPolicy
 from genrm_cli.judging.client import chat_url
+from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import PROFILES, ROLES_PROFILE, ProfileSource, profile_of, source_of_profile
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions
 from genrm_cli.pairing import RING_STRATEGIES

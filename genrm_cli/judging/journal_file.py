@@ -4,15 +4,13 @@ import contextlib
 import json
 import math
 import os
-import shutil
 import sqlite3
 import struct
-import tempfile
 import time
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +129,11 @@ def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, g
         return Verdict(score_1, score_2, ranking, bool(defaulted))
     if grades in (_TURN, _CUT_TURN):
         return ChatTurn(grades == _CUT_TURN)
-    stored = json.loads(grades, parse_constant=_refuse_constant)
-    return Grades(tuple(map(float, stored["values"])), tuple(map(str, stored["notes"])))
+    stored = json.loads(grades)
+    values = tuple(map(float, stored["values"]))
+    if not all(map(math.isfinite, values)):
+        raise ValueError("a grade is not finite")
+    return Grades(values, tuple(map(str, stored["notes"])))
 
 
 def checksum_of(key: bytes, outcome: Sequence[Any]) -> int:
@@ -148,14 +149,9 @@ def checksum_of(key: bytes, outcome: Sequence[Any]) -> int:
 def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int) -> Judgment | None:
     """Return the judgment in a row's `OUTCOME_COLUMNS`; None if the row is damaged."""
     try:
-        opinion = opinion_of(*outcome[:5]) if checksum_of(key, outcome) == checksum else None
+        return opinion_of(*outcome[:5]) if checksum_of(key, outcome) == checksum else None
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
-    return None if isinstance(opinion, Grades) and not all(map(math.isfinite, opinion.values)) else opinion
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a grade")
 
 
 def insert_row(execute: Execute, table: str, values: Sequence[object], *, otherwise: str = "IGNORE") -> int:
@@ -184,64 +180,41 @@ def connect(path: str, *, read_only: bool = False) -> Connection:
 
     A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format, `StorageError`.
 
-    Args:
-        path: path of the file.
-        read_only: change nothing; works on read-only files. Otherwise the file is created if needed.
+    `read_only` changes nothing and works on read-only files; otherwise the file is created if needed.
     """
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
-    if read_only:
-        return _connect_for_reading(path)
-    with contextlib.suppress(OSError):  # SQLite then explains why it cannot open the path
-        # It contains the judge's replies. SQLite would let others read it, and gives its side files the same mode.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    if not read_only:
+        with contextlib.suppress(OSError):  # SQLite then explains why it cannot open the path
+            # It contains the judge's replies. SQLite would let others read it, and gives its side files the same mode.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return _open(path, "mode=rwc", _prepare)
     try:
-        _set_factories(connection)
-        _prepare(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _set_factories(connection: Connection) -> None:
-    connection.row_factory = sqlite3.Row
-    connection.text_factory = _decoded
-
-
-def _decoded(text: bytes) -> str:
-    return text.decode(errors="replace")  # of a damaged row, which the checksum reveals
-
-
-def _connect_for_reading(path: str) -> Connection:
-    """Open a file that another process may be writing, or that is read-only."""
-    log = Path(path + "-wal")
-    try:
-        return _opened_as(path, "mode=rw")  # which SQLite takes for a wish
+        return _open(path, "mode=rw", _prepare_for_reading)  # which SQLite takes for a wish
     except sqlite3.OperationalError:  # in a read-only folder, the index of the write-ahead log cannot be created
-        if not log.exists() or not log.stat().st_size:
-            return _opened_as(path, "immutable=1")
-    with tempfile.TemporaryDirectory() as folder:
-        copy = str(Path(folder) / "journal")
-        for suffix in ("", "-wal"):
-            shutil.copyfile(path + suffix, copy + suffix)
-        with closing(sqlite3.connect(copy)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")  # merges the log into the file
-        return _opened_as(copy, "immutable=1")  # while open, it outlives its folder
+        log = Path(path + "-wal")
+        if log.exists() and log.stat().st_size:
+            raise  # it holds verdicts that the file lacks
+        return _open(path, "immutable=1", _prepare_for_reading)
 
 
-def _opened_as(path: str, query: str) -> Connection:
+def _open(path: str, query: str, prepare: Callable[[Connection, str], None]) -> Connection:
     uri = f"{Path(path).absolute().as_uri()}?{query}"
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    # Only a damaged row holds anything but UTF-8; its checksum reveals it.
+    connection.text_factory = lambda text: text.decode(errors="replace")
     try:
-        _set_factories(connection)
-        _check_format(connection, path)
-        connection.execute("PRAGMA query_only = ON")
+        prepare(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _prepare_for_reading(connection: Connection, path: str) -> None:
+    _check_format(connection, path)
+    connection.execute("PRAGMA query_only = ON")
 
 
 def _check_format(connection: Connection, path: str) -> bool:
@@ -263,8 +236,17 @@ def _check_format(connection: Connection, path: str) -> bool:
 def _prepare(connection: Connection, path: str) -> None:
     """Check the format of the file, or create the tables if it is empty."""
     has_tables = _check_format(connection, path)
-    # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
-    _switch_to_wal(connection)
+    # WAL: readers and the writer do not wait for each other, and a killed process loses no commit. SQLite refuses the
+    # switch while another process reads, ignoring the busy timeout, to avoid a deadlock.
+    gives_up_at_s = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > gives_up_at_s:
+                raise
+            time.sleep(_SWITCH_PAUSE_S)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     if not has_tables:
@@ -272,23 +254,6 @@ def _prepare(connection: Connection, path: str) -> None:
             f"BEGIN IMMEDIATE; {_NEW_TABLES}"
             f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
         )
-
-
-def _switch_to_wal(connection: Connection) -> None:
-    """Switch the file to a write-ahead log, waiting for processes that open it at the same time.
-
-    SQLite refuses the switch while another process reads, ignoring the busy timeout, to avoid a deadlock.
-    """
-    gives_up_at_s = time.monotonic() + _BUSY_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > gives_up_at_s:
-                raise
-            time.sleep(_SWITCH_PAUSE_S)
-        else:
-            return
 
 
 class KeptSums:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from genrm_cli.errors import Message
-from genrm_cli.judging.cached import CachedJudge, RecallPolicy
 from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import Judge, JudgeSet, LexicalJudge
+from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.pacing.descriptors import max_connections
-from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit, Limit
-from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.judging.pacing.pool import OnEvent as OnEvent
@@ -23,7 +22,7 @@ from genrm_cli.judging.probe import JUDGE, KnownAnswer, ModelRole, answer_to_rol
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.metrics.running_stats import Latencies
-from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
+from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
@@ -40,10 +39,8 @@ class JudgeSpec:
     """A judge to open.
 
     Attributes:
-        config: its settings.
         profile: how it is prompted; None for the built-in lexical judge.
         compares: whether it must prefer the better response when probed; False for a grader of components.
-        source: why it has this profile.
         roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
         role: what messages call it and its settings.
     """
@@ -75,9 +72,7 @@ class OpenOptions:
     """Options of a run that concern all its judges.
 
     Attributes:
-        limits: limits of the run.
         probe: test each judge before the first request.
-        recall: what is taken from the journal.
         api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: start of the run, by the monotonic clock; the deadline counts from it.
         resumes: keep asking after the judge was down for `give_up_after`, as a server does.
@@ -142,14 +137,13 @@ class OpenJudges:
     ) -> JudgeSet:
         """Return the judges in the order of the plan, each behind the journal, if there is one."""
         lanes = max((len(pool.endpoints) for pool in self._pools), default=1)
-        return JudgeSet(
-            [self._with_journal(judge.remote, journal) for judge in self._judges], on_outcome, max(1, lanes)
-        )
-
-    def _with_journal(self, remote: RemoteJudge | None, journal: Journal | None) -> Judge:
-        if remote is None:
-            return LexicalJudge()
-        return remote if journal is None else CachedJudge(remote, journal, self._options.recall)
+        judges: list[Judge] = []
+        for remote in (judge.remote for judge in self._judges):
+            if remote is None:
+                judges.append(LexicalJudge())
+            else:
+                judges.append(remote if journal is None else CachedJudge(remote, journal, self._options.recall))
+        return JudgeSet(judges, on_outcome, max(1, lanes))
 
     @property
     def is_remote(self) -> bool:
@@ -192,17 +186,25 @@ class OpenJudges:
             for judge in self._judges:
                 await self._settle(judge, journal)
             self._settled = True
-            for judge in self._judges:
-                self._on_event("judge", _announced(judge.spec))
+            for spec in self.specs:
+                announced = {
+                    "name": spec.config.name,
+                    "model": spec.config.judge.model,
+                    "profile": None if spec.profile is None else spec.profile.name,
+                    "profile_from": None if spec.profile is None else spec.source.value,
+                    "base_urls": list(spec.config.judge.base_url),
+                    "compares": spec.compares,
+                }
+                self._on_event("judge", announced)
 
     async def _settle(self, judge: OpenJudge, journal: Journal | None) -> None:
         if judge.with_roles is None or judge.remote is None:
             return
         if journal is not None and journal.knows_judge(judge.with_roles.label):
             judge.choose_roles()
-        elif journal is not None and journal.knows_judge(judge.remote.label):
             return
-        elif self._options.probe and not self._options.recall.only_known and judge.may_ask:
+        is_known = journal is not None and journal.knows_judge(judge.remote.label)
+        if not is_known and self._options.probe and not self._options.recall.only_known and judge.may_ask:
             timeout_s = self._call_timeout_s(judge)
             answer = await answer_to_roles(judge.with_roles, judge.remote.pool.endpoints, timeout_s, self._on_event)
             if answer is not None:
@@ -255,19 +257,6 @@ async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
     return False
 
 
-def _announced(spec: JudgeSpec) -> dict[str, Any]:
-    """Return the judge, its profile and the reason for it, and its endpoints, for a user or a log."""
-    judge = spec.config.judge
-    return {
-        "name": spec.config.name,
-        "model": judge.model,
-        "profile": None if spec.profile is None else spec.profile.name,
-        "profile_from": None if spec.profile is None else spec.source.value,
-        "base_urls": list(judge.base_url),
-        "compares": spec.compares,
-    }
-
-
 @asynccontextmanager
 async def open_judges(
     specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent = ignore_event
@@ -294,8 +283,6 @@ def idle_judges(specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journ
 
 
 class _Opener:
-    """Opens the judges of a run."""
-
     def __init__(self, options: OpenOptions, on_event: OnEvent) -> None:
         self.latencies = Latencies()
         self._options = options
@@ -323,11 +310,16 @@ class _Opener:
             return self._pools[identity]
         endpoints = []
         for base_url in () if options.recall.only_known else judge.base_url:
-            client = await clients.enter_async_context(JudgeClient(_address(base_url, judge, limits, key)))
-            if options.shared is None:
-                limit = _limit(limits.max_in_flight)
-            else:
+            address = JudgeAddress(
+                base_url, key, limits.connect_timeout, limits.max_in_flight or AUTO_CEILING, judge.ca_bundle
+            )
+            client = await clients.enter_async_context(JudgeClient(address))
+            if options.shared is not None:
                 limit = options.shared.limit_of(len(self._pools), base_url, limits.max_in_flight)
+            elif limits.max_in_flight is None:
+                limit = AdaptiveLimit(min(AUTO_CEILING, max_connections()))
+            else:
+                limit = Limit(min(limits.max_in_flight, max_connections()))
             endpoints.append(Endpoint(base_url, client, limit))
         pool = EndpointPool(endpoints, limits.give_up_after, self._on_event, resumes=options.resumes)
         self._pools[identity] = pool
@@ -348,15 +340,3 @@ class _Opener:
             judge_id=judge.judge_id,
             latencies=self.latencies,
         )
-
-
-def _address(base_url: str, judge: JudgeSettings, limits: LimitSettings, api_key: str | None) -> JudgeAddress:
-    return JudgeAddress(
-        base_url, api_key, limits.connect_timeout, limits.max_in_flight or AUTO_CEILING, judge.ca_bundle
-    )
-
-
-def _limit(max_in_flight: int | None) -> Limit:
-    if max_in_flight is None:
-        return AdaptiveLimit(min(AUTO_CEILING, max_connections()))
-    return FixedLimit(min(max_in_flight, max_connections()))

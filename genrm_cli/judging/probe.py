@@ -8,13 +8,12 @@ from genrm_cli.errors import JudgeError, Message, SettingRef
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.pool import OnEvent
-from genrm_cli.judging.profiles.profile import render_messages, sample_prompt
+from genrm_cli.judging.profiles.profile import sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
 _TRIES, _PAUSE_S = 2, 0.5
-_USUAL_ROLES = {"system", "user", "assistant"}
 
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)
 _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
@@ -25,7 +24,9 @@ _PLAIN, _NO_PROBE = SettingRef("profile", "nemotron-plain"), SettingRef("probe",
 _ADDRESS = Message.of("Check ", _BASE_URL, " (it usually ends in /v1)")
 _SKIPS = Message.of(_NO_PROBE, " skips this test.")
 _REMEDIES = {
-    FailureKind.CONNECTION: Message.of("Is the server running? ", _ADDRESS, "."),
+    FailureKind.CONNECTION: Message.of(
+        "Is the server running? ", _ADDRESS, ". If its certificate is private, set ", SettingRef("ca_bundle"), "."
+    ),
     FailureKind.TIMEOUT: Message.of(
         "It accepts connections but does not answer; look at its log, or pass ", _NO_PROBE, "."
     ),
@@ -33,33 +34,25 @@ _REMEDIES = {
         "Export its key as GENRM_API_KEY, or name another variable with ", SettingRef("api_key_env"), "."
     ),
     FailureKind.REFUSED: Message.of(
-        "Check ", _MODEL, "; if it does not know the judge's roles (SGLang), try ", _PLAIN, "."
+        "Check ", _MODEL, "; if the server does not know a field or a role of the request (SGLang), try ", _PLAIN, "."
     ),
     FailureKind.BAD_BODY: Message.of("Something else answers at this address. ", _ADDRESS, "."),
     FailureKind.TRUNCATED: Message.of("Give it room with ", _TOKENS, "."),
     FailureKind.EMPTY: Message.of("Give it room with ", _TOKENS, ", or check its reasoning parser."),
 }
 _OTHER_REMEDY = Message.of(_ADDRESS, " and ", _MODEL, "; ", _SKIPS)
-_CERTIFICATE_REMEDY = Message.of(
-    _REMEDIES[FailureKind.CONNECTION], " For its certificate, see ", SettingRef("ca_bundle"), "."
-)
 _TOO_LONG_REMEDY = Message.of("Lower ", _TOKENS, ", or serve the model with a longer context.")
 _LOGPROBS_WORD = "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
 _LOGPROBS_REMEDY = Message.of(
     "This profile needs the log probabilities of the 20 likeliest tokens (vLLM's option max-logprobs)."
 )
-_UNREAD_REMEDY = Message.of("The profile may not fit this judge; try ", _PLAIN, ". ", _SKIPS)
+_UNREAD_REMEDY = Message.of(
+    "The profile may not fit this judge; try ", _PLAIN, " (`genrm profiles` lists others). ", _SKIPS
+)
 _INSANE_REMEDY = Message.of(
     "Its rewards would be meaningless: try another ", SettingRef("profile"), " or a stronger judge. ", _NO_PROBE,
     " uses it anyway.",
 )  # fmt: skip
-# If the profile is already plain, another plain one does not help.
-_WITHOUT_ROLES = {
-    _REMEDIES[FailureKind.REFUSED]: Message.of(
-        "Check ", _MODEL, ", and whether the server supports all fields of the request."
-    ),
-    _UNREAD_REMEDY: Message.of("The profile may not fit this judge; `genrm profiles` lists others. ", _SKIPS),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +93,8 @@ async def probe_judge(
 ) -> list[Message]:
     """Ask the judge about a good and a bad answer, and again with the two swapped, on every endpoint.
 
-    Checks that each endpoint answers, that the reply contains a verdict, and that the verdict follows the swap. If it
-    does not, the token count of a longer prompt shows whether the responses reach the model at all.
-
-    An endpoint that is down is marked unhealthy while others work; the run tries it again later. An endpoint that
-    answers wrongly ends the run, because it would keep doing so.
+    The verdict must follow the swap. If it does not, the token count of a longer prompt shows whether the responses
+    reach the model at all. An endpoint that is down is marked unhealthy while others work.
 
     Args:
         judge: the judge, with its profile.
@@ -211,10 +201,8 @@ class _Probe:
             if await self._prompt_grows(error.reply) is False:
                 raise self._dropping("it gives no verdict, and longer responses make its prompt no longer") from error
             raise
-        if first is None or second is None:
-            return  # busy: the run will wait for it
-        if _follows(first[1], second[1]):
-            return
+        if first is None or second is None or _follows(first[1], second[1]):
+            return  # None is busy: the run will wait for it
         if await self._prompt_grows(first[0]):
             said = f"{_in_words(first[1])} shown first, {_in_words(second[1])} shown second"
             sign = f"it does not prefer a right answer to nonsense: {said}"
@@ -248,23 +236,12 @@ class _Probe:
             if not isinstance(result, Failure):
                 return reply, result
             failure, unread = result, reply
-        unusable = self._unusable(f"{failure.kind}: {failure.detail}", self._remedy(failure, request))
+        unusable = self._unusable(f"{failure.kind}: {failure.detail}", _remedy(failure))
         if unread is not None:
             raise _UnreadError(unusable, unread)
         # A wrong key or URL is for the user to correct, although a run would wait for it.
         passes = failure.kind.is_transient and failure.kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
         raise _DownError(unusable) if passes else JudgeError(unusable)
-
-    def _remedy(self, failure: Failure, request: JudgeRequest) -> Message:
-        if failure.kind == FailureKind.CONNECTION and self.endpoint.name.startswith("https:"):
-            return _CERTIFICATE_REMEDY
-        if failure.is_too_long:
-            return _TOO_LONG_REMEDY
-        if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
-            return _LOGPROBS_REMEDY
-        remedy = _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
-        roles = {message["role"] for message in render_messages(self.judge.profile, request.shown)}
-        return remedy if roles - _USUAL_ROLES else _WITHOUT_ROLES.get(remedy, remedy)
 
     async def _prompt_grows(self, short: Reply) -> bool | None:
         """Whether longer responses make a longer prompt, by the server's own count; None if it reports no count."""
@@ -278,14 +255,23 @@ class _Probe:
         return longer.prompt_tokens > short.prompt_tokens
 
     def _dropping(self, sign: str) -> JudgeError:
-        remedy = Message.of("Try ", _PLAIN, ".")
-        return JudgeError(self._unusable(f"{sign}: its chat template seems to drop them", remedy))
+        return JudgeError(
+            self._unusable(f"{sign}: its chat template seems to drop them", Message.of("Try ", _PLAIN, "."))
+        )
 
     def _unusable(self, what: str, remedy: Message) -> Message:
         tried = f"tried {self.endpoint.name} with the model {self.judge.model!r}"
         said = what if what.endswith("...") else what.rstrip(".")
         shown = remedy.with_names(self.role.settings)
         return Message.of(f"the {self.role.title} cannot be used: {tried}: {said}. ", shown)
+
+
+def _remedy(failure: Failure) -> Message:
+    if failure.is_too_long:
+        return _TOO_LONG_REMEDY
+    if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
+        return _LOGPROBS_REMEDY
+    return _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
 
 
 def _in_words(judgment: Judgment) -> str:
@@ -299,8 +285,8 @@ def _follows(first: Judgment, second: Judgment) -> bool:
     """Whether both judgments prefer the good answer, which is shown first only in the first of them."""
     if isinstance(first, Verdict) and isinstance(second, Verdict):
         return preference(first) > 0 > preference(second)
-    if isinstance(first, Grades) and isinstance(second, Grades):
-        if len(first.values) == 1:
-            return first.values[0] > second.values[0]
-        return first.values[0] > first.values[1] and second.values[0] < second.values[1]
-    return False
+    if not isinstance(first, Grades) or not isinstance(second, Grades):
+        return False
+    if len(first.values) == 1:
+        return first.values[0] > second.values[0]
+    return first.values[0] > first.values[1] and second.values[0] < second.values[1]

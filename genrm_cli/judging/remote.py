@@ -37,8 +37,6 @@ class RemoteJudge:
 
     Attributes:
         model: the model's name on its server.
-        profile: renders its prompts and parses its replies.
-        pool: its endpoints.
         label: its name in the journal.
     """
 
@@ -54,17 +52,9 @@ class RemoteJudge:
         judge_id: str | None = None,
         latencies: Latencies | None = None,
     ) -> None:
-        """Combine endpoints with a profile.
+        """Combine endpoints with a profile, some of whose request fields `sampling` replaces.
 
-        Args:
-            pool: the endpoints.
-            profile: renders the prompts and parses the replies.
-            policy: timeouts and retries.
-            budget: the remaining budget of the run.
-            model: the model's name on its server.
-            sampling: request fields that replace the profile's.
-            judge_id: name of this judge in the journal; the model's name by default.
-            latencies: collects the latencies of the answered calls.
+        `judge_id` is the name of this judge in the journal; the model's name by default.
         """
         self._latencies = latencies or Latencies()
         self.model = model
@@ -76,7 +66,11 @@ class RemoteJudge:
         self._request_fields = {"model": model, **profile.request_fields, **sampling}
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._turns = count_turns(profile)
-        self._trial = self._prepare_trial()
+        # A harmless request with a short reply: a slow server must answer it before the run is given up.
+        most = self._request_fields.get("max_tokens")
+        tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
+        shown = sample_prompt(profile, *_TRIAL)
+        self._trial = JudgeRequest(shown, self._body_of(render_messages(profile, shown), max_tokens=tokens))
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -109,12 +103,6 @@ class RemoteJudge:
     def _body_of(self, messages: list[ChatMessage], **more: object) -> bytes:
         # `default`: nested fields of a profile are read-only mappings, which orjson cannot serialise.
         return orjson.dumps(self._request_fields | {"messages": messages} | more, default=dict)
-
-    def _prepare_trial(self) -> JudgeRequest:
-        """Build a harmless request whose reply is short: a slow server must answer it before the run is given up."""
-        shown, most = sample_prompt(self.profile, *_TRIAL), self._request_fields.get("max_tokens")
-        tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
-        return JudgeRequest(shown, self._body_of(render_messages(self.profile, shown), max_tokens=tokens))
 
     def read(self, reply: Reply, request: JudgeRequest) -> Judgment | Failure:
         """Parse a reply with the profile."""
@@ -182,15 +170,13 @@ class RemoteJudge:
             pass
         finally:
             self._budget.reserved -= self._turns - outcome.turns
-        if outcome.result is _NOT_ASKED:
-            outcome.result = self._why_not_asked(gives_up_at_s)
+        if outcome.result is _NOT_ASKED and loop_time_s() >= gives_up_at_s:
+            outcome.result = Failure(FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout")
+        elif outcome.result is _NOT_ASKED:
+            stopped = f"not asked to the end: stopped by {self.pool.stopped_by}"
+            outcome.result = Failure(FailureKind.NOT_ASKED, stopped)
         outcome.latency_s = loop_time_s() - started_s
         return outcome
-
-    def _why_not_asked(self, gives_up_at_s: float) -> Failure:
-        if loop_time_s() >= gives_up_at_s:
-            return Failure(FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout")
-        return Failure(FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self.pool.stopped_by}")
 
     async def _slot_for_second_turn(self, first: Endpoint, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up budget allows it."""
@@ -256,7 +242,10 @@ class RemoteJudge:
             else:
                 if not slot.on_trial:
                     outcome.result = before  # the reply cancels the failures before it
-                    _add_usage(outcome, reply)
+                    outcome.prompt_tokens += reply.prompt_tokens or 0
+                    outcome.completion_tokens += reply.completion_tokens or 0
+                    outcome.cached_tokens += reply.cached_tokens or 0
+                    outcome.reply_text = reply.text
                     return reply
                 slot = await self._slot_in_time(gives_up_at_s)
                 continue
@@ -274,15 +263,19 @@ class RemoteJudge:
 
     async def _exchange(self, request: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
         started_s = loop_time_s()
+        # The timeout of a call, or the time left to the comparison or the run.
+        ends_s = min(started_s + self._policy.call_timeout_s, gives_up_at_s, self.pool.last_call_ends_s)
         outcome.attempts += 1
         try:
-            reply = await slot.endpoint.client.complete(request.body, self._timeout_s(gives_up_at_s))
+            reply = await slot.endpoint.client.complete(request.body, max(0.001, ends_s - started_s))
         except CallError as error:
             if not error.was_sent:
                 outcome.attempts -= 1
                 self._budget.calls -= 1
             self.pool.release(slot, error_ending(error), error.failure.detail, error.retry_after_s)
-            _raise_if_cancelled()
+            # The transport swallows a cancellation if the call fails meanwhile; the run would wait for another retry.
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError from error
             raise
         except BaseException:
             self.pool.release_unused(slot)  # cancelled, which says nothing about the endpoint
@@ -291,22 +284,6 @@ class RemoteJudge:
         self._budget.count_reply(reply)
         self.pool.release(slot, Ending.ANSWERED)
         return reply
-
-    def _timeout_s(self, gives_up_at_s: float) -> float:
-        """Return the timeout of a call: its own, or the time left to the comparison or the run."""
-        now_s = loop_time_s()
-        ends_s = min(now_s + self._policy.call_timeout_s, gives_up_at_s, self.pool.last_call_ends_s)
-        return max(0.001, ends_s - now_s)
-
-
-def _raise_if_cancelled() -> None:
-    """Raise the cancellation that the transport swallows if a call fails while it is cancelled.
-
-    Otherwise a run that is ending would wait for another retry.
-    """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
 
 
 def error_ending(error: CallError) -> Ending:
@@ -321,10 +298,3 @@ def error_ending(error: CallError) -> Ending:
         return Ending.BUSY
     # A permanent failure concerns this request; a transient one concerns the endpoint.
     return Ending.BROKEN if error.may_pass else Ending.REFUSED
-
-
-def _add_usage(outcome: Outcome, reply: Reply) -> None:
-    outcome.prompt_tokens += reply.prompt_tokens or 0
-    outcome.completion_tokens += reply.completion_tokens or 0
-    outcome.cached_tokens += reply.cached_tokens or 0
-    outcome.reply_text = reply.text

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from genrm_cli.errors import JudgeError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
-from genrm_cli.judging.cached import RecallPolicy
-from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.engine import JudgeSet, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions, open_judges
 from genrm_cli.judging.probe import ModelRole

@@ -16,13 +16,12 @@ from itertools import islice, pairwise
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
-from genrm_cli.judging.cached import CachedJudge
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.engine import CachedJudge, JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
-from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
@@ -56,7 +55,7 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
     address = JudgeAddress(base_url, None, 10.0, concurrency)
     with tempfile.TemporaryDirectory() as folder, Journal(f"{folder}/journal.sqlite") as journal:
         async with JudgeClient(address) as client:
-            limit = AdaptiveLimit(concurrency) if adaptive else FixedLimit(concurrency)
+            limit = AdaptiveLimit(concurrency) if adaptive else Limit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
             policy = CallPolicy(600.0, 3600.0, 5, reask=3)
             remote = RemoteJudge(pool, PROFILES["nemotron"], policy, Budget(), model="bench", sampling={})

@@ -11,12 +11,12 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.groups.tasks import first_error_of
-from genrm_cli.judging.cached import CachedJudge, RecallPolicy
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.engine import Judge, JudgeSet
+from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
@@ -95,7 +95,7 @@ async def open_judge(
     """Open a judge with short waits."""
     clients = [JudgeClient(JudgeAddress(base_url, None, 2, concurrency)) for base_url in base_urls]
     endpoints = [
-        Endpoint(client.base_url, client, FixedLimit(concurrency), first_trial_s=0.05, last_trial_s=0.2)
+        Endpoint(client.base_url, client, Limit(concurrency), first_trial_s=0.05, last_trial_s=0.2)
         for client in clients
     ]
     pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)

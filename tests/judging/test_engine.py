@@ -13,7 +13,8 @@ from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
-from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
@@ -34,7 +35,7 @@ class SlowJudge:
         self.order: list[Prompt] = []
         self.at_once = self.most_at_once = 0
         self._slots = asyncio.Semaphore(at_once)
-        self._slot = Slot(Endpoint("nowhere", JudgeClient(NOWHERE), FixedLimit(1)), 0.0, on_trial=False)
+        self._slot = Slot(Endpoint("nowhere", JudgeClient(NOWHERE), Limit(1)), 0.0, on_trial=False)
         self._admits = admits
         self._known = {f"Question {number}?" for number in knows}
 

@@ -50,22 +50,10 @@ def test_a_template_is_filled_in_one_pass() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("template", "shown"),
-    [
-        ('{{"score_1": {{"of": 5}}}}', '{"score_1": {"of": 5}}'),
-        ('{{"score_1": {"of": 5}}}', '{"score_1": {"of": 5}}'),
-        ('{"score_1": {"of": 5}}', '{"score_1": {"of": 5}}'),
-        ("{{{principle}}}", "{be kind}"),
-        ("{{{{principle}}}}", "{{principle}}"),
-        ("{{open, }} and { closed }}", "{open, } and { closed }}"),
-        ("{{never closed", "{{never closed"),
-    ],
-)
-def test_doubled_braces_are_single_ones(template: str, shown: str) -> None:
-    """`{{` with the `}}` that closes it is a pair of braces; braces without such a partner stay as they are."""
-    own = profile(messages=[{"role": "user", "content": "{response_1} {response_2} " + template}])
-    assert own.render_messages(EXHIBIT)[0]["content"] == "one two " + shown
+def test_a_word_in_doubled_braces_is_itself() -> None:
+    """`{{word}}` is shown as `{word}`; all braces without such a word stay as they are."""
+    own = profile(messages=[{"role": "user", "content": '{response_1} {response_2} {{boxed}} {{"a": {"b": 5}}}'}])
+    assert own.render_messages(EXHIBIT)[0]["content"] == 'one two {boxed} {{"a": {"b": 5}}}'
 
 
 def test_a_response_cannot_write_the_delimiters() -> None:

@@ -12,7 +12,8 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.probe import probe_judge
@@ -27,7 +28,7 @@ def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -
 
     async def run() -> str | None:
         clients = [JudgeClient(JudgeAddress(base_url, None, 2, 4)) for base_url in base_urls]
-        endpoints = [Endpoint(client.base_url, client, FixedLimit(4)) for client in clients]
+        endpoints = [Endpoint(client.base_url, client, Limit(4)) for client in clients]
         pool = EndpointPool(endpoints, 10, lambda event, fields: None)
         policy = CallPolicy(10, 60, 0, 0)
         judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", sampling={})
@@ -273,7 +274,7 @@ def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judg
 
     async def run() -> None:
         async with JudgeClient(JudgeAddress(judge_server.base_url, None, 2, 4)) as client:
-            endpoints = [Endpoint("judge", client, FixedLimit(4))]
+            endpoints = [Endpoint("judge", client, Limit(4))]
             pool = EndpointPool(endpoints, 10, lambda event, fields: None)
             judge = RemoteJudge(pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", sampling={})
             await probe_judge(judge, endpoints, 480.0, on_event=lambda event, fields: events.append((event, fields)))

@@ -11,7 +11,8 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
@@ -40,7 +41,7 @@ def with_judge(
 
     async def run() -> Outcome | None:
         async with JudgeClient(JudgeAddress(server.base_url, None, 2, 4)) as client:
-            pool = EndpointPool([Endpoint("judge", client, FixedLimit(4))], give_up_after_s, lambda event, fields: None)
+            pool = EndpointPool([Endpoint("judge", client, Limit(4))], give_up_after_s, lambda event, fields: None)
             judge = RemoteJudge(
                 pool, PROFILES["nemotron"], policy, budget or Budget(), model="m", sampling=sampling or {}
             )

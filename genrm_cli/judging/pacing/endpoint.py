@@ -10,9 +10,9 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Protocol
 
 from genrm_cli.judging.client import JudgeClient
+from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import MAX_RETRY_AFTER_S
 
 WINDOW = 50  # recent calls that determine the health of an endpoint
@@ -42,53 +42,6 @@ class Ending(Enum):
     def shows_it_works(self) -> bool:
         """Whether it shows that the endpoint works."""
         return self in (Ending.ANSWERED, Ending.REFUSED)
-
-
-class Limit(Protocol):
-    """The limit of calls in flight, which may learn from them. By default, it learns nothing."""
-
-    adapts: bool = False
-    """Whether it decreases when the endpoint refuses calls, so that refused calls need no growing waits."""
-
-    @property
-    def limit(self) -> int:
-        """Calls that may be in flight now."""
-
-    def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn from an answer."""
-
-    def on_refusal(self, now_s: float, in_flight: int) -> bool:
-        """Learn from a 429 or 503; return whether load caused it."""
-        return False
-
-    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn from a timeout."""
-
-    def lower_ceiling(self, ceiling: int) -> None:
-        """Allow no more calls than this from now on."""
-
-    def answer_gap_s(self) -> float:
-        """Return the mean time between two answers, 0 if it is unknown."""
-        return 0.0
-
-
-class FixedLimit(Limit):
-    """A limit set by the user."""
-
-    limit = 1
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-
-    def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn nothing."""
-
-    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn nothing."""
-
-    def lower_ceiling(self, ceiling: int) -> None:
-        """Lower the limit."""
-        self.limit = min(self.limit, max(1, ceiling))
 
 
 @dataclass(slots=True)
@@ -150,13 +103,7 @@ class Endpoint:
             self._on_trial = False
 
     def end(
-        self,
-        ending: Ending,
-        now_s: float,
-        latency_s: float,
-        *,
-        on_trial: bool,
-        retry_after_s: float | None = None,
+        self, ending: Ending, now_s: float, latency_s: float, *, on_trial: bool, retry_after_s: float | None = None
     ) -> bool:
         """Learn from a call that ended; return whether the endpoint went down or recovered."""
         if ending is Ending.NOT_SENT:

@@ -30,6 +30,40 @@ _EPOCHS_BETWEEN_PROBES = 5
 _GOOD_ENOUGH = 0.92  # share of the best throughput that a lower level must reach to be preferred
 
 
+class Limit:
+    """A limit of calls in flight. This one is set by the user; others learn from the calls."""
+
+    adapts: bool = False
+    """Whether it decreases when the endpoint refuses calls, so that refused calls need no growing waits."""
+
+    def __init__(self, ceiling: int) -> None:
+        self.ceiling = ceiling
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight now."""
+        return self.ceiling
+
+    def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
+        """Learn from an answer."""
+
+    def on_refusal(self, now_s: float, in_flight: int) -> bool:
+        """Learn from a 429 or 503; return whether load caused it."""
+        del now_s, in_flight
+        return False
+
+    def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
+        """Learn from a timeout."""
+
+    def lower_ceiling(self, ceiling: int) -> None:
+        """Allow no more calls than this from now on."""
+        self.ceiling = min(self.ceiling, max(1, ceiling))
+
+    def answer_gap_s(self) -> float:
+        """Return the mean time between two answers, 0 if it is unknown."""
+        return 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class _Epoch:
     """The measurements of one epoch at one level."""
@@ -38,24 +72,14 @@ class _Epoch:
     answers_per_s: float
     latency_s: float
 
-    def mixed_with(self, later: "_Epoch") -> "_Epoch":
-        """Return the mean of this epoch and a later one at the same level."""
-        answers_per_s = (self.answers_per_s + later.answers_per_s) / 2
-        return _Epoch(self.level, answers_per_s, (self.latency_s + later.latency_s) / 2)
 
-
-class AdaptiveLimit:
-    """A limit that adapts to the capacity of the endpoint.
-
-    Attributes:
-        ceiling: upper bound of the limit.
-        limit: calls that may be in flight now, at least 1.
-    """
+class AdaptiveLimit(Limit):
+    """A limit, at least 1 and at most `ceiling`, that adapts to the capacity of the endpoint."""
 
     adapts = True
 
     def __init__(self, ceiling: int, start: int = FIRST_LEVEL) -> None:
-        self.ceiling = ceiling
+        super().__init__(ceiling)
         self._level = float(min(start, ceiling))
         self._climbing = True
         self._refused_at: float | None = None
@@ -87,13 +111,7 @@ class AdaptiveLimit:
         return max(1, int(min(self._level, self.ceiling)))
 
     def on_answer(self, now_s: float, latency_s: float, in_flight: int) -> None:
-        """Learn from a call that was answered.
-
-        Args:
-            now_s: any monotonic clock.
-            latency_s: how long the call took.
-            in_flight: calls in flight, including this one.
-        """
+        """Learn from a call that was answered; `in_flight` includes it."""
         if self._epoch_start_s is None:
             self._begin_epoch(now_s - latency_s)
         self._refusals.add(failed=False)
@@ -147,17 +165,15 @@ class AdaptiveLimit:
         del in_flight
         if now_s - latency_s < self._lowered_at_s:
             self._timeouts.learn_failure()
-            return
-        if not self._timeouts.add(failed=True):
-            return
-        self._timeouts.settle(is_usual=True)
-        self._lowered_at_s = now_s
-        self._level = max(1.0, _TIMEOUT_FACTOR * self._level)
-        self._climb(now_s)
+        elif self._timeouts.add(failed=True):
+            self._timeouts.settle(is_usual=True)
+            self._lowered_at_s = now_s
+            self._level = max(1.0, _TIMEOUT_FACTOR * self._level)
+            self._climb(now_s)
 
     def lower_ceiling(self, ceiling: int) -> None:
         """Never allow more calls than this from now on."""
-        self.ceiling = min(self.ceiling, max(1, ceiling))
+        super().lower_ceiling(ceiling)
         self._level = min(self._level, float(self.ceiling))
 
     def answer_gap_s(self) -> float:
@@ -167,8 +183,7 @@ class AdaptiveLimit:
     def _climb(self, now_s: float) -> None:
         """Climb from the current level, and discard earlier measurements."""
         self._climbing, self._refused_at, self._steady = True, None, None
-        self._descending = self._probing = False
-        self._grows = True
+        self._descending, self._probing, self._grows = False, False, True
         self._history.clear()
         self._flat_epochs = 0
         self._begin_epoch(now_s)
@@ -245,7 +260,8 @@ class AdaptiveLimit:
         elif epoch.latency_s > 2 * steady.latency_s:
             self._descend_from(epoch)
         else:
-            self._steady = steady.mixed_with(epoch)
+            answers_per_s = (steady.answers_per_s + epoch.answers_per_s) / 2
+            self._steady = _Epoch(steady.level, answers_per_s, (steady.latency_s + epoch.latency_s) / 2)
             self._epochs_held += 1
             if self._epochs_held % _EPOCHS_BETWEEN_PROBES == 0:
                 self._probe()

@@ -56,11 +56,7 @@ class BurstDetector:
         self._failed += 1
 
     def settle(self, *, is_usual: bool) -> int:
-        """End a suspected burst; learn from it if it turned out to be usual.
-
-        Returns:
-            The number of calls that failed in it.
-        """
+        """End a suspected burst; learn from it if it turned out to be usual. Return how many of its calls failed."""
         failed = self._suspect_failed
         if is_usual:
             self._calls += self._suspect_calls

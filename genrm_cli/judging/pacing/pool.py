@@ -51,11 +51,8 @@ class EndpointPool:
     ) -> None:
         """Begin without a call.
 
-        Args:
-            endpoints: at least one, unless nothing is ever asked.
-            give_up_after_s: how long no endpoint may answer before the requests that wait are given up.
-            on_event: called when an endpoint goes down or recovers.
-            resumes: whether later requests may wait again, as in a server; otherwise the run is given up with them.
+        If no endpoint answers for `give_up_after_s`, the requests that wait are given up. Later requests may wait
+        again with `resumes`, as in a server; otherwise the run is given up with them.
         """
         self._resumes = resumes
         self.endpoints = endpoints
@@ -97,16 +94,8 @@ class EndpointPool:
         """Whether a comparison waits for a slot."""
         return any(not future.done() for future in chain(*self._lines()))
 
-    def look_again(self) -> None:
-        """Hand out the slots of a limit that was raised."""
-        self._wake()
-
     async def acquire(self, *, retry: bool = False, lane: int | None = None) -> Slot | None:
-        """Wait for a slot; None if the run was stopped.
-
-        Args:
-            retry: whether a comparison goes on.
-            lane: number of the lane that a new comparison is in.
+        """Wait for a slot for a retry, or for a new comparison of a lane; None if the run was stopped.
 
         Raises:
             JudgeError: no endpoint has answered for too long.
@@ -119,7 +108,10 @@ class EndpointPool:
         waiting, home = self._newcomers, None
         if lane is not None and len(self.endpoints) > 1:
             number = lane % len(self.endpoints)
-            self._begin_lanes()
+            if not self._has_lanes:
+                self._has_lanes = True
+                for endpoint in self.endpoints:
+                    endpoint.opened_at_s = loop_time_s()  # every lane gets a moment to begin on its own endpoint
             if not self.endpoints[number].down:
                 waiting, home = self._in_lanes[number], self.endpoints[number]
         first_in_line = first_in_line and _is_empty(waiting) and self._has_room()
@@ -128,11 +120,7 @@ class EndpointPool:
     async def acquire_second_turn(self, first: Endpoint | None = None) -> Slot | None:
         """Wait for the slot of a second turn; None after the deadline, but not after a budget is used up.
 
-        Args:
-            first: the endpoint that answered the first turn, and is best asked again.
-
-        Raises:
-            JudgeError: see `acquire`.
+        The endpoint that answered the `first` turn is best asked again. Raises as `acquire`.
         """
         if self.stopped_by == StoppedBy.DEADLINE and self._given_up is None:
             return None
@@ -173,30 +161,30 @@ class EndpointPool:
         changed = endpoint.end(ending, now_s, latency_s, on_trial=slot.on_trial, retry_after_s=retry_after_s)
         self._note_ending(slot, ending, detail)
         if changed:
-            if endpoint.down:
-                self._leave_lane(endpoint)
+            if endpoint.down:  # other endpoints answer what waits for it
+                number = next(number for number, each in enumerate(self.endpoints) if each is endpoint)
+                self._newcomers.extend(self._in_lanes[number])
+                self._in_lanes[number].clear()
             state = "endpoint_down" if endpoint.down else "endpoint_up"
             self._on_event(state, {"endpoint": endpoint.name, "detail": detail})
             if all(each.down for each in self.endpoints):
                 self._on_event("paused", {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s})
         if (free_in_s := endpoint.free_in_s(now_s)) > 0:
-            asyncio.get_running_loop().call_later(free_in_s + 0.001, self._wake)
+            asyncio.get_running_loop().call_later(free_in_s + 0.001, self.wake)
         self._give_up_if_silent()
-        self._wake()
+        self.wake()
 
     def release_unused(self, slot: Slot) -> None:
         """Return a slot that was not used."""
         self._note_opening(slot.endpoint, loop_time_s())
         slot.endpoint.cancel(on_trial=slot.on_trial)
-        self._wake()
+        self.wake()
 
     async def pause(self, wait_s: float, *, holds_back: bool) -> None:
         """Wait before a retry, at most until the end of the run.
 
-        Args:
-            wait_s: length of the wait.
-            holds_back: whether this wait delays new comparisons. Waits for a busy endpoint do, as they would otherwise
-                pile up without limit; waits of requests that break a working server do not.
+        With `holds_back`, it delays new comparisons. Waits for a busy endpoint do, as they would otherwise pile up
+        without limit; waits of requests that break a working server do not.
         """
         self._pausing += holds_back
         try:
@@ -205,7 +193,7 @@ class EndpointPool:
                     await self._over.wait()
         finally:
             self._pausing -= holds_back
-            self._wake()
+            self.wake()
 
     def stop(self, reason: StoppedBy) -> None:
         """Start no more calls; those in flight finish."""
@@ -236,37 +224,25 @@ class EndpointPool:
         free = (each for each in self.endpoints if each.is_free(now_s) and each.opened_at_s <= opened_by_s)
         return min(free, key=Endpoint.rank, default=None)
 
-    def _begin_lanes(self) -> None:
-        """Give every lane a moment to begin, before others use its endpoint."""
-        if not self._has_lanes:
-            self._has_lanes = True
-            for endpoint in self.endpoints:
-                endpoint.opened_at_s = loop_time_s()
-
     def _note_opening(self, endpoint: Endpoint, now_s: float) -> None:
         if endpoint.in_flight >= endpoint.limit.limit:
             endpoint.opened_at_s = now_s
 
-    def _leave_lane(self, endpoint: Endpoint) -> None:
-        """Let other endpoints answer what waits for one that went down."""
-        waiting = self._in_lanes[next(number for number, each in enumerate(self.endpoints) if each is endpoint)]
-        self._newcomers.extend(waiting)
-        waiting.clear()
-
     def _look_for_open(self) -> None:
         """Look again when an endpoint that is open now has been so for a moment."""
         if self._looking_for_open is None and any(each.is_free(loop_time_s()) for each in self.endpoints):
-            self._looking_for_open = asyncio.get_running_loop().call_later(_OPEN_S, self._hand_to_open)
 
-    def _hand_to_open(self) -> None:
-        self._looking_for_open = None
-        self._wake()
+            def hand_to_open() -> None:
+                self._looking_for_open = None
+                self.wake()
+
+            self._looking_for_open = asyncio.get_running_loop().call_later(_OPEN_S, hand_to_open)
 
     def _take(self, endpoint: Endpoint) -> Slot:
         now_s = loop_time_s()
         return Slot(endpoint, now_s, endpoint.begin(now_s))
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Hand free slots to the waiting comparisons."""
         for waiting in (self._second_turns, self._retries):
             if not self._hand_over(waiting):

@@ -18,10 +18,7 @@ from genrm_cli.judging.requests import PairwisePrompt
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle")
 
-# A placeholder within three braces, else the braces that open or close.
-_BRACES = re.compile(r"(?<=\{\{)\{[a-z]\w*\}(?=\}\})|(?P<open>\{\{?)|(?P<close>\}\}?)")
-_LITERAL = {"{": "\0", "}": "\1"}  # doubled braces of a template, until it is filled
-_PLACEHOLDER = re.compile(r"\{([a-z]\w*)\}|([\0\1])")
+_PLACEHOLDER = re.compile(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")  # a literal word in braces, or a placeholder
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
 _READING = 5  # increase it when the parsing of replies or the rendering of texts changes
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -41,9 +38,15 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
     if "frame" in table:
         render, count = _parse_frame(table, where), count_neutralised
     else:
-        delimiters = _parse_delimiters(table, where)
+        delimiters = table.get("delimiters", [])
+        if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
+            raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
         render = partial(_render_messages, _parse_templates(table, where), delimiters)
-        count = partial(_count_delimiters, delimiters)
+
+        def count(prompt: PairwisePrompt) -> dict[str, int]:
+            counts = {word: _neutralise(text, delimiters)[1] for word, text in _texts_of(prompt).items()}
+            return {word: count for word, count in counts.items() if count}
+
     request, about = table.get("request", {}), table.get("about", f"from {where}")
     if not isinstance(request, Mapping) or {"model", "messages", "stream", "n"} & set(request):
         raise UsageError(f"{where}: [request] sets fields such as temperature, but not model, messages, stream or n.")
@@ -75,27 +78,10 @@ def _render_messages(templates: list[ChatMessage], delimiters: list[str], prompt
     safe = {word: _neutralise(text, delimiters)[0] for word, text in _texts_of(prompt).items()}
 
     def fill(match: re.Match[str]) -> str:
-        return safe[match[1]] if match[1] else "{" if match[2] == _LITERAL["{"] else "}"
+        return safe[match[2]] if match[2] else f"{{{match[1]}}}"
 
     # One pass, so that placeholders within a response are never filled.
     return [{"role": message["role"], "content": _PLACEHOLDER.sub(fill, message["content"])} for message in templates]
-
-
-def _mark_literal_braces(content: str) -> str:
-    """Replace each `{{` and its closing `}}` by a mark; keep all other braces."""
-    opened: list[int] = []  # indices of the open braces; two of one `{{` follow each other
-    marks: dict[int, str] = {}
-    index = 0
-    while found := _BRACES.search(content, index):
-        start, index = found.span()
-        if found["open"]:
-            opened += range(start, index)
-        elif found["close"] == "}}" and len(opened) > 1 and opened[-2] == opened[-1] - 1:
-            marks |= {opened.pop(-2): _LITERAL["{"], opened.pop(): "", start: _LITERAL["}"], start + 1: ""}
-        elif found["close"]:
-            opened = opened[:-1]
-            index = start + 1
-    return "".join(marks.get(at, character) for at, character in enumerate(content))
 
 
 def _texts_of(prompt: PairwisePrompt) -> dict[str, str]:
@@ -106,11 +92,6 @@ def _texts_of(prompt: PairwisePrompt) -> dict[str, str]:
         "response_2": prompt.response_2,
         "principle": DEFAULT_PRINCIPLE if prompt.principle is None else prompt.principle,
     }
-
-
-def _count_delimiters(delimiters: list[str], prompt: PairwisePrompt) -> dict[str, int]:
-    counts = {word: _neutralise(text, delimiters)[1] for word, text in _texts_of(prompt).items()}
-    return {word: count for word, count in counts.items() if count}
 
 
 def _neutralise(text: str, delimiters: list[str]) -> tuple[str, int]:
@@ -133,25 +114,16 @@ def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:
     for message in messages:
         if not isinstance(message, Mapping) or set(message) != {"role", "content"}:
             raise UsageError(f"{where}: each of [[messages]] must have exactly a role and a content.")
-        templates.append({"role": str(message["role"]), "content": _mark_literal_braces(str(message["content"]))})
-    used = {found[1] for template in templates for found in _PLACEHOLDER.finditer(template["content"]) if found[1]}
+        templates.append({"role": str(message["role"]), "content": str(message["content"])})
+    used = {found[2] for template in templates for found in _PLACEHOLDER.finditer(template["content"]) if found[2]}
     if unknown := used - set(PLACEHOLDERS):
-        word = min(unknown)
-        known = ", ".join(PLACEHOLDERS)
+        word, known = min(unknown), ", ".join(PLACEHOLDERS)
         raise UsageError(
-            f"{where}: unknown placeholder {{{word}}}; expected one of {known}. Write {{{{{word}}}}} for the literal "
-            "text."
+            f"{where}: unknown placeholder {{{word}}}; expected one of {known}. {{{{{word}}}}} is the literal text."
         )
     if missing := {"response_1", "response_2"} - used:
         raise UsageError(f"{where}: no message contains {{{min(missing)}}}.")
     return templates
-
-
-def _parse_delimiters(table: Fields, where: str) -> list[str]:
-    delimiters = table.get("delimiters", [])
-    if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
-        raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
-    return delimiters
 
 
 def parse_name(table: Fields, where: str) -> str:

@@ -16,8 +16,8 @@ from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.endpoint import Endpoint, Limit
-from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge

@@ -7,7 +7,7 @@ import pytest
 from simulated_server import Run, SimulatedServer, run_judge
 
 from genrm_cli.errors import JudgeError
-from genrm_cli.judging.pacing.endpoint import FixedLimit
+from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.verdicts import Failure
 
 SEEDS = range(3)
@@ -128,6 +128,6 @@ def test_a_judge_that_refuses_everything_ends_the_run_in_time(count: int, retry_
 
 def test_a_fixed_limit_is_kept() -> None:
     """A limit that the user has set is neither passed nor lowered by refusals."""
-    run = run_judge(672, SimulatedServer(refused_share=0.05), limit=lambda: FixedLimit(32))
+    run = run_judge(672, SimulatedServer(refused_share=0.05), limit=lambda: Limit(32))
     assert {level for _, level in run.levels} == {32}
     assert run.failed == 0

@@ -12,8 +12,8 @@ from virtual_time import run_in_virtual_time
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeAddress, JudgeClient
-from genrm_cli.judging.pacing.endpoint import WINDOW, Ending, Endpoint, FixedLimit, loop_time_s
-from genrm_cli.judging.pacing.limit import AdaptiveLimit
+from genrm_cli.judging.pacing.endpoint import WINDOW, Ending, Endpoint, loop_time_s
+from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 
 Events = list[tuple[str, dict[str, Any]]]
@@ -22,7 +22,7 @@ CLIENT = JudgeClient(JudgeAddress("http://127.0.0.1:9/v1", None, 1, 1))  # never
 
 def endpoint(name: str, limit: int) -> Endpoint:
     """Make an endpoint that takes so many calls at a time."""
-    return Endpoint(name, CLIENT, FixedLimit(limit), first_trial_s=0.02, last_trial_s=0.08)
+    return Endpoint(name, CLIENT, Limit(limit), first_trial_s=0.02, last_trial_s=0.08)
 
 
 def make_pool(*limits: int, give_up_after_s: float = 60.0, events: Events | None = None) -> EndpointPool:
@@ -215,7 +215,7 @@ def test_a_failed_trial_proves_nothing(ending: Ending) -> None:
 
 def test_waits_between_trials_double_up_to_a_bound() -> None:
     """Trials come after 1, 2, 4, ... seconds and never further apart than the last of these waits."""
-    each = Endpoint("a", CLIENT, FixedLimit(1), first_trial_s=1.0, last_trial_s=8.0)
+    each = Endpoint("a", CLIENT, Limit(1), first_trial_s=1.0, last_trial_s=8.0)
     now_s = 0.0
     each.mark_unhealthy(now_s)
     gaps = []

@@ -19,7 +19,8 @@ from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.endpoint import Endpoint, FixedLimit
+from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.remote import RemoteJudge
@@ -82,7 +83,7 @@ def run_fleet(endpoints: int, count: int, size: int, seed: int, *, with_lanes: b
     servers = [BlockCacheServer(seed=seed + number) for number in range(endpoints)]
 
     async def main() -> float:
-        made = [Endpoint(str(number), server, FixedLimit(SLOTS // endpoints)) for number, server in enumerate(servers)]
+        made = [Endpoint(str(number), server, Limit(SLOTS // endpoints)) for number, server in enumerate(servers)]
         pool = EndpointPool(made, 300.0, lambda event, fields: None)
         policy = CallPolicy(600.0, 3600.0, 5, 3)
         kind = RemoteJudge if with_lanes else LeastLoadedJudge
