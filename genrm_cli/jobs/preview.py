@@ -12,7 +12,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, view_for_judges
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.decisions import Decision, Status, plan_inputs
+from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.estimate import Estimate, estimate_run
 from genrm_cli.jobs.index import LARGE_GROUP, FirstRejects, InputIndex, Reject, index_input
@@ -24,6 +24,7 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.settings import changed
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
@@ -377,7 +378,8 @@ def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
     Raises:
         UsageError: the inputs and settings contradict each other.
     """
-    for decision in plan_inputs(inputs, run):
+    leases = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
+    for decision in iter_decisions(inputs, run, leases):
         is_due = decision.status is Status.SCORE
         yield _planned(decision, replace(run, metrics=RunMetrics())) if is_due else decision
 

@@ -55,10 +55,6 @@ def _advance(rests: frozenset[Names], name: str) -> frozenset[Names]:
     return frozenset(after)
 
 
-def _matches(pattern: Names, path: str) -> bool:
-    return () in reduce(_advance, path.split("/"), frozenset({pattern}))
-
-
 @lru_cache(maxsize=256)
 def _compile(name: str) -> re.Pattern[str]:
     return re.compile(translate(name) if name.startswith(".") else rf"(?!\.){translate(name)}")
@@ -125,8 +121,8 @@ def _iter_matching_objects(uri: str, s3: S3Options) -> Iterator[Found]:
     prefix = folder + _WILDCARD.split(rest, maxsplit=1)[0]
     skipped = len(f"s3://{bucket}/{folder}")
     for found in _iter_objects(bucket, prefix, s3, flat=len(pattern) == 1):
-        # A key may contain wildcard characters; it then also matches itself.
-        if _matches(pattern, found.identity.uri[skipped:]) or found.identity.uri == uri:
+        fits = reduce(_advance, found.identity.uri[skipped:].split("/"), frozenset({pattern}))
+        if () in fits or found.identity.uri == uri:  # a key with wildcard characters also matches itself
             yield found
 
 

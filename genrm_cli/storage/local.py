@@ -45,7 +45,8 @@ class LocalSink:
         self._named = self._fd < 0
         if self._named:
             self._fd = _create(self._temp, uri, mode)
-        _copy_mode(self._target, self._fd)
+        with contextlib.suppress(OSError):  # no such file, or a file system without modes
+            os.fchmod(self._fd, stat.S_IMODE(os.stat(self._target).st_mode))  # noqa: PTH116
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
         self._digest = hashlib.sha256()
@@ -287,12 +288,6 @@ def _create(path: Path, uri: str, mode: int) -> int:
         raise unwritable(uri, error) from error
     except ValueError as error:
         raise UsageError(f"{uri!r} is not a file name: {error}") from error
-
-
-def _copy_mode(path: Path, fd: int) -> None:
-    """Give an open file the mode of the file that it replaces, if any."""
-    with contextlib.suppress(OSError):  # no such file, or a file system without modes
-        os.fchmod(fd, stat.S_IMODE(os.stat(path).st_mode))  # noqa: PTH116
 
 
 def sync_folder(folder: Path) -> None:

@@ -66,7 +66,10 @@ def finish_commit(uri: str, s3: S3Options) -> bool:
     entries = _read_manifest(uri, s3)
     if entries is None:
         return True
-    is_done = _are_published(uri, entries, s3) if is_s3(uri) else _publish_staged(Path(uri).parent, entries)
+    if is_s3(uri):
+        is_done = all(mark_of(f"{folder_of(uri)}/{entry.name}", s3) == entry.mark for entry in entries)
+    else:
+        is_done = _publish_staged(Path(uri).parent, entries)
     if is_done:
         remove_manifest(uri, s3)
     return is_done
@@ -98,10 +101,6 @@ def _parse_entry(entry: Record) -> CommitEntry:
         raise ValueError(name)
     os.fsencode(name + (staged or ""))  # lone surrogates raise an error
     return CommitEntry(name, Mark(**entry["mark"]), staged, None if replaced is None else Mark(**replaced))
-
-
-def _are_published(uri: str, entries: list[CommitEntry], s3: S3Options) -> bool:
-    return all(mark_of(f"{folder_of(uri)}/{entry.name}", s3) == entry.mark for entry in entries)
 
 
 def _publish_staged(folder: Path, entries: list[CommitEntry]) -> bool:

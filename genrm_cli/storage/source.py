@@ -158,10 +158,17 @@ def open_source(
         StorageError: an S3 object cannot be fetched, or the disk for temporary data is full, or nearly full.
     """
     if is_stream(uri):
-        stream = _standard_input()
+        if sys.stdin is None:
+            raise InputError("-: standard input is closed; name a file, or pipe one in")
+        stream = sys.stdin.buffer
         content, mode = _copy(stream, uri, stop, max_unpacked), _mode_of(stream)
         return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True, mode=mode)
-    identity, content = _download(uri, s3, stop) if is_s3(uri) else _open_local(uri)
+    if is_s3(uri):
+        from genrm_cli.storage.s3.whole_objects import download  # boto3 takes a fifth of a second to import
+
+        identity, content = download(uri, s3, stop)
+    else:
+        identity, content = _open_local(uri)
     mode = _ANY_MODE if is_s3(uri) else _mode_of(content)
     source = Source(identity, content, max_line_bytes, stop, is_copy=is_s3(uri), mode=mode, max_unpacked=max_unpacked)
     # A pipe, as from <(...), has no size and can be read only once.
@@ -206,12 +213,6 @@ def _identity(uri: str, status: os.stat_result) -> InputIdentity:
     return InputIdentity.of_file(uri, status)
 
 
-def _download(uri: str, s3: S3Options, stop: Stop | None) -> tuple[InputIdentity, BinaryIO]:
-    from genrm_cli.storage.s3.whole_objects import download  # boto3 takes a fifth of a second to import
-
-    return download(uri, s3, stop)
-
-
 def _open_local(uri: str) -> tuple[InputIdentity, BinaryIO]:
     try:
         file = open(parse_local_path(uri), "rb", buffering=0)  # noqa: SIM115, PTH123  (closed by the source)
@@ -230,12 +231,6 @@ def _mode_of(stream: BinaryIO) -> int:
 
 def _output_mode(status: os.stat_result) -> int:
     return stat.S_IMODE(status.st_mode) & _ANY_MODE | _OWN_MODE if stat.S_ISREG(status.st_mode) else _ANY_MODE
-
-
-def _standard_input() -> BinaryIO:
-    if sys.stdin is None:
-        raise InputError("-: standard input is closed; name a file, or pipe one in")
-    return sys.stdin.buffer
 
 
 def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | None) -> BinaryIO:

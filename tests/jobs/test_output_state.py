@@ -136,7 +136,7 @@ def test_outputs_of_another_reading_are_stale(scored: Scored, version: int) -> N
     """Where another version read the responses, the judge may have been shown something else."""
     scored.edit_metrics(reading_version=version)
     found = scored.look()
-    assert (found.standing, found.reason) == (OutputStanding.STALE, "responses are read differently now")
+    assert (found.standing, str(found.reason)) == (OutputStanding.STALE, "responses are read differently now")
 
 
 def test_only_failed_wants_runs_with_failures_again(scored: Scored) -> None:
@@ -171,7 +171,7 @@ def test_an_input_rewritten_in_place_is_noticed(scored: Scored) -> None:
     scored.path.write_bytes(scored.path.read_bytes().replace(b"Answer", b"Anders"))
     os.utime(scored.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     found = scored.look()
-    assert (found.standing, found.reason) == (OutputStanding.STALE, "the input has changed")
+    assert (found.standing, str(found.reason)) == (OutputStanding.STALE, "the input has changed")
 
 
 def test_sides_without_scored_lines(scored: Scored) -> None:

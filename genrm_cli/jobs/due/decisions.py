@@ -213,7 +213,7 @@ def _decide_by(
     freshness = look_at_outputs(task.places, identities, settings, run.s3)
     if freshness.standing is OutputStanding.CURRENT and not is_whole:
         freshness = INTERRUPTED
-    decision = replace(decision, reason=Message.of(freshness.reason), freshness=freshness)
+    decision = replace(decision, reason=freshness.reason, freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
         return replace(decision, status=Status.CURRENT)
     if freshness.standing is OutputStanding.FOREIGN and not settings.output.force:
@@ -229,9 +229,3 @@ def _decide_by(
         too_new = f"{newest}too new, {age_s:.0f} s old: it may be incomplete; use "
         return decision.waiting(Message.of(too_new, naming("$min_age to score it now", min_age=0)))
     return decision
-
-
-def plan_inputs(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
-    """Yield what a run would do with each input, leases of others included; nothing is written."""
-    leases = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
-    return iter_decisions(inputs, run, leases)

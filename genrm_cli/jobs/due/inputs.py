@@ -159,26 +159,25 @@ def iter_files(
     _refuse_ambiguous(inputs, settings)
     taken: dict[int, int] = {}  # hashes of outputs, and of the inputs they belong to
     real_folder = lru_cache(16)(os.path.realpath)
-    for given in _without_outputs(inputs):
+    stems = {stem_of(uri) for uri in inputs if not is_scored_file(uri)}
+    for given in inputs:
+        if is_scored_file(given) and stem_of(given) in stems:  # a shell's pattern finds outputs on the second run
+            continue
         task = None
         for task in _tasks_of(given, settings, s3):
             if task.problem is not None:
                 yield task
                 continue
-            output, uri = (_hash_of(_place(place, real_folder)) for place in (task.places.scored, task.uri))
+            output, uri = (_hash_of_place(place, real_folder) for place in (task.places.scored, task.uri))
             if output not in taken:
                 taken[output] = uri
                 yield task
             elif taken[output] != uri:
-                yield replace(task, problem=_shared_output(task))
+                shared = f"{task.uri}: another input has the same output {task.places.scored}; add "
+                remedy = naming("{dir} or {path} to $output_template, or rename one.")
+                yield replace(task, problem=UsageError(shared, remedy))
         if task is None and on_nothing is not None:
             on_nothing(given)
-
-
-def _without_outputs(inputs: Sequence[str]) -> Sequence[str]:
-    """Leave out the scored lines of other inputs, which a shell's pattern finds on the second run."""
-    stems = {stem_of(uri) for uri in inputs if not is_scored_file(uri)}
-    return [uri for uri in inputs if not (is_scored_file(uri) and stem_of(uri) in stems)]
 
 
 def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
@@ -264,20 +263,9 @@ def _task(uri: str, settings: Settings, below: str | None = None, found: Found |
         return Task(uri, _NO_PLACES, found, error)
 
 
-def _hash_of(place: str) -> int:
-    return int.from_bytes(blake2b(place.encode(), digest_size=8).digest())
-
-
-def _place(uri: str, real_folder: Callable[[str], str]) -> str:
-    """Return one name for all spellings of a location."""
-    if is_s3(uri):
-        return uri
-    folder, name = os.path.split(uri)
-    return os.path.join(real_folder(folder), name)  # noqa: PTH118
-
-
-def _shared_output(task: Task) -> UsageError:
-    return UsageError(
-        f"{task.uri}: another input has the same output {task.places.scored}; add {{dir}} or {{path}} to ",
-        naming("$output_template, or rename one."),
-    )
+def _hash_of_place(uri: str, real_folder: Callable[[str], str]) -> int:
+    """Return one number for all spellings of a location."""
+    if not is_s3(uri):
+        folder, name = os.path.split(uri)
+        uri = os.path.join(real_folder(folder), name)  # noqa: PTH118
+    return int.from_bytes(blake2b(uri.encode(), digest_size=8).digest())

@@ -40,11 +40,15 @@ class OutputState:
     """The state of the outputs of an input, the reason, and their metrics."""
 
     standing: OutputStanding
-    reason: str | Message
+    reason: Message
     metrics: RunRecord | None = None
 
 
-INTERRUPTED = OutputState(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
+def _state(standing: OutputStanding, reason: str | Message, metrics: RunRecord | None = None) -> OutputState:
+    return OutputState(standing, Message.of(reason), metrics)
+
+
+INTERRUPTED = _state(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
 
 
 def look_at_outputs(
@@ -62,44 +66,38 @@ def look_at_outputs(
         StorageError: an output cannot be read.
     """
     if places.metrics is None:
-        return OutputState(OutputStanding.NEW, "written to a stream")
+        return _state(OutputStanding.NEW, "written to a stream")
     marks = [mark_of(uri, s3) for uri in places.scored_files]
     if not any(marks):
         return _without_scored_lines(places, s3)
     metrics = read_run_record(places.metrics, s3)
     if any(identity.etag is None and identity.mtime_ns is None for identity in identities):
         why = "the input is a stream, which cannot be compared with the earlier one"
-        return OutputState(OutputStanding.FOREIGN, why)
-    recorded = _recorded_files(metrics, places)
+        return _state(OutputStanding.FOREIGN, why)
+    by_name = {} if metrics is None else metrics.parts
+    recorded: Sequence[_Recorded] = [
+        by_name.get(name_below(folder_of(places.scored), uri)) for uri in places.files
+    ] or [metrics]
     for mark, record in zip(marks, recorded, strict=True):
         known = None if record is None else record.output_mark
         if mark is None or (metrics is not None and known is not None and is_marked(mark, known)):
             continue
         if _is_in_set(places, settings, s3):
-            set_name = settings.output.set_name
-            with_others = f"it was scored with the other files of {set_name} (", SettingRef("together"), ")"
-            return OutputState(OutputStanding.FOREIGN, Message.of(*with_others))
+            others = f"it was scored with the other files of {settings.output.set_name} ("
+            return _state(OutputStanding.FOREIGN, Message.of(others, SettingRef("together"), ")"))
         if _is_rewritten(mark, known, places, s3) or _were_interrupted(places, s3):
             return INTERRUPTED
-        return OutputState(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
+        return _state(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
     if metrics is None or None in marks:
-        return OutputState(OutputStanding.STALE, "the scored lines of some of its files are missing", metrics)
+        return _state(OutputStanding.STALE, "the scored lines of some of its files are missing", metrics)
     if not settings.output.force and (other := _other_judge(metrics, settings)) is not None:
-        return OutputState(OutputStanding.FOREIGN, other, metrics)
+        return _state(OutputStanding.FOREIGN, other, metrics)
     reason = _stale_reason(metrics, recorded, identities, settings)
     if reason is None:
-        return OutputState(OutputStanding.CURRENT, "same input, same settings", metrics)
+        return _state(OutputStanding.CURRENT, "same input, same settings", metrics)
     if (kept := _reason_to_keep(metrics, recorded, identities, settings)) is not None:
-        return OutputState(OutputStanding.FOREIGN, kept, metrics)
-    return OutputState(OutputStanding.STALE, reason, metrics)
-
-
-def _recorded_files(metrics: RunRecord | None, places: OutputPlaces) -> Sequence[_Recorded]:
-    """Return what metrics say of each file of an input: what it was made from, and the mark of its scored lines."""
-    if not places.files:
-        return [metrics]
-    by_name = {} if metrics is None else metrics.parts
-    return [by_name.get(name_below(folder_of(places.scored), uri)) for uri in places.files]
+        return _state(OutputStanding.FOREIGN, kept, metrics)
+    return _state(OutputStanding.STALE, reason, metrics)
 
 
 def _is_in_set(places: OutputPlaces, settings: Settings, s3: S3Options) -> bool:
@@ -140,7 +138,11 @@ def _were_interrupted(places: OutputPlaces, s3: S3Options) -> bool:
 def _stale_reason(
     metrics: RunRecord, recorded: Sequence[_Recorded], identities: Sequence[InputIdentity], settings: Settings
 ) -> str | Message | None:
-    if not _are_made_from(recorded, identities) or len(metrics.files or recorded) != len(recorded):
+    same_files = all(
+        record is not None and record.input is not None and _is_made_from(record.input, identity)
+        for record, identity in zip(recorded, identities, strict=True)
+    )
+    if not same_files or len(metrics.files or recorded) != len(recorded):
         return "the input has changed"
     if metrics.limit is not None and metrics.limit != settings.limits.limit:
         return Message.of("it is a trial (", SettingRef("limit", metrics.limit), ")")
@@ -157,19 +159,12 @@ def _stale_reason(
     may_pass = not _TRANSIENT.isdisjoint(metrics.failures_by_kind)
     if may_pass or (settings.journal.only_failed and metrics.failures):
         return "some of its comparisons failed"
-    if _failed_functions(metrics):
+    sources = {} if metrics.reward_made_of is None else metrics.reward_made_of.components
+    if any(sources.get(name) == "functions" for name in metrics.component_failures):  # its code may have been mended
         return "a Python component failed"
     if metrics.failures and metrics.unscored_share > settings.rewards.max_unscored:
         return "too many rollouts stayed unscored"
     return Message.of(SettingRef("force")) if settings.output.force else None
-
-
-def _failed_functions(metrics: RunRecord) -> bool:
-    """Whether a component of the user's own code failed; a fix of that code cannot be seen from here."""
-    made_of = metrics.reward_made_of
-    return made_of is not None and any(
-        made_of.components.get(name) == "functions" for name in metrics.component_failures
-    )
 
 
 def _reason_to_keep(
@@ -219,13 +214,6 @@ def _base_name(profile: str | None) -> str:
     return str(profile).partition("+")[0]
 
 
-def _are_made_from(recorded: Sequence[_Recorded], identities: Sequence[InputIdentity]) -> bool:
-    return all(
-        record is not None and record.input is not None and _is_made_from(record.input, identity)
-        for record, identity in zip(recorded, identities, strict=True)
-    )
-
-
 def _is_made_from(made_from: InputVersion, identity: InputIdentity) -> bool:
     # The ctime of a copy or a moved file says nothing about its content.
     is_same_file = made_from.inode == identity.inode and made_from.place == place_of(identity.uri)
@@ -269,11 +257,11 @@ def _versions_in(made_of: RewardRecord | None) -> tuple[object, ...]:
 def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
     left = which_exist(places.sides(), s3)
     if not left:
-        return OutputState(OutputStanding.NEW, "not scored yet")
+        return _state(OutputStanding.NEW, "not scored yet")
     if _were_interrupted(places, s3):
         return INTERRUPTED
     has_metrics = places.metrics in left and read_run_record(str(places.metrics), s3) is not None
     marks = [mark_of(uri, s3) for uri in left]
     if has_metrics or all(mark is None or mark.upload is not None for mark in marks):
-        return OutputState(OutputStanding.STALE, "its scored lines are missing")
-    return OutputState(OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm")
+        return _state(OutputStanding.STALE, "its scored lines are missing")
+    return _state(OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm")

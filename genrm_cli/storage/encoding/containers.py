@@ -64,8 +64,8 @@ class Container:
         self._read_binary = next((read for mark, read in _BINARY.items() if head.startswith(mark)), None)
         start = head.lstrip(_BLANKS)
         _refuse_others(uri, head, start)
-        self._in_array = is_array(start)
-        self._rewrites = self._read_binary is None and (self._in_array or is_pretty_printed(start))
+        self._in_array = _ARRAY.match(start) is not None
+        self._rewrites = self._read_binary is None and (self._in_array or _PRETTY.match(start) is not None)
         self.is_packed = self._read_binary is not None
         self.unit = "item" if self.is_packed or self._rewrites else "line"
 
@@ -81,7 +81,12 @@ class Container:
 def _refuse_others(uri: str, head: bytes, start: bytes) -> None:
     found = next((told for mark, told in _REFUSED.items() if re.match(mark, head)), None)
     found = found or next((told for mark, told in _REFUSED_TEXTS.items() if re.match(mark, start)), None)
-    if found is None and (delimiter := _delimiter_of(uri, start)) is not None:
+    heading, delimiter = _TABLE.match(start), None
+    if heading is not None:
+        delimiter = heading[1]
+    elif not start.startswith((b"{", b"[")):
+        delimiter = _TABLE_NAMES.get(uri[-4:].lower())
+    if found is None and delimiter is not None:
         given = "" if delimiter == b"," else f', delimiter="{delimiter.decode()}"'.replace("\t", "\\t")
         found = ("a text table (CSV)", "convert it: " + _TO_LINES.replace("{delimiter}", given))
     if found is not None:
@@ -92,14 +97,6 @@ def _refuse_others(uri: str, head: bytes, start: bytes) -> None:
         raise InputError(f"{uri}: {kind}, not JSON lines; {advice}")
 
 
-def _delimiter_of(uri: str, start: bytes) -> bytes | None:
-    """Return the delimiter of a text table; None if a file does not look like one."""
-    if (heading := _TABLE.match(start)) is not None:
-        return heading[1]
-    suffix = uri[-4:].lower()
-    return _TABLE_NAMES.get(suffix) if not start.startswith((b"{", b"[")) else None
-
-
 _ARRAY = re.compile(rb"\[\s*(?:\{|\]\s*\Z)")
 # The first line of a pretty-printed object ends inside it. The second is indented, or starts with a key or a bracket;
 # after a torn line another object would start.
@@ -108,16 +105,6 @@ _PRETTY = re.compile(rb"\{(?:[^\n]*[\[{,:])?[ \t\r]*\n(?:[ \t]+\S|[\"}\]])")
 _BRACKET = re.compile(rb'["\[\]{}]')
 _BRACKET_OR_COMMA = re.compile(rb'["\[\]{},]')
 _STRING_END = re.compile(rb'(?:[^"\\]++|\\.)*+(["\\])', re.DOTALL)
-
-
-def is_array(head: bytes) -> bool:
-    """Return whether a file with this start, after blanks, is one array of objects."""
-    return _ARRAY.match(head) is not None
-
-
-def is_pretty_printed(head: bytes) -> bool:
-    """Return whether a file with this start, after blanks, has objects that span lines."""
-    return _PRETTY.match(head) is not None
 
 
 def iter_as_lines(chunks: Iterable[bytes], uri: str, *, in_array: bool) -> Iterator[bytes]:

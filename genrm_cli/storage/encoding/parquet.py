@@ -1,11 +1,12 @@
 """Parquet files: read each row as a record, and write records as rows."""
 
 import base64
+import io
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
 
@@ -14,7 +15,11 @@ from genrm_cli.json_types import Record
 from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line
 from genrm_cli.storage.spool import Spool
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 _BATCH_ROWS = 64  # a row may hold megabytes
+_WRITTEN_ROWS = 1_024  # of one batch
 
 
 def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
@@ -44,9 +49,6 @@ def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
 
 def _plain(value: object) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
-
-
-_BATCH_ROWS = 1_024
 
 
 class ParquetWriter(AbstractContextManager["ParquetWriter"]):
@@ -91,39 +93,27 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
     def _iter_batches(self) -> Iterator[list[Record]]:
         sizes, offset = iter(self._sizes), 0
-        while some := list(islice(sizes, _BATCH_ROWS)):
+        while some := list(islice(sizes, _WRITTEN_ROWS)):
             lines = self._spool.read(offset, sum(some))
             offset += len(lines)
             yield [orjson.loads(line) for line in lines.splitlines()]
 
 
-class _Pieces:
+class _Pieces(io.RawIOBase):
     """A file for writing only."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
         self._position = 0
-        self.closed = False
 
-    def write(self, data: bytes) -> int:
-        self._write(bytes(data))
-        self._position += len(data)
-        return len(data)
+    def write(self, data: "ReadableBuffer") -> int:
+        piece = bytes(data)
+        self._write(piece)
+        self._position += len(piece)
+        return len(piece)
 
     def tell(self) -> int:
         return self._position
 
-    def flush(self) -> None:
-        """Do nothing: pieces are sent immediately."""
-
-    def close(self) -> None:
-        self.closed = True
-
     def writable(self) -> bool:
         return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False

@@ -251,12 +251,10 @@ def _metadata(upload: str, provenance: Mapping[str, str]) -> dict[str, str]:
     for name, value in provenance.items():
         key = _METADATA_PREFIX + name
         # Spaces are quoted too: HTTP strips outer ones, and signatures collapse inner ones.
-        text = _cut(quote(value, safe=_UNQUOTED, errors="replace"), min(_VALUE_CHARS, room - len(key)))
+        text, length = quote(value, safe=_UNQUOTED, errors="replace"), min(_VALUE_CHARS, room - len(key))
+        if len(text) > length:
+            text = _TORN_ESCAPE.sub("", text[: max(0, length)])
         if text:
             metadata[key] = text
             room -= len(key) + len(text)
     return metadata
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else _TORN_ESCAPE.sub("", text[: max(0, length)])
