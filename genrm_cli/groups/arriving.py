@@ -66,7 +66,9 @@ class ArrivingGroup:
         self._shown[index] = self._show(rollout, record)
         for comparison in self._plan_of(index):
             if comparison.i in self._shown and comparison.j in self._shown:
-                self._ask_early(comparison)
+                prompt = replace(self._shown[comparison.i], response_2=self._shown[comparison.j].response_1)
+                for number in self._pairwise:
+                    self._ask(number, comparison.judge_idx, prompt)
 
     def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:
         """Return a rollout as it will be shown first, unless another one of its group changes the view of all."""
@@ -85,16 +87,12 @@ class ArrivingGroup:
             self._planned[comparison.j].append(comparison)
         return planned
 
-    def _ask_early(self, comparison: Comparison) -> None:
-        prompt = replace(self._shown[comparison.i], response_2=self._shown[comparison.j].response_1)
-        for number in self._pairwise:
-            self._ask(number, comparison.judge_idx, prompt)
-
     def _ask(self, number: int, repeat: int, prompt: Prompt) -> asyncio.Task[Outcome]:
         asked = number, repeat, prompt
         if asked not in self._asked:
             self._asked[asked] = task = asyncio.ensure_future(self._answer(*asked))
-            task.add_done_callback(_retrieve)
+            # Nobody may be waiting for its error.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._asked[asked]
 
     async def _answer(self, number: int, repeat: int, prompt: Prompt) -> Outcome:
@@ -176,16 +174,5 @@ async def _results_of(
 ) -> list[tuple[RequestId, Outcome]]:
     if requests:
         await asyncio.wait(set(requests.values()), timeout=timeout_s)
-    return [(id_, _outcome_of(requests[id_])) for id_ in sorted(requests)]
-
-
-def _outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
-    if task.done():
-        return task.result()
-    return Outcome(Failure(FailureKind.TIMEOUT, "the judge did not answer before the deadline"))
-
-
-def _retrieve(task: asyncio.Task[Outcome]) -> None:
-    """Retrieve the error of a request that nobody may be waiting for."""
-    if not task.cancelled():
-        task.exception()
+    late = Failure(FailureKind.TIMEOUT, "the judge did not answer before the deadline")
+    return [(id_, task.result() if task.done() else Outcome(late)) for id_, task in sorted(requests.items())]

@@ -1,6 +1,6 @@
 """Compile the settings into the plan that the core takes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -15,7 +15,6 @@ from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.views import ViewOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import Source, TotalTable, find_kind, inputs_of, needs_verdicts, order_of
-from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 
 
@@ -38,7 +37,9 @@ def compile_plan(settings: Settings) -> GroupPlan:
         )
         for config in (configs if compares else ())
     )
-    _refuse_shared_grades(judges)
+    if any(judge.pairing for judge in judges) and (grading := [judge.name for judge in judges if judge.grading]):
+        raise UsageError(f"judge {grading[0]!r} grades responses; with share, every judge must compare pairs.")
+    given, use_principle = settings.input, settings.judge.use_principle
     patterns = settings.judge.redact_pattern
     return GroupPlan(
         pairing=_pairing(settings),
@@ -53,28 +54,16 @@ def compile_plan(settings: Settings) -> GroupPlan:
         default_score=None if settings.judge.compat is None else configs[0].default_score,
         default_ranking=settings.rewards.default_ranking,
         principle=settings.judge.principle,
-        uses_own_principle=_uses_own_principle(settings),
+        uses_own_principle=settings.judge.compat is None if use_principle is None else use_principle,
         redactor=redactor_of(patterns) if patterns else None,
         keep_replies=settings.output.keep_replies,
-        view=_view(settings.input),
-        ignore_media=settings.input.ignore_media,
-        blank_loses=settings.input.empty == "lose",
+        view=ViewOptions(
+            given.view, given.view_max_chars, answer_field=given.answer_field, answer_tool=given.answer_tool
+        ),
+        ignore_media=given.ignore_media,
+        blank_loses=given.empty == "lose",
         shows_as_gym=settings.judge.compat is not None,
     )
-
-
-def _refuse_shared_grades(judges: Sequence[JudgePlan]) -> None:
-    if any(judge.pairing for judge in judges) and (grading := [judge.name for judge in judges if judge.grading]):
-        raise UsageError(f"judge {grading[0]!r} grades responses; with share, every judge must compare pairs.")
-
-
-def _uses_own_principle(settings: Settings) -> bool:
-    given = settings.judge.use_principle
-    return settings.judge.compat is None if given is None else given
-
-
-def _view(given: InputSettings) -> ViewOptions:
-    return ViewOptions(given.view, given.view_max_chars, answer_field=given.answer_field, answer_tool=given.answer_tool)
 
 
 def asks_for_verdicts(settings: Settings) -> bool:

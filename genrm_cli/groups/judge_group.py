@@ -173,7 +173,11 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     plan.refuse_large(group.key, len(group.rollouts))
     not_compared = tuple(map(plan.why_not_compared, group.rollouts))
     answered = () if group.mixed_prompts else tuple(index for index, why in enumerate(not_compared) if why is None)
+    is_gym, compared = _is_shown_as_gym(group, plan), [group.rollouts[index] for index in answered]
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
+    texts: Iterable[tuple[str, str]] = ((rollout.reasoning, rollout.answer or "") for rollout in group.rollouts)
+    if is_gym:
+        texts = map(gym_texts_of_record, group.records)
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),
@@ -181,13 +185,13 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         answered=answered,
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=not_compared,
-        view=_view_name(group, answered, plan),
-        shapes=[measure_text(*texts, with_style=with_style) for texts in _measured_texts(group, plan)],
+        view="answer" if is_gym or not answered else choose_view(compared, plan.view),
+        shapes=[measure_text(*text, with_style=with_style) for text in texts],
     )
     diversity = plan.rewards.diversity
     if diversity is not None and diversity.method == "ngram" and judged.is_comparable:
-        texts = [group.rollouts[index].answer or "" for index in answered]
-        judged.clusters = ngram_clusters(texts, diversity.n, diversity.threshold)
+        answers = [rollout.answer or "" for rollout in compared]
+        judged.clusters = ngram_clusters(answers, diversity.n, diversity.threshold)
     return judged
 
 
@@ -217,7 +221,9 @@ def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iter
     view, principle, backgrounds = view_for_judges(judged, group, plan)
     for id_, prompt in iter_requests(group.key, judged.answered, view, principle, plan):
         if plan.keep_replies and isinstance(prompt, PairwisePrompt):
-            _note_neutralised(judged, id_, prompt, plan)
+            profile = plan.judges[id_.judge].profile
+            if isinstance(profile, Profile) and (changes := profile.count_neutralised(prompt)):
+                judged.neutralised[id_] = changes
         yield id_, prompt
     response_of = dict(zip(judged.answered, view.responses, strict=True))
     for number, grader in enumerate(plan.graders, len(plan.judges)):
@@ -263,26 +269,6 @@ def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedVi
 
 def _is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:
     return plan.shows_as_gym and bool(group.records) and all(map(is_of_gym, group.records))
-
-
-def _measured_texts(group: Group, plan: GroupPlan) -> Iterator[tuple[str, str]]:
-    """Yield the reasoning and answer of each rollout, to measure their lengths and style."""
-    if _is_shown_as_gym(group, plan):
-        yield from map(gym_texts_of_record, group.records)
-    else:
-        yield from ((rollout.reasoning, rollout.answer or "") for rollout in group.rollouts)
-
-
-def _view_name(group: Group, answered: Sequence[int], plan: GroupPlan) -> str:
-    if not answered or _is_shown_as_gym(group, plan):
-        return "answer"
-    return choose_view([group.rollouts[index] for index in answered], plan.view)
-
-
-def _note_neutralised(judged: JudgedGroup, id_: RequestId, prompt: PairwisePrompt, plan: GroupPlan) -> None:
-    profile = plan.judges[id_.judge].profile
-    if isinstance(profile, Profile) and (changes := profile.count_neutralised(prompt)):
-        judged.neutralised[id_] = changes
 
 
 def _take(judged: JudgedGroup, id_: RequestId, outcome: Outcome, plan: GroupPlan, judges: JudgeSet) -> None:

@@ -1,8 +1,9 @@
 """The result of a group: its rewards, what they are based on, and why a rollout has none."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
@@ -175,41 +176,24 @@ class GroupRewards:
         return [comparison for comparison in self.comparisons if comparison.failure is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultCounts:
-    """For each rollout: comparisons that count, failed requests, and defaults among the former."""
-
-    comparisons: list[int]
-    failed: list[int]
-    defaulted: list[int]
-
-    def of(self, index: int) -> tuple[int, int, int]:
-        """Return the comparisons without defaults, the failures and the defaults of a rollout."""
-        defaulted = self.defaulted[index]
-        return self.comparisons[index] - defaulted, self.failed[index], defaulted
-
-
-def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> ResultCounts:
-    """Count the results of each rollout of a group.
+def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> list[tuple[int, int, int]]:
+    """Return for each rollout its comparisons without defaults, its failed requests, and its defaults.
 
     Args:
         judged: the group.
         used: verdicts that count.
         judges: number of judges that compare; requests to graders of components are not counted.
     """
-    counts = ResultCounts([0] * judged.size, [0] * judged.size, [0] * judged.size)
+    compared, failed, defaulted = Counter[int](), Counter[int](), Counter[int]()
     for (i, j, _), verdict in used.items():
-        for index in (i, j):
-            counts.comparisons[index] += 1
-            counts.defaulted[index] += verdict.defaulted
+        (defaulted if verdict.defaulted else compared).update((i, j))
     for (judge, _, shown), outcome in judged.results:
         if judge < judges and isinstance(outcome.result, Failure):
-            for index in shown:
-                counts.failed[index] += 1
-    return counts
+            failed.update(shown)
+    return [(compared[index], failed[index], defaulted[index]) for index in range(judged.size)]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Reasons:
     """Find the reason why a rollout of a group has no reward.
 
@@ -228,7 +212,6 @@ class Reasons:
     columns: Mapping[str, Column]
     base_scores: Sequence[float | None]
     noisy: bool
-    _evidence: "_Evidence | None" = None
 
     def of(self, index: int, total: Total | None) -> Explanation:
         """Return the reason for one rollout."""
@@ -241,7 +224,8 @@ class Reasons:
         if negative := [name for name in missing if self.columns[name].values[index] is not None]:
             return Explanation(Reason.COMPONENT_NEGATIVE, negative[0])
         if missing and not any(self._follows_from_verdicts(index, name) for name in missing):
-            return Explanation(Reason.COMPONENT_MISSING, missing[0] + self._cause(missing[0]))
+            failure = self.columns[missing[0]].failure if missing[0] in self.columns else None
+            return Explanation(Reason.COMPONENT_MISSING, missing[0] + (f" ({failure})" if failure else ""))
         if not self.judged.has_response[index]:
             return Explanation(Reason.NO_RESPONSE)
         if not_compared is not None:
@@ -255,21 +239,46 @@ class Reasons:
         return Explanation(self._why_no_verdict(index))
 
     def _why_no_verdict(self, index: int) -> Reason:
-        if self._evidence is None:
-            self._evidence = _evidence_of(self.judged, self.plan, self.by_judge)
-        evidence, plan = self._evidence, self.plan
-        if index not in evidence.compared:
+        plan = self.plan
+        if index not in self._opponents:
             if self.judged.size == 1:
                 return Reason.ALONE
             return Reason.NO_OPPONENT if len(self.judged.answered) == 1 else Reason.NOT_PLANNED
-        if evidence.failures[index] == {FailureKind.NOT_ASKED}:
+        if self._failures[index] == {FailureKind.NOT_ASKED}:
             return Reason.NOT_ASKED
         if not plan.is_panel:
             paired = plan.pairing.both_orders and plan.compares_pairs
             return Reason.NO_BOTH_ORDERS if paired else Reason.NO_VERDICT
-        if index not in evidence.with_quorum:
+        if index not in self._with_quorum:
             return Reason.NO_QUORUM
         return Reason.DISAGREEMENT if plan.drops_disagreement else Reason.NO_BOTH_ORDERS
+
+    @cached_property
+    def _opponents(self) -> Mapping[int, set[int]]:
+        """The opponents of each rollout with a planned comparison."""
+        opponents: dict[int, set[int]] = defaultdict(set)
+        for i, j, _ in self.by_judge:
+            opponents[i].add(j)
+            opponents[j].add(i)
+        return opponents
+
+    @cached_property
+    def _with_quorum(self) -> set[int]:
+        """Rollouts with a comparison on which enough judges of the panel gave a verdict."""
+        quorate = (
+            pair for pair, all_ in self.by_judge.items() if sum(each is not None for each in all_) >= self.plan.quorum
+        )
+        return {index for i, j, _ in quorate for index in (i, j)}
+
+    @cached_property
+    def _failures(self) -> Mapping[int, set[FailureKind]]:
+        """Kinds of the failures that cost each rollout verdicts: its own requests, and the grades of its opponents."""
+        failures: dict[int, set[FailureKind]] = defaultdict(set)
+        for (judge, _, shown), outcome in self.judged.results:
+            if judge < len(self.plan.judges) and isinstance(outcome.result, Failure):
+                for index in (*shown, *self._opponents.get(shown[0], ())) if len(shown) == 1 else shown:
+                    failures[index].add(outcome.result.kind)
+        return failures
 
     def _follows_from_verdicts(self, index: int, name: str) -> bool:
         """Whether a component is missing for the same reason as verdicts."""
@@ -279,41 +288,3 @@ class Reasons:
         return name in self.plan.rewards.from_verdicts or (
             self.judged.mixed_prompts and source in ("judge", "responses")
         )
-
-    def _cause(self, name: str) -> str:
-        failure = self.columns[name].failure if name in self.columns else None
-        return f" ({failure})" if failure else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """What the requests about a group say about its rollouts.
-
-    Attributes:
-        compared: rollouts with a planned comparison.
-        with_quorum: rollouts with a comparison on which enough judges of the panel gave a verdict.
-        failures: kinds of the failures that cost each rollout verdicts: failed requests that showed it, and failed
-            grades of its opponents.
-    """
-
-    compared: set[int]
-    with_quorum: set[int]
-    failures: Mapping[int, set[FailureKind]]
-
-
-def _evidence_of(judged: JudgedGroup, plan: GroupPlan, by_judge: JudgeVerdicts) -> _Evidence:
-    compared: set[int] = set()
-    with_quorum: set[int] = set()
-    opponents: dict[int, set[int]] = defaultdict(set)
-    for (i, j, _), verdicts in by_judge.items():
-        compared |= {i, j}
-        opponents[i].add(j)
-        opponents[j].add(i)
-        if sum(verdict is not None for verdict in verdicts) >= plan.quorum:
-            with_quorum |= {i, j}
-    failures: dict[int, set[FailureKind]] = defaultdict(set)
-    for (judge, _, shown), outcome in judged.results:
-        if judge < len(plan.judges) and isinstance(outcome.result, Failure):
-            for index in (*shown, *opponents[shown[0]]) if len(shown) == 1 else shown:
-                failures[index].add(outcome.result.kind)
-    return _Evidence(compared, with_quorum, failures)

@@ -100,8 +100,7 @@ class _Work:
             why = None if reward.reward is not None else reasons.of(index, total)
             status: Status = "unscored" if why else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else self.estimate.standard_errors[index]
-            score = RolloutScore(index, reward, status, why, error, *counts.of(index), total)
-            scores.append(score)
+            scores.append(RolloutScore(index, reward, status, why, error, *counts[index], total))
         return GroupRewards(
             judged.key,
             scores,
@@ -141,16 +140,15 @@ class _Work:
         diversity, judged = self.plan.rewards.diversity, self.judged
         if diversity is None or not judged.is_comparable:
             return None
-        found = judged.clusters if diversity.method == "ngram" else self._judged_clusters()
+        if diversity.method == "ngram":
+            found = judged.clusters
+        else:
+            graded = self._graded() if judged.answered else ()
+            found = next((each.clusters() for each in graded if each.grader.kind == DIVERSITY), [])
         if found is not None:
             found = [*found, *[-1] * len(judged.blank)]  # blank responses share one cluster
         answered = (*judged.answered, *judged.blank)
         return clusters_of(found, answered, judged.size, uniform_fallback=diversity.fallback == "uniform")
-
-    def _judged_clusters(self) -> list[int] | None:
-        if not self.judged.answered:
-            return []
-        return next((graded.clusters() for graded in self._graded() if graded.grader.kind == DIVERSITY), [])
 
     def _graded(self) -> list[GradedGroup]:
         judged, first = self.judged, len(self.plan.judges)
@@ -164,14 +162,13 @@ class _Work:
     def _columns(self, verdict_rewards: Values) -> dict[str, Column]:
         """Return all components of the group, in the plan's order."""
         judged, rewards = self.judged, self.plan.rewards
-        nothing: Values = [None] * judged.size
         columns = dict(judged.columns)
         if self.plan.judges:
             columns = {GENRM: Column(verdict_rewards)} | columns
         for graded in self._graded() if judged.answered else ():
             columns |= graded.columns(judged.size)
         for name in rewards.names:
-            columns.setdefault(name, Column(list(nothing)))
+            columns.setdefault(name, Column([None] * judged.size))
         for component in order_of(rewards.components):
             kind = find_kind(component.kind)
             if isinstance(kind, GroupKind) and judged.is_comparable:
@@ -182,8 +179,13 @@ class _Work:
 def _totals(
     columns: Mapping[str, Column], clusters: Clusters | None, judged: JudgedGroup, rewards: RewardPlan
 ) -> list[Total]:
-    """Combine the components of each rollout."""
-    omitted = _omitted(columns, judged, rewards)
+    """Combine the components of each rollout.
+
+    An optional component that a rollout lacks is dropped for the whole group: otherwise it would favour the others.
+    """
+    excluded = set(judged.excluded)
+    rows = [index for index in range(judged.size) if judged.has_response[index] and index not in excluded]
+    omitted = {name for name in rewards.optional if any(columns[name].values[index] is None for index in rows)}
     weights = {name: weight for name, weight in rewards.total.weights.items() if name not in omitted}
     terms = replace(rewards.total, weights=weights)
     return [
@@ -194,13 +196,3 @@ def _totals(
         )
         for index in range(judged.size)
     ]
-
-
-def _omitted(columns: Mapping[str, Column], judged: JudgedGroup, rewards: RewardPlan) -> set[str]:
-    """Return the optional components that a rollout of the group lacks. They are dropped for the whole group.
-
-    Otherwise they would favour the rollouts that have them.
-    """
-    excluded = set(judged.excluded)
-    rows = [index for index in range(judged.size) if judged.has_response[index] and index not in excluded]
-    return {name for name in rewards.optional if any(columns[name].values[index] is None for index in rows)}
