@@ -153,30 +153,18 @@ def compose_total(
     weighed = {name: weight for name, (weight, _) in terms.weights.items() if name in present}
     # `+ 0.0` turns the -0.0 of a weight of 0 on a negative component into 0.0.
     added = {name: weight * present[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()}
-    gated_by = tuple(dict.fromkeys(gate.component for gate in terms.gates if _is_below(present, gate)))
+    gated_by = tuple(dict.fromkeys(name for name, least in terms.gates if present.get(name, least) < least))
     divisor = math.fsum(weighed.values()) if terms.normalise else 1.0
-    missing = _missing(present, terms)
-    if missing:
+    # First the required names with a weight, then those with a gate, each once.
+    required = [name for name, (_, optional) in terms.weights.items() if not optional]
+    required += [gate.component for gate in terms.gates]
+    if missing := tuple(name for name in dict.fromkeys(required) if name not in present):
         return Total(None, added, gated_by, missing)
     if not weighed or divisor == 0:
         return Total(None, added, gated_by, tuple(name for name in terms.weights if name not in present))
     if gated_by:
         return Total(0.0, added, gated_by)
-    return Total(_clip(math.fsum(added.values()) / divisor, terms.clip), added)
-
-
-def _is_below(present: Mapping[str, float], gate: Gate) -> bool:
-    return gate.component in present and present[gate.component] < gate.least
-
-
-def _missing(present: Mapping[str, float], terms: TotalTerms) -> tuple[str, ...]:
-    """Return the required names that are absent: first those with a weight, then those with a gate, each once."""
-    weighed = [name for name, (_, optional) in terms.weights.items() if not optional]
-    needed = dict.fromkeys([*weighed, *(gate.component for gate in terms.gates)])
-    return tuple(name for name in needed if name not in present)
-
-
-def _clip(value: float, clip: tuple[float | None, float | None] | None) -> float:
-    low, high = clip or (None, None)
+    low, high = terms.clip or (None, None)
+    value = math.fsum(added.values()) / divisor
     value = value if low is None else max(low, value)
-    return value if high is None else min(high, value)
+    return Total(value if high is None else min(high, value), added)

@@ -37,26 +37,13 @@ def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> 
 
     Returns:
         The cluster of each text, numbered from 0 by first appearance.
-
-    Raises:
-        ValueError: `n` or `threshold` is out of range.
     """
-    if n < 1:
-        raise ValueError(f"n is {n}, expected 1 or more")
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold is {threshold}, expected 0 to 1")
     normalised = [text.lower().strip() for text in texts]
     distinct = list(dict.fromkeys(normalised))
     roots = _link(_gram_sets(distinct, n), threshold) if len(distinct) > 1 else [0] * len(distinct)
     numbers: dict[int, int] = {}
     clusters = {text: numbers.setdefault(root, len(numbers)) for text, root in zip(distinct, roots, strict=True)}
     return [clusters[text] for text in normalised]
-
-
-def cluster_sizes(clusters: Sequence[int]) -> list[int]:
-    """Return for each member of a group the size of its cluster, including itself."""
-    counts = Counter(clusters)
-    return [counts[cluster] for cluster in clusters]
 
 
 def clusters_of(found: Sequence[int] | None, answered: Sequence[int], size: int, *, uniform_fallback: bool) -> Clusters:
@@ -73,8 +60,9 @@ def clusters_of(found: Sequence[int] | None, answered: Sequence[int], size: int,
     if found is None:
         fallback = len(answered) if uniform_fallback else 1
         return Clusters(numbers, [fallback] * size, failed=True)
-    for index, number, members in zip(answered, found, cluster_sizes(found), strict=True):
-        numbers[index], sizes[index] = number, members
+    members = Counter(found)
+    for index, number in zip(answered, found, strict=True):
+        numbers[index], sizes[index] = number, members[number]
     return Clusters(numbers, sizes)
 
 

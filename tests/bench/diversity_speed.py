@@ -7,7 +7,7 @@ import argparse
 import random
 import time
 
-from genrm_cli.rewards.diversity import cluster_sizes, ngram_clusters
+from genrm_cli.rewards.diversity import clusters_of, ngram_clusters
 
 ROLLOUTS, GROUP_SIZE, CHARS = 176_000, 8, 2_048
 LETTERS = "eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiinnnnnnnsssssshhhhhhrrrrrrddddllllcccuuummmwwffggyyppbbvk"
@@ -45,7 +45,7 @@ def main() -> None:
         chars += sum(map(len, texts))
         started_s, cpu_started_s = time.perf_counter(), time.process_time()
         found = ngram_clusters(texts)
-        cluster_sizes(found)
+        clusters_of(found, range(len(found)), len(found), uniform_fallback=False)
         wall_s += time.perf_counter() - started_s
         cpu_s += time.process_time() - cpu_started_s
         clusters += len(set(found))

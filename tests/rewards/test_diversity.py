@@ -5,12 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rewards.compose import TotalTerms, Weight, compose_total
-from genrm_cli.rewards.diversity import cluster_sizes, ngram_clusters
+from genrm_cli.rewards.diversity import clusters_of, ngram_clusters
 
 CLOSE = st.text(alphabet="abAé ", max_size=12)
 ANY = st.text(alphabet="aZ \n\t.9éßİ漢字ñ\u0301\u200b😀🏳️\U0010ffff", max_size=12)
 WIDE = st.text(alphabet="\U0010ffff\U0010fffe\x00aß\u0130😀", max_size=12)
 GROUPS = st.lists(st.one_of(CLOSE, ANY, WIDE), max_size=8)
+
+
+def sizes_of(texts, n=3, threshold=0.5):
+    """Return the size of each text's cluster."""
+    found = ngram_clusters(texts, n, threshold)
+    return clusters_of(found, range(len(texts)), len(texts), uniform_fallback=False).sizes
 
 
 def plain_grams(text, n):
@@ -77,7 +83,7 @@ def plain_clusters(texts, n, threshold):
 )
 def test_golden_sizes(texts, n, threshold, sizes):
     """The facts of the reference, and the edges of the definition."""
-    assert cluster_sizes(ngram_clusters(texts, n, threshold)) == sizes
+    assert sizes_of(texts, n, threshold) == sizes
 
 
 REWORDED = tuple(f"I'm writing {article} paper on the topic of synthesis" for article in ("a research", "an academic"))
@@ -108,25 +114,18 @@ def test_the_order_of_the_group_does_not_matter(texts, shuffler):
     """Shuffled texts have shuffled cluster sizes."""
     order = list(range(len(texts)))
     shuffler.shuffle(order)
-    sizes = cluster_sizes(ngram_clusters(texts))
-    assert cluster_sizes(ngram_clusters([texts[index] for index in order])) == [sizes[index] for index in order]
+    sizes = sizes_of(texts)
+    assert sizes_of([texts[index] for index in order]) == [sizes[index] for index in order]
 
 
 def test_a_lone_surrogate_is_a_character_too():
     """Text that cannot be encoded for an output can still be compared."""
-    assert cluster_sizes(ngram_clusters(["ab\ud800c", "ab\ud800c!", "ab\ud801c"])) == [2, 2, 1]
-
-
-@pytest.mark.parametrize(("n", "threshold"), [(0, 0.5), (3, -0.1), (3, 1.1), (3, float("nan"))])
-def test_what_is_out_of_range_is_refused(n, threshold):
-    """Neither grams without characters nor thresholds that no similarity has."""
-    with pytest.raises(ValueError, match="expected"):
-        ngram_clusters(["a", "b"], n, threshold)
+    assert sizes_of(["ab\ud800c", "ab\ud800c!", "ab\ud801c"]) == [2, 2, 1]
 
 
 def test_golden_division():
     """The reference's example: two copies share what one of its own keeps whole."""
-    sizes = cluster_sizes(ngram_clusters(["same approach here", "same approach here", "totally different tactic"]))
+    sizes = sizes_of(["same approach here", "same approach here", "totally different tactic"])
     rows = [{"a": 0.1, "b": 0.5}, {"a": 0.1, "b": 0.5}, {"a": 0.1, "b": 1.0}]
     terms = TotalTerms({"a": Weight(), "b": Weight()})
     divided = [compose_total(row, terms, {"a": size, "b": size}).terms for row, size in zip(rows, sizes, strict=True)]

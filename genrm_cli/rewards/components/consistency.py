@@ -1,7 +1,7 @@
 """The share of the group that gives the same final answer."""
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
@@ -49,13 +49,18 @@ def extract_answer(text: str, extraction: Extraction) -> str | None:
         text: text of any length; the forms take linear time, a pattern may take longer.
         extraction: a form, or a pattern with exactly one group, checked by the caller.
     """
-    if isinstance(extraction, re.Pattern):
-        return _tidy(_last_group(text, extraction))
     if extraction is AnswerForm.BOXED:
         return _tidy(_last_boxed(text))
+    patterns = {AnswerForm.LABELLED: _LABEL, AnswerForm.NUMBER: _NUMBER}
+    pattern = extraction if isinstance(extraction, re.Pattern) else patterns[extraction]
+    found = deque(pattern.finditer(text), maxlen=1)
+    if not found:
+        return None
+    last = found[0]
     if extraction is AnswerForm.LABELLED:
-        return _tidy(_last_labelled(text))
-    return _tidy(_last_number(text))
+        line, _, _ = text[last.end() :].lstrip(_ORNAMENT).partition("\n")
+        return _tidy(line.rstrip(_ORNAMENT))
+    return _tidy(last[0] if extraction is AnswerForm.NUMBER else last[1] or "")
 
 
 def consistency_values(answers: Sequence[str | None]) -> list[float]:
@@ -74,13 +79,6 @@ def consistency_values(answers: Sequence[str | None]) -> list[float]:
     return [count / len(answers) if answer == majority else 0.0 for answer in answers]
 
 
-def _last_group(text: str, pattern: re.Pattern[str]) -> str:
-    last = ""
-    for found in pattern.finditer(text):
-        last = found[1] or ""
-    return last
-
-
 def _last_boxed(text: str) -> str:
     """Return the content of the last closed box, in one pass: trying box by box would be quadratic."""
     open_starts: list[int] = []  # start of the content of an open box; -1 for any other brace
@@ -95,32 +93,13 @@ def _last_boxed(text: str) -> str:
     return text[begin:end]
 
 
-def _last_labelled(text: str) -> str:
-    end = None
-    for found in _LABEL.finditer(text):
-        end = found.end()
-    if end is None:
-        return ""
-    line, _, _ = text[end:].lstrip(_ORNAMENT).partition("\n")
-    return line.rstrip(_ORNAMENT)
-
-
-def _last_number(text: str) -> str:
-    last = ""
-    for found in _NUMBER.finditer(text):
-        last = found[0]
-    return last
-
-
 def _tidy(answer: str) -> str | None:
     """Normalise an answer so that equal answers compare equal; None if nothing is left."""
     words = " ".join(answer.split()).removesuffix(".").rstrip()
-    return _write_plainly(words) if _NUMBER.fullmatch(words) else words or None
-
-
-def _write_plainly(number: str) -> str:
+    if not _NUMBER.fullmatch(words):
+        return words or None
     # Decimal keeps every digit; float would make two long numbers one.
-    plain = format(Decimal(number.replace(",", "").replace("\u2212", "-")), "f")
+    plain = format(Decimal(words.replace(",", "").replace("\u2212", "-")), "f")
     if "." in plain:
         plain = plain.rstrip("0").rstrip(".")
     return "0" if plain == "-0" else plain

@@ -1,13 +1,5 @@
-"""A judge's ranking of the group by a rubric set."""
+"""A judge's ranking of the group by a rubric set, with the settings of `rubric`."""
 
-from genrm_cli.settings import checks
-from genrm_cli.settings.components import ComponentKind
+from genrm_cli.rewards.components.rubric import KIND
 
-KIND = ComponentKind(
-    options={"set": checks.text, "json_schema": checks.boolean},
-    required=("set",),
-    short="set",
-    source="judge",
-    is_judged=True,
-)
-"""`groups.graders` asks the judge and reads its grades."""
+__all__ = ["KIND"]

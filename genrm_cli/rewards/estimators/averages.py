@@ -44,7 +44,9 @@ def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Vari
     run = run or Variances(0.0, 0.0, 0.0)
     ones = np.ones_like(of_first)
     favours = run.position * batch.sum_by_rollout(ones, -ones) / np.maximum(counts, 1)
-    variances = _centred_variances(run.within / np.maximum(counts, 1), scored)
+    # Each mean less the mean of all means, whose errors are independent.
+    own, n = run.within / np.maximum(counts, 1), np.maximum(scored.sum(axis=1, keepdims=True), 1)
+    variances = own * (1 - 2 / n) + np.where(scored, own, 0.0).sum(axis=1, keepdims=True) / n**2
     variances += (favours - scored_means(favours, scored)) ** 2
     qualities = base_scores - scored_means(base_scores, scored)
     return BatchEstimate(
@@ -56,14 +58,6 @@ def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Vari
         reliabilities=_reliabilities(qualities, variances, scored, run.between),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
-
-
-def _centred_variances(own: Floats, scored: Flags) -> Floats:
-    """Return the variance of each mean less the mean of all means, whose errors are independent."""
-    n = np.maximum(scored.sum(axis=1, keepdims=True), 1)
-    whole = np.where(scored, own, 0.0).sum(axis=1, keepdims=True)
-    centred: Floats = own * (1 - 2 / n) + whole / n**2
-    return centred
 
 
 def _reliabilities(qualities: Floats, variances: Floats, scored: Flags, between: float) -> Floats:

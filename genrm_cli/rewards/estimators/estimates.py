@@ -79,22 +79,15 @@ def _split(batch: BatchEstimate) -> list[Estimate]:
     """Return the estimates of the groups of a batch."""
     columns = (batch.base_scores, batch.scored, batch.variances, batch.known, batch.reliabilities)
     rows = zip(*(column.tolist() for column in (*columns, batch.assessed, batch.converged)), strict=True)
-    return [_estimate_of(*row) for row in rows]
-
-
-def _estimate_of(
-    base_scores: list[float],
-    scored: list[bool],
-    variances: list[float],
-    known: bool,
-    reliability: float,
-    assessed: bool,
-    converged: bool,
-) -> Estimate:
-    several = sum(scored) > 1
-    return Estimate(
-        [score if of else None for score, of in zip(base_scores, scored, strict=True)],
-        [math.sqrt(v) if of and known and several else None for v, of in zip(variances, scored, strict=True)],
-        converged,
-        reliability if assessed and several else None,
-    )
+    estimates = []
+    for base_scores, scored, variances, known, reliability, assessed, converged in rows:
+        several = sum(scored) > 1
+        estimates.append(
+            Estimate(
+                [score if of else None for score, of in zip(base_scores, scored, strict=True)],
+                [math.sqrt(v) if of and known and several else None for v, of in zip(variances, scored, strict=True)],
+                converged,
+                reliability if assessed and several else None,
+            )
+        )
+    return estimates

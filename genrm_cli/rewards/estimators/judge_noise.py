@@ -145,14 +145,19 @@ def noise_of(moments: Moments) -> JudgeNoise | None:
     if slopes[GAP] + slopes[RANKING] <= 0:
         return None
     level_slope, prompt = max(0.0, float(slopes[LEVEL])), moments.prompt[_GAPS, _GAPS]
+    (a, b), (c, d) = prompt.tolist()
     noise = moments.own[_GAPS, _GAPS] - 2 * np.outer(slopes[_GAPS], slopes[_GAPS]) - prompt
+    # The covariance of d and r must have an inverse.
+    gap, ranking = (max(_NOISE_FLOOR, float(noise[each, each])) for each in (GAP, RANKING))
+    most = _MAX_CORRELATION * math.sqrt(gap * ranking)
+    both = min(most, max(-most, float(noise[GAP, RANKING])))
     level_noise = float(moments.own[LEVEL, LEVEL] - moments.prompt[LEVEL, LEVEL]) - 2 * level_slope**2
     return JudgeNoise(
         slopes=(float(slopes[GAP]), float(slopes[RANKING])),
         level_slope=level_slope,
-        noise=_floored(noise),
+        noise=((gap, both), (both, ranking)),
         level_noise=max(_NOISE_FLOOR, level_noise),
-        prompt_bias=_pairs(prompt),
+        prompt_bias=((a, b), (c, d)),
     )
 
 
@@ -180,16 +185,3 @@ def kind_of(moments: Moments) -> JudgeNoise:
 
 def _blend(seen: float, count: float, typical: float, typical_count: float) -> float:
     return (count * seen + typical_count * typical) / (count + typical_count)
-
-
-def _floored(noise: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return a covariance of d and r that has an inverse."""
-    gap, ranking = max(_NOISE_FLOOR, float(noise[GAP, GAP])), max(_NOISE_FLOOR, float(noise[RANKING, RANKING]))
-    most = _MAX_CORRELATION * math.sqrt(gap * ranking)
-    both = min(most, max(-most, float(noise[GAP, RANKING])))
-    return (gap, both), (both, ranking)
-
-
-def _pairs(matrix: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
-    (a, b), (c, d) = matrix.tolist()
-    return (a, b), (c, d)

@@ -108,7 +108,8 @@ def choices_of(counts: LabelCounts) -> Choices:
     total = sizes.sum()
     shares = (sizes + _TYPICAL_VERDICTS * _TYPICAL_SHARES) / (total + _TYPICAL_VERDICTS)
     mean = counts.mean * total / (total + _TYPICAL_VERDICTS)
-    choices, shared = _choices(shares, mean, _TYPICAL_SPREAD), _correlation_of(_TYPICAL_SPREAD)
+    choices = _choices(shares, mean, _TYPICAL_SPREAD)
+    shared = _TYPICAL_SPREAD**2 / (2 * _TYPICAL_SPREAD**2 + _LOGISTIC_VARIANCE)
     if counts.noise is not None:
         low, high = 0.0, _MOST_SHARED
         for _ in range(_HALVINGS):
@@ -119,12 +120,8 @@ def choices_of(counts: LabelCounts) -> Choices:
     return _choices(shares, mean, _spread_of(shared), choices)
 
 
-def _correlation_of(spread: float) -> float:
-    """Return the correlation of two leads with one rollout in common, each with a logistic error."""
-    return spread**2 / (2 * spread**2 + _LOGISTIC_VARIANCE)
-
-
 def _spread_of(correlation: float) -> float:
+    """Return the spread with this correlation of two leads with one rollout in common, each with a logistic error."""
     return math.sqrt(correlation * _LOGISTIC_VARIANCE / (1 - 2 * correlation))
 
 

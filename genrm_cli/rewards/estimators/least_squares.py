@@ -1,7 +1,7 @@
 """Scores and rankings of a group, combined by least squares."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,23 +36,6 @@ class Spread(NamedTuple):
     total: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class _Response:
-    """Response of the right side of the system to verdicts, for a judge with given noise.
-
-    Attributes:
-        slope: by which the graph of comparisons passes on qualities; `level_slope` that of levels.
-        noise: variance per comparison; `level_noise` that of levels.
-        prompt: variance of the prompt's bias.
-    """
-
-    slope: float
-    level_slope: float
-    noise: float
-    level_noise: float
-    prompt: float
-
-
 def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     """Solve for the qualities that best explain gaps, rankings and levels of the scores, with the default weights.
 
@@ -70,25 +53,17 @@ def adapt(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     weights are used.
     """
     if calibration.groups:
-        return combine_by_kind(batch, calibration)
+        return _combine(batch, calibration, _weights_by_kind(calibration))
     means = (batch.score_1 + batch.score_2) / 2
     compares = ((means - batch.means(means)) ** 2 * batch.valid).sum(axis=1) <= LEVEL_FLOOR * batch.valid.sum(axis=1)
-    kinds = (replace(calibration, kind=COMPARING), calibration)
-    pairs = zip(*(_columns(combine_by_kind(batch, each)) for each in kinds), strict=True)
+    known = (replace(calibration, kind=COMPARING), calibration)
+    one, other = (_combine(batch, each, _weights_by_kind(each)) for each in known)
+    pairs = [(getattr(one, each.name), getattr(other, each.name)) for each in fields(BatchEstimate)]
     return BatchEstimate(*(np.where(compares.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs))
 
 
-def _columns(estimate: BatchEstimate) -> list[Any]:
-    return [getattr(estimate, each.name) for each in fields(estimate)]
-
-
-def combine_by_kind(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Combine with the weights for the kind of judge that this one is."""
-    return _combine(batch, calibration, _weights_by_kind(calibration))
-
-
 def points_of(calibration: Calibration) -> float:
-    """Return the base score of one standard deviation of quality, as `combine_by_kind` gives it."""
+    """Return the base score of one standard deviation of quality, as `adapt` gives it."""
     if calibration.noise is None:
         return _QUALITY_POINTS
     return max(_LEAST_POINTS, _scale_of(_weights_by_kind(calibration), calibration.noise))
@@ -175,22 +150,6 @@ def laplacian_of(batch: VerdictBatch) -> Floats:
     return degrees - batch.sum_by_pair(np.ones_like(batch.score_1))
 
 
-def _response_of(weights: Weights, noise: JudgeNoise) -> _Response:
-    """Combine the weights of a solution with a judge's noise; neither needs to suit the other."""
-    gap_weights = np.array([weights.gap, weights.ranking])
-    return _Response(
-        slope=float(gap_weights @ np.array(noise.slopes)),
-        level_slope=weights.level * noise.level_slope,
-        noise=float(gap_weights @ np.array(noise.noise) @ gap_weights),
-        level_noise=weights.level**2 * noise.level_noise,
-        prompt=max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights)),
-    )
-
-
-def _no_spread(batch: VerdictBatch) -> Spread:
-    return Spread(np.zeros((batch.groups, batch.n)), np.zeros(batch.groups), np.zeros(batch.groups))
-
-
 def imbalance_of(batch: VerdictBatch) -> Floats:
     """Return [G, n] how much more often each rollout was shown first than second."""
     ones = np.ones_like(batch.score_1)
@@ -198,21 +157,25 @@ def imbalance_of(batch: VerdictBatch) -> Floats:
 
 
 def _solve(batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None) -> tuple[Floats, Spread]:
+    """Solve for the right side; the weights need not suit the judge's noise."""
     laplacian, level_part = dense_graphs(batch)
     inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
     solution = (inverse @ right[..., None])[..., 0]
     if noise is None:
-        return solution, _no_spread(batch)
-    response, scale = _response_of(weights, noise), _scale_of(weights, noise)
-    seen = response.slope * laplacian + response.level_slope * level_part
-    spread = response.noise * laplacian
-    spread += response.level_noise * level_part
+        return solution, Spread(np.zeros((batch.groups, batch.n)), np.zeros(batch.groups), np.zeros(batch.groups))
+    gap_weights = np.array([weights.gap, weights.ranking])
+    seen = float(gap_weights @ np.array(noise.slopes)) * laplacian + weights.level * noise.level_slope * level_part
+    spread = float(gap_weights @ np.array(noise.noise) @ gap_weights) * laplacian
+    spread += weights.level**2 * noise.level_noise * level_part
+    prompt = max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights))
     leanings = (inverse @ imbalance_of(batch)[..., None])[..., 0]
-    noisy = weights.scale**2 * (((inverse @ spread) * inverse).sum(axis=2) + response.prompt * leanings**2)
+    noisy = weights.scale**2 * (((inverse @ spread) * inverse).sum(axis=2) + prompt * leanings**2)
     seen = weights.scale * inverse @ seen
-    centring = _centring(batch.counts() > 0)
+    scored = batch.counts() > 0
+    n = np.maximum(scored.sum(axis=1), 1)[:, None, None]
+    centring = scored[:, :, None] * np.eye(batch.n) - scored[:, :, None] * scored[:, None, :] / n
     return solution, Spread(
-        variances=((seen - scale * centring) ** 2).sum(axis=2) + noisy,
+        variances=((seen - _scale_of(weights, noise) * centring) ** 2).sum(axis=2) + noisy,
         shared=np.trace(seen, axis1=1, axis2=2),
         total=(seen**2).sum(axis=(1, 2)) + noisy.sum(axis=1),
     )
@@ -224,11 +187,3 @@ def dense_graphs(batch: VerdictBatch) -> tuple[Floats, Floats]:
     verdicts = np.maximum(batch.valid.sum(axis=1), 1)[:, None, None]
     level_part = 2 * counts[:, :, None] * np.eye(batch.n) - laplacian
     return laplacian, level_part - counts[:, :, None] * counts[:, None, :] / verdicts
-
-
-def _centring(scored: Flags) -> Floats:
-    """Return [G, n, n] the projections that subtract the mean of the scored."""
-    n = np.maximum(scored.sum(axis=1), 1)[:, None, None]
-    every = np.eye(scored.shape[1])
-    centring: Floats = scored[:, :, None] * every - scored[:, :, None] * scored[:, None, :] / n
-    return centring

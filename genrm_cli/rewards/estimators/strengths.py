@@ -101,7 +101,8 @@ def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[
         moving = np.abs(slope).max(axis=1, initial=0.0) > TOLERANCE
         if not moving.any():
             break
-        step = _newton_step(batch, spread, choices, slope) * moving[:, None]
+        curvature = _curvature(batch, spread, choices)
+        step = np.linalg.solve(curvature, slope[..., None])[..., 0] * moving[:, None]
         for _ in range(_MAX_HALVINGS):
             reached, new_slope, new_spread = _surface(batch, outcomes, choices, solution + step)
             # Near the top heights differ by rounding only; a step that loses no more than that is good.
@@ -144,12 +145,6 @@ def _advantages(batch: VerdictBatch, strengths: Floats, choices: Choices) -> Flo
     """Return [G, M] the log odds that the first wins."""
     of_first = np.take_along_axis(strengths, batch.first, axis=1)
     return of_first - np.take_along_axis(strengths, batch.second, axis=1) + choices.position
-
-
-def _newton_step(batch: VerdictBatch, spread: Floats, choices: Choices, slope: Floats) -> Floats:
-    """Divide the slope [G, n] by the curvature."""
-    curvature = _curvature(batch, spread, choices)
-    return np.asarray(np.linalg.solve(curvature, slope[..., None])[..., 0], dtype=np.float64)
 
 
 def _curvature(batch: VerdictBatch, spread: Floats, choices: Choices) -> Floats:
