@@ -11,7 +11,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_summary import NOISY_BELOW
 from genrm_cli.metrics.running_stats import LEAST_SPREAD
 from genrm_cli.report.blocks import Blocks
-from genrm_cli.report.charts import number_text
+from genrm_cli.report.charts import draw_series, number_text
 from genrm_cli.report.compare_runs import (
     Comparison,
     GroupContents,
@@ -21,11 +21,10 @@ from genrm_cli.report.compare_runs import (
     iter_changes,
     iter_series,
 )
-from genrm_cli.report.figures import FORMAT, ComponentSums, Histogram, RunFigures, figures_of, reason_text
+from genrm_cli.report.figures import FORMAT, RunFigures, figures_of, reason_text
 from genrm_cli.report.group_document import group_document, mask_of, prompt_beginning, rounded, with_labels_masked
 from genrm_cli.report.judge_trust import Trust, judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
-from genrm_cli.report.render_page import draw_points
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
@@ -47,12 +46,6 @@ class Tags:
     def __init__(self) -> None:
         self.by_name: dict[str, Tag] = {}
 
-    def add(self, name: str, label: str, group: int) -> None:
-        """Tag a group."""
-        groups = self.by_name.setdefault(name, Tag(label)).groups
-        if not groups or groups[-1] != group:
-            groups.append(group)
-
     def add_run(self, run: int, start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> None:
         """Tag the groups of a run, whose first one has the number `start`."""
         histograms = {
@@ -71,20 +64,24 @@ class Tags:
             for name, values in named.items():
                 histogram, words = histograms[name]
                 for bin_ in sorted({histogram.bin_of(value) for value in values if value is not None}):
-                    self.add(f"{run}-{name}-{bin_}", f"{words} {_range_text(histogram, bin_)}", number)
+                    low, high = map(number_text, histogram.edges[bin_ : bin_ + 2])
+                    self.by_name.setdefault(f"{run}-{name}-{bin_}", Tag(f"{words} from {low} to {high}")).groups.append(
+                        number
+                    )
             for name, label in _marks(group):
-                self.add(f"{run}-{name}", label, number)
+                self.by_name.setdefault(f"{run}-{name}", Tag(label)).groups.append(number)
 
 
 def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     """Return the names and labels of the tags that a group has by itself."""
     effect = group.length_effect
+    is_noisy = group.reliability is not None and group.reliability < NOISY_BELOW
     marks = (
         ("all", "all groups", True),
         ("baseline", "judged by the built-in baseline", group.is_baseline),
         ("unscored", "rollouts without a reward", bool(group.unscored)),
         ("no-spread", "equal rewards", group.spread is not None and group.spread < LEAST_SPREAD),
-        ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", (group.reliability or 0.0) < NOISY_BELOW),
+        ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", is_noisy),
         ("failed", "comparisons without a verdict", bool(group.failures)),
         ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
         ("flips", "pairs that flip when swapped", bool(group.verdicts.flips)),
@@ -92,19 +89,10 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
         ("repeated", "responses repeated", bool(group.duplicates)),
     )
-    named = [(name, label) for name, label, holds in marks if holds and not _unknown(name, group)]
+    named = [(name, label) for name, label, holds in marks if holds]
     kinds = [(f"failure-{kind}", f"failures of kind {kind}") for kind in group.failures]
     kinds += [(f"component-{name}", f"rollouts that differ in {name}") for name in group.varying]
     return named + kinds + [(f"reason-{reason}", f"unscored: {reason_text(reason)}") for reason in group.unscored]
-
-
-def _unknown(name: str, group: GroupFigures) -> bool:
-    return name == "noisy" and group.reliability is None
-
-
-def _range_text(histogram: Histogram, bin_: int) -> str:
-    low, high = histogram.edges[bin_ : bin_ + 2]
-    return f"from {number_text(low)} to {number_text(high)}"
 
 
 COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "residual", "failed", "at"]
@@ -148,7 +136,7 @@ class RunPage:
         own = rows[self.start : self.start + len(self.groups)]
         prefix = f"{self.number}-"
         return {
-            **self.figures.as_dict(),
+            **asdict(self.figures),
             "rejected_lines": self.rejected,
             "answer": self.trust.answer,
             "weight": self.trust.weight,
@@ -170,7 +158,8 @@ def read_run(
 ) -> RunPage:
     """Read a run, pack its groups, and add their rows to the index."""
     mask = mask_of(settings.judge.redact_pattern)
-    start, judge, measured, components = len(rows), None, list[GroupFigures](), ComponentSums()
+    start, judge, measured = len(rows), None, list[GroupFigures]()
+    components: dict[str, list[float]] = {}
     contents: dict[int, GroupContents] = {}
     keys = Counter[str]()
     with ScoredRun(scored, settings, open_known_journal) as run:
@@ -182,7 +171,8 @@ def read_run(
                 group = replace(group, key=f"{group.key} ({keys[group.key]})")
             figures = measure_group(group, prompt_beginning(group, mask))
             for each in group.members:
-                components.add(each.line.components or {})
+                for name, value in (each.line.components or {}).items():
+                    components.setdefault(name, []).extend(() if value is None else (value,))
             measured.append(figures)
             rows.append(_row(number, figures, blocks.add(group_document(group, mask))))
             judge = judge or group.line.judge
@@ -248,7 +238,7 @@ class Content:
             "dumps": self._dumps() if len(self.runs) > 1 else [],
             "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
             "changes": list(iter_changes(figures)),
-            "charts": [(name, draw_points(points, name)) for name, points in iter_series(figures)],
+            "charts": [(name, draw_series(points, name)) for name, points in iter_series(figures)],
             "comparison": self.comparison,
             "listed": self._listed(),
             "qualities": self.qualities,

@@ -3,11 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_summary import NOISY_BELOW
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, wilson_interval
 from genrm_cli.metrics.verdict_counts import VerdictCounts
@@ -63,24 +62,18 @@ class RunFigures:
     """One scored file in numbers.
 
     Attributes:
-        uri: of the scored lines.
-        time: when they were scored; None without a metrics file, as are `settings_digest` and both agreements.
+        time: when it was scored; None without a metrics file, as are `settings_digest` and both agreements.
         partial: why the run is not whole; None if it is.
         is_baseline: whether the built-in baseline judged any group.
-        groups: with rollouts, `scored` and, by the code of the reason, `unscored` of them.
-        rewards: over rollouts; `spread` within groups, `reliability` and `residual` over groups.
+        unscored: rollouts without a reward by the code of the reason.
+        rewards: over rollouts; `spread`, `reliability`, `residual` and both effects are means over groups.
         flat: groups of two and more rewards that are all equal.
-        noisy: groups whose reliability is known and below a half.
-        length_effect: mean over groups of the correlation of reward and length; `markup_effect` likewise.
-        verdicts: on pairs.
+        noisy: groups whose reliability is known and below `NOISY_BELOW`.
         failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were only planned.
         replies: answered requests whose replies are known.
-        ties: verdicts that prefer neither response.
         first_place: verdicts for the response shown first, of those that prefer one.
-        flips: pairs judged in both orders whose preference changes.
         circular: triples that go round in a circle, of those whose pairs were all judged.
         repeated: responses equal to another of their group.
-        components: mean of each.
         panel_agreement: Krippendorff's alpha of a panel of judges.
         cost: calls, tokens, seconds; empty without a metrics file.
         masked: matches of the redaction patterns that the judge was not sent, by pattern.
@@ -128,33 +121,15 @@ class RunFigures:
     look_here: Mapping[str, tuple[str, ...]]
     format: int = FORMAT
 
-    def as_dict(self) -> Record:
-        """Return the figures, JSON-ready."""
-        return asdict(self)
-
-
-@dataclass(slots=True)
-class ComponentSums:
-    """Values of components over the rollouts of a run, by name."""
-
-    values: dict[str, list[float]] = field(default_factory=dict)
-
-    def add(self, components: Mapping[str, float | None]) -> None:
-        """Add the components of a rollout."""
-        for name, value in components.items():
-            found = self.values.setdefault(name, [])
-            if value is not None:
-                found.append(value)
-
 
 def figures_of(
     uri: str,
     groups: Sequence[GroupFigures],
-    components: ComponentSums,
+    components: Mapping[str, Sequence[float]],
     metrics: RunRecord | None,
     judge: str | None,
 ) -> RunFigures:
-    """Return the figures of a run; `metrics` is the file beside the scored lines, None without one."""
+    """Return the figures of a run from its groups, the values of its components, and its metrics file if it has one."""
     rewards = [reward for group in groups for reward in group.rewards if reward is not None]
     spreads, effects = _known(groups, "spread"), _known(groups, "length_effect")
     reliabilities = _known(groups, "reliability")
@@ -198,7 +173,7 @@ def figures_of(
         flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
         circular=share_of(_total(groups, "circular"), _total(groups, "triples")),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
-        components={name: mean_of(values) for name, values in components.values.items()},
+        components={name: mean_of(values) for name, values in components.items()},
         panel_agreement=None if metrics is None or metrics.panel is None else metrics.panel.krippendorff_alpha,
         repeat_agreement=None if metrics is None else metrics.repeat_agreement,
         cost={} if metrics is None else {name: getattr(metrics, name) for name in _COST},

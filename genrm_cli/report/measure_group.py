@@ -1,6 +1,5 @@
 """Measure the signal in a scored group; "not measurable" is None, never 0."""
 
-import math
 import string
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, CoSpread
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing import Comparison
 from genrm_cli.rollouts.rollout import words_of
@@ -29,18 +29,14 @@ class GroupFigures:
     """One group in numbers.
 
     Attributes:
-        key: of the group.
         prompt: beginning of its last turn.
-        size: rollouts.
         rewards: by index, None for an unscored one.
         lengths_chars: of the words of each response.
         spread: population standard deviation of the rewards; None for fewer than two.
-        reliability: share of the spread that is signal.
         residual: unexplained part of the judge's preferences that no set of levels explains, per degree of freedom:
             0 = they fit one order exactly, 1 = no order explains more than chance.
         length_effect: Pearson correlation of reward and length; None below three rewards.
         markup_effect: likewise of reward and the number of marks of Markdown.
-        verdicts: that compare two responses.
         triples: of rollouts whose three pairs were all judged; `circular` prefer a to b, b to c and c to a.
         asked: requests to judges, those for verdicts on pairs and for grades alike.
         failures: of them without an answer, by kind.
@@ -49,7 +45,6 @@ class GroupFigures:
         unscored: rollouts without a reward, by the code of the reason.
         duplicates: responses equal to an earlier one but for case, spaces and punctuation.
         varying: components that tell its rollouts apart.
-        is_baseline: whether the built-in baseline judged it.
     """
 
     key: str
@@ -86,6 +81,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     leads = [preference(each.verdict) for each in pairs if each.verdict is not None]
     triples, circular = _triples(_pair_means(pairs), len(rewards))
     failures = Counter(each.failure.kind.value for each in group.comparisons if each.failure is not None)
+    said = [plain for text in words if (plain := _plain(text))]
     not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
     return GroupFigures(
         group.key,
@@ -97,7 +93,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         group.line.reliability,
         _residual(pairs, leads, len(rewards)),
         correlation(scores, [float(lengths[number]) for number in known]),
-        correlation(scores, [float(_marks(words[number])) for number in known]),
+        correlation(scores, [float(sum(map(f"\n{words[number]}".count, _MARKUP))) for number in known]),
         _verdict_counts(pairs),
         triples,
         circular,
@@ -106,7 +102,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         not_asked,
         sum(bool(each.reply) and each.failure is None for each in group.comparisons),
         Counter(str(each.line.reason or each.line.status) for each in group.members if each.line.reward is None),
-        _duplicates(words),
+        len(said) - len(set(said)),
         _varying(group),
         group.line.is_baseline,
     )
@@ -114,11 +110,10 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
 
 def correlation(first: Sequence[float], second: Sequence[float], least: int = _LEAST_POINTS) -> float | None:
     """Return Pearson's correlation; None below `least` points, or where one of the two does not vary."""
-    if len(first) < least:
-        return None
-    a, b = np.subtract(first, np.mean(first)), np.subtract(second, np.mean(second))
-    scale = math.sqrt(float(a @ a) * float(b @ b))
-    return float(a @ b) / scale if scale > 1e-9 else None
+    pairs = CoSpread()
+    for x, y in zip(first, second, strict=True):
+        pairs.add(x, y)
+    return pairs.correlation(LEAST_SPREAD) if pairs.count >= least else None
 
 
 def _varying(group: ScoredGroup) -> tuple[str, ...]:
@@ -128,15 +123,6 @@ def _varying(group: ScoredGroup) -> tuple[str, ...]:
             if value is not None:
                 values.setdefault(name, set()).add(value)
     return tuple(name for name, found in values.items() if len(found) > 1)
-
-
-def _marks(text: str) -> int:
-    return sum(map(f"\n{text}".count, _MARKUP))
-
-
-def _duplicates(words: Sequence[str]) -> int:
-    said = [plain for text in words if (plain := _plain(text))]
-    return len(said) - len(set(said))
 
 
 def _plain(text: str) -> bytes:

@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.report.blocks import Blocks, packed
-from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
-from genrm_cli.report.figures import Histogram, reason_text
+from genrm_cli.report.charts import draw_histogram, number_text
+from genrm_cli.report.figures import reason_text
 from genrm_cli.storage.encoding.records import render_record
 
 _FOLDER = files("genrm_cli") / "report" / "page"
@@ -36,29 +36,18 @@ def iter_page(values: JsonObject, index: Record, blocks: Blocks, scripts_at: str
     yield after.encode()
 
 
-def draw_points(points: Sequence[Point], what: str) -> Markup:
-    """Return a chart of values in time."""
-    return Markup(draw_series(points, what))  # noqa: S704  (it escapes its texts)
-
-
 def _render(values: JsonObject, *, in_folder: bool) -> str:
-    style, script = (_read(f"report.{kind}") for kind in ("css", "js"))
+    template, style, script = (
+        (_FOLDER / name).read_text(encoding="utf-8") for name in ("report.html.jinja", "report.css", "report.js")
+    )
     scripts = f"'{_hash(script)}'" + (" 'strict-dynamic'" if in_folder else "")
     policy = (
         f"default-src 'none'; script-src {scripts}; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
     )
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.globals |= {"draw": _draw, "short": number_text, "reason_text": reason_text}
-    template = environment.from_string(_read("report.html.jinja"))
-    return template.render(**values, policy=policy, style=Markup(style), script=Markup(script))  # noqa: S704
-
-
-def _draw(histogram: Histogram, tag: str, what: str) -> Markup:
-    return Markup(draw_histogram(histogram, tag, what))  # noqa: S704  (it escapes its texts)
-
-
-def _read(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
+    environment.globals |= {"draw": draw_histogram, "short": number_text, "reason_text": reason_text}
+    texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704
+    return environment.from_string(template).render(**values, **texts)
 
 
 def _hash(text: str) -> str:

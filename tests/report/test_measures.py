@@ -14,7 +14,7 @@ from scored_lines import metrics, scored, verdict
 from genrm_cli.report.blocks import packed
 from genrm_cli.report.compare_runs import compare_runs, contents_of, iter_changes, rank_correlation
 from genrm_cli.report.content import Tags
-from genrm_cli.report.figures import ComponentSums, RunFigures, figures_of, histogram_of, mean_of, share_of
+from genrm_cli.report.figures import RunFigures, figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.judge_trust import judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.rollouts.formats import Score
@@ -44,7 +44,7 @@ def member_of(answer: str, reward: float | None, size: int, **detail: Any) -> Sc
 def figures(*groups: ScoredGroup, time: str = "2026-01-01") -> RunFigures:
     """Return the figures of groups."""
     measured = [measure_group(group, "") for group in groups]
-    return figures_of(f"{time}.scored.jsonl", measured, ComponentSums(), from_json(RunRecord, metrics(time=time)), "j")
+    return figures_of(f"{time}.scored.jsonl", measured, {}, from_json(RunRecord, metrics(time=time)), "j")
 
 
 def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -> GroupFigures:
