@@ -19,11 +19,7 @@ class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
     """
 
     def __init__(self, cfg: Json | None = None) -> None:
-        """Take the settings: `url`, `on_failure` and others of `RewardClient`.
-
-        Raises:
-            ValueError: `on_failure` is not a number, `mean` or None.
-        """
+        """Take the settings: `url`, `on_failure` and others of `RewardClient`."""
         settings = dict(cfg or {})
         self._on_failure = parse_on_failure(settings.pop("on_failure", None))
         self._client = RewardClient(**settings)

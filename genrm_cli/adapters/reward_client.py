@@ -52,7 +52,6 @@ class RewardClient:
 
     Attributes:
         url: of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
-        token: bearer token; by default `GENRM_SERVE_TOKEN`, if it is set.
         try_for_s: how long to try again while the server is busy or cannot be reached.
         reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
     """

@@ -16,11 +16,7 @@ class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
     """
 
     def __init__(self, generator: Any, tokenizer: Any, *, on_failure: OnFailure = None, **client: Any) -> None:
-        """Wrap a generator; `client` are arguments of `RewardClient`.
-
-        Raises:
-            ValueError: `on_failure` is not a number, `mean` or None.
-        """
+        """Wrap a generator; `client` are arguments of `RewardClient`."""
         self._generator, self._tokenizer = generator, tokenizer
         self._on_failure = parse_on_failure(on_failure)
         self._client = RewardClient(**client)

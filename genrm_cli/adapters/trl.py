@@ -33,7 +33,6 @@ class GenrmReward:
             url: of the server; by default `GENRM_SERVE_URL`.
             returns: `advantages` or `rewards`. TRL subtracts the mean of a group anyway. Next to other reward functions
                 it counts None as 0, which is the mean of the advantages, but worse than any reward.
-            client: further arguments of `RewardClient`.
 
         Raises:
             ValueError: `returns` is neither.

@@ -34,8 +34,6 @@ class Order:
     """What every worker is told: names and settings.
 
     Attributes:
-        settings: of the run. API keys are no part of them: each worker finds its own.
-        inputs: as on the command line.
         folder: the driver's working folder, which relative paths refer to; None if no path is local.
         with_roles: for each judge, whether the driver's probe chose the profile with roles.
         outputs: of the inputs to ask about; the driver holds their leases.
@@ -53,7 +51,6 @@ class ShardResult:
     """The result of a shard.
 
     Attributes:
-        exit_code: that a run of the shard would have had.
         errors: messages of the inputs that failed, without those that the run that concludes finds itself.
         fatal: the error that ended the shard, and would end the others.
     """

@@ -50,7 +50,6 @@ class _Member:
     Attributes:
         state: the last one; None until the worker has started.
         heard_at_s: when it came.
-        asking: shards that it is asked about.
     """
 
     name: str
@@ -63,11 +62,7 @@ class _Member:
 
 
 class Fleet:
-    """The workers of a run.
-
-    Attributes:
-        exit_codes: of the shards.
-    """
+    """The workers of a run."""
 
     def __init__(self, order: Order, run: RunContext, nodes: Sequence[str], workers: int, shards: int) -> None:
         self._order = order

@@ -36,8 +36,6 @@ class EndpointLeases:
         """Begin without leases.
 
         Args:
-            concurrency: calls that may be in flight; None to adapt to the endpoint.
-            ceiling: upper bound of an adaptive limit.
             number: of the endpoint: where shares do not divide, workers are favoured at different endpoints.
         """
         self._fixed = concurrency
@@ -128,7 +126,6 @@ class FleetLimits:
 
         Args:
             budget: the limits of the run; its counts are not used.
-            ceiling: upper bound of adaptive limits.
         """
         self._budget = budget
         self._ceiling = ceiling
@@ -157,7 +154,6 @@ class FleetLimits:
         """Return the load.
 
         Args:
-            now_s: any monotonic clock.
             left_s: time until the deadline of the run, by the driver's clock; None without one.
         """
         self._ends_at_s = math.inf if left_s is None else now_s + left_s

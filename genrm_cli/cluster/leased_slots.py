@@ -114,12 +114,7 @@ class LeasedSlots:
     """
 
     def __init__(self, worker: str, renew: Renew) -> None:
-        """Begin without slots.
-
-        Args:
-            worker: its name.
-            renew: asks the limiter; returns None if it did not answer.
-        """
+        """Begin without slots."""
         self.budget = LeasedBudget()
         self.is_idle = True
         self._worker = worker

@@ -16,7 +16,6 @@ class CallEnd:
     Attributes:
         age_s: time since it ended.
         kind: `answer`, `refusal` or `timeout`.
-        latency_s: of the call.
         in_flight: calls of its worker at the endpoint, including this one.
     """
 
@@ -32,7 +31,6 @@ class EndpointUse:
 
     Attributes:
         held: calls that it may have in flight until it receives another grant.
-        in_flight: calls in flight; more than `held` after the limit was lowered.
         wants_more: whether comparisons wait for a slot.
         concurrency: the limit of the whole fleet; None to adapt it.
         ended: calls that ended since the last report; empty for a fixed limit.
@@ -53,8 +51,6 @@ class Spending:
         calls: calls made, and those reserved for second turns.
         allowed: calls allowed so far; at least `calls`.
         needed: calls that the next comparison needs and waits for; 0 if none waits.
-        prompt_tokens: of all calls.
-        completion_tokens: of all calls.
     """
 
     calls: int = 0

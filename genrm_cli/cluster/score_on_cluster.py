@@ -30,13 +30,7 @@ _SHARDS_A_WORKER = 4  # so that little is left to do again when a worker dies
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """How to spread a run.
-
-    Attributes:
-        address: see `start.cluster`.
-        workers: number of workers; None for one on each node.
-        shards: number of shards; None for some for each worker.
-    """
+    """How to spread a run."""
 
     address: str
     workers: int | None = None
@@ -70,11 +64,7 @@ async def score_on_cluster(
 
 
 def _check(inputs: Sequence[str], settings: Settings) -> None:
-    """Refuse what cannot be shared out.
-
-    Raises:
-        UsageError: says what to change.
-    """
+    """Refuse what cannot be shared out."""
     check_settings(settings)
     check_journal_place(settings)
     if not asks_anybody(settings):

@@ -14,8 +14,6 @@ class CalibrationRecord:
 
     Attributes:
         groups: judged so far, this one included.
-        comparisons: their verdicts.
-        fitted: the calibration.
     """
 
     groups: int
@@ -42,7 +40,6 @@ class GroupCounts:
         size: members that were expected.
         came: members that were judged together.
         scored: members with a reward.
-        comparisons: number of comparisons.
         failed: comparisons without a verdict.
         from_journal: comparisons whose answer was in the journal.
         calls: calls to judges.
@@ -93,11 +90,8 @@ class GroupAnswer:
     """The rewards of a group.
 
     Attributes:
-        name: its id.
         ids: of the members that were judged together, in order.
         rewards: of these members, in the same order.
-        calibration: used for the rewards.
-        counts: of members, comparisons and calls.
     """
 
     name: str
@@ -124,14 +118,8 @@ class ServiceCounts:
     """Server-only counters, since the start.
 
     Attributes:
-        groups: groups judged, by status.
-        deadlines: cohorts that their deadline closed.
-        repeated: requests of members or groups that had come before.
-        late: members that came after their cohort was closed.
-        disagreements: requests that contradicted an earlier one.
         refused: requests answered with 429, or with 503 while draining.
         wasted: comparisons made early that the whole group did not need.
-        defaults_sent: rewards that `on_failure` replaced.
         spread_sum: highest less lowest reward, summed over the groups that have one.
         spread_count: number of these groups.
     """

@@ -49,7 +49,6 @@ class Member:
     Attributes:
         id: unique in its cohort; it fixes the order of the members.
         line: the rollout as a line of a file would hold it.
-        rollout: as `genrm score` reads that line.
         digest: of the line: equal lines, equal digests.
         task: prompt and principle, which all members of a cohort share.
     """
@@ -93,8 +92,6 @@ class Cohort:
     """One cohort.
 
     Attributes:
-        name: its group id.
-        size: the number of its members.
         declared: the ids of all its members, if they were given; else empty.
         members: those that came in time, by id.
         late: those that came after it was closed, by id.
@@ -113,8 +110,6 @@ class Cohort:
         """Take a request of a member.
 
         Args:
-            member: who asks.
-            size: of the cohort, as the request says.
             declared: ids of all members, as the request says; empty if it does not.
 
         Raises:

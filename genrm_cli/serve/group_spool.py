@@ -15,13 +15,7 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 
 
 class GroupSpool:
-    """Blocks of scored lines and comparisons, one group after another; locked while a process writes it.
-
-    Attributes:
-        path: of the file.
-        stem: of the outputs that it becomes.
-        size_bytes: so far.
-    """
+    """Blocks of scored lines and comparisons, one group after another; locked while a process writes it."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
@@ -31,11 +25,7 @@ class GroupSpool:
 
     @classmethod
     def create(cls, folder: Path, stem: str) -> "GroupSpool":
-        """Create a spool.
-
-        Raises:
-            StorageError: the folder cannot be written.
-        """
+        """Create a spool."""
         path = folder / f".{stem}{_SUFFIX}"
         try:
             file = os.fdopen(os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600), "a+b")
@@ -58,11 +48,7 @@ class GroupSpool:
                 yield cls(path, file)
 
     def add(self, scored: bytes, comparisons: bytes) -> None:
-        """Add a group.
-
-        Raises:
-            StorageError: the disk is full.
-        """
+        """Add a group."""
         block = b" ".join(map(base64.b64encode, (scored, comparisons))) + b"\n"
         try:
             self._file.write(block)

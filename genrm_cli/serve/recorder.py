@@ -64,20 +64,12 @@ class Recorder:
         self._pid = os.getpid()
 
     async def open(self) -> None:
-        """Write what killed servers left.
-
-        Raises:
-            StorageError: it cannot be written.
-        """
+        """Write what killed servers left."""
         for left in GroupSpool.iter_left(self._spool_folder):
             await in_thread(lambda spool=left: self._write(spool, None))  # type: ignore[misc]
 
     def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards) -> None:
-        """Record a group. A file never holds two groups of one name.
-
-        Raises:
-            StorageError: the local disk cannot be written.
-        """
+        """Record a group. A file never holds two groups of one name."""
         self._spool_lines(
             rewards.key, scored_lines(members, rewards, self._plan), comparison_lines(rewards, self._plan)
         )
@@ -92,11 +84,7 @@ class Recorder:
         count_group(self._metrics, judged, rewards, self._plan)
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
-        """Record a late member, apart from its group; what it was compared with is in the journal.
-
-        Raises:
-            StorageError: the local disk cannot be written.
-        """
+        """Record a late member, apart from its group; what it was compared with is in the journal."""
         alone = replace(rewards, scores=[rewards.scores[index]], comparisons=[])
         self._spool_lines(rewards.key, scored_lines([member], alone, self._plan), b"")
 

@@ -27,7 +27,6 @@ class Ticket:
     Attributes:
         round: key of the round, unique among all rounds of all groups.
         member_id: in that round.
-        digest: of the content.
         is_gone: tells whether the client of the last request has left.
         has_left: whether it has left without a reward.
         is_delivered: whether a reward was sent to a client that was still there.
@@ -143,15 +142,7 @@ class RoundsService:
 
         Args:
             name: of the group, the same in each epoch.
-            size: of the cohort.
-            member: the response; its id counts only if `is_named`.
-            is_gone: whether the client has left.
             is_named: whether the trainer names its members.
-
-        Raises:
-            DisagreementError: as `RewardService.join`.
-            BusyError: as `RewardService.join`.
-            GenrmError: as `RewardService.join`.
         """
         group = self._groups.setdefault(name, _Group(Rounds(name)))
         group.requests += 1

@@ -26,13 +26,6 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
-    Args:
-        settings: of judges, rewards, journal and server.
-        api_keys: of the judges.
-        token: that requests must carry; None if anybody may ask.
-        on_event: told what a person or a log should know.
-        on_ready: called with the server's URL once it listens.
-
     Raises:
         GenrmError: a setting cannot be used, a judge does not answer, or the journal cannot be opened.
     """

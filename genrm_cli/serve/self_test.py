@@ -40,11 +40,7 @@ async def probe_own_server(
     on_event: OnEvent,
     on_check: OnCheck,
 ) -> None:
-    """Start a server with these settings on a free port, and test it; nothing is kept.
-
-    Raises:
-        GenrmError: as for `probe_server` and `serve`.
-    """
+    """Start a server with these settings on a free port, and test it; nothing is kept."""
     settings = changed(
         settings, listen="127.0.0.1:0", tls_cert=None, tls_key=None, record=None, use_journal=False, drain=0.0
     )
@@ -63,12 +59,6 @@ async def probe_own_server(
 
 async def probe_server(trainer: str, url: str, token: str | None, on_check: OnCheck) -> None:
     """Send a cohort to a server as a trainer would.
-
-    Args:
-        trainer: one of `TRAINERS`.
-        url: of the server.
-        token: that it wants, if any.
-        on_check: called with each claim that holds.
 
     Raises:
         UsageError: nobody answers, or the token is refused.
@@ -117,12 +107,7 @@ async def _ask(client: httpx.AsyncClient, path: str, body: Json) -> Any:
 
 
 def _shown(rewards: Sequence[Any], replies: Sequence[Any]) -> str:
-    """Return the rewards as text.
-
-    Raises:
-        JudgeError: one is null.
-        GenrmError: they are not a number for each response.
-    """
+    """Return the rewards as text."""
     if None in rewards:
         raise JudgeError(f"rewards: {rewards.count(None)} of {len(rewards)} responses have none: {replies[0]}"[:600])
     numbers = [each for each in rewards if isinstance(each, int | float) and not isinstance(each, bool)]

@@ -36,9 +36,6 @@ class RunningCalibration:
             sums: of the journal; None to keep nothing.
             name: of the judges and the settings whose verdicts are summed.
             judges: number of judges, if they answer different comparisons.
-
-        Raises:
-            StorageError: the journal cannot be read or written.
         """
         self._sums = sums
         self._judges = judges
@@ -95,21 +92,12 @@ class ServedScorer(GroupScorer):
     """Judges groups that arrive; keeps asking after the judge was down."""
 
     def __init__(self, settings: Settings, api_keys: Mapping[str, str], on_event: OnEvent = ignore_event) -> None:
-        """Check and compile the settings; opens nothing.
-
-        Raises:
-            UsageError: as for `GroupScorer`.
-        """
+        """Check and compile the settings; opens nothing."""
         super().__init__(settings, api_keys, on_event=on_event, resumes=True)
         self._running: RunningCalibration
 
     async def __aenter__(self) -> Self:
-        """Open the judges and the journal, probe the judges, and continue the calibration.
-
-        Raises:
-            JudgeError: the probe of a judge fails.
-            StorageError: the journal cannot be opened.
-        """
+        """Open the judges and the journal, probe the judges, and continue the calibration."""
         await super().__aenter__()
         profiles = [judge.profile for judge in self._plan.judges if judge.profile is not None]
         versions = [f"{profile.name}-{profile.version}" for profile in profiles]

@@ -48,11 +48,6 @@ class AgentConfig:
     """A model that takes part.
 
     Attributes:
-        base_url: its endpoints.
-        model: its name on the server.
-        temperature: of its sampling.
-        top_p: likewise; None leaves it to the server.
-        max_tokens: of one turn.
         request_fields: other fields of its requests; immutable, and decided by its role.
         api_key: never shown, not even by `repr`.
     """
@@ -138,12 +133,6 @@ async def open_agents(
 ) -> AsyncIterator[Agents]:
     """Open the models of a run, and test each with a harmless question and for its part in the environment.
 
-    Args:
-        agents: by role.
-        environment: that they take part in.
-        run: settings and events.
-        journal: of the run; None if no model takes part.
-
     Raises:
         UsageError: an endpoint's URL cannot be used.
         JudgeError: a model cannot be used.
@@ -169,11 +158,7 @@ async def open_agents(
 
 
 async def _probe_parts(environment: AnyEnvironment, agents: Agents, configs: Mapping[str, AgentConfig]) -> None:
-    """Refuse models that cannot play the environment's part.
-
-    Raises:
-        JudgeError: one cannot.
-    """
+    """Refuse models that cannot play the environment's part."""
     asked = ""
 
     async def answer(ask: Ask) -> str:

@@ -26,20 +26,11 @@ class CollectOptions:
 
     Attributes:
         output: of the episodes: a path or an S3 URI, uncompressed `.jsonl`.
-        run_id: name of the run.
-        policy_name: what records call the policy.
-        policy: the model behind it; None for a scripted one.
         scripted_policy: name of the environment's policy without a model, in place of `policy`.
         base_model: what the policy was trained from; None if it is not said.
-        role: `policy`, or `teacher` for episodes to imitate.
         trunk: the policy of the turns before `branch_at`; None for the policy itself.
         client: the models that play the environment's part, by role.
-        episodes: of each scenario and variant: a group.
-        variants: of the client in each scenario.
-        seed: of everything random.
-        in_flight: sessions that are played at once.
         branch_at: the policy's turn at which the episodes of a group part; None for episodes that share nothing.
-        keep_faulty: write episodes in which the simulated client was at fault, too.
     """
 
     output: str

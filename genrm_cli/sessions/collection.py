@@ -124,10 +124,6 @@ class _Collecting:
         """Return the summary of complete outputs with these settings; None if there is work to do.
 
         Only for the holder of the lease: it finishes a commit that was interrupted.
-
-        Raises:
-            UsageError: the output is there and was made otherwise.
-            StorageError: the output cannot be written, which shows before anything is paid for.
         """
         run, places = self._run, self._places
         check_writable(places.episodes, run.s3)

@@ -38,16 +38,10 @@ class CollectCounts:
     """The episodes of a run.
 
     Attributes:
-        planned: episodes to play.
-        written: episodes in the output.
         ends: end reasons of the episodes that ended, faulty ones included.
         failed: sessions that are no episodes, by reason.
         details: the first failure of each reason.
-        faults: faults of the environment's models, by name.
-        faulty: episodes with any.
         unparted: episodes that ended before the turn of their branch.
-        turns: of the policy.
-        roles: calls by role.
         components: values of the components of the reward, by name; of the episodes in the output.
         stopped_by: what ended the run early: `deadline`, `max_calls`, ...
     """

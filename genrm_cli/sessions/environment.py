@@ -30,7 +30,6 @@ class Ask:
 
     Attributes:
         role: which model, a name in `Environment.models`.
-        conversation: what it is shown, oldest turn first.
     """
 
     role: str
@@ -81,7 +80,6 @@ class End:
         reason: a word, the same in records and summaries.
         by: `policy`, `client` or `environment`.
         turn: index of the policy's turn after which it ended, from 1; 0 before any.
-        evidence: the words that ended it, if any.
     """
 
     reason: str
@@ -117,7 +115,6 @@ class EpisodeState:
     """One moment of an episode; a subclass adds what is hidden from the policy.
 
     Attributes:
-        messages: the conversation as the policy sees it.
         turn_index: how many turns the policy has had.
         end: how the episode ended; None while it goes on.
     """
@@ -151,7 +148,6 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         """Take the user's choices.
 
         Args:
-            has_models: whether a model plays the environment's part; otherwise it needs none.
             max_turns: overrides the limit of every scenario.
         """
         self.has_models = has_models

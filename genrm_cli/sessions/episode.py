@@ -29,9 +29,7 @@ class EpisodeSlot:
 
     Attributes:
         index: number in its file, from 0.
-        scenario: what is played.
         variant: of the client; another variant is another group.
-        seed: of the environment.
         number: within its group, from 0.
         branch_at: the policy's turn at which the episodes of the group part, from 1; 1 where they share nothing.
     """
@@ -82,11 +80,9 @@ class Played:
     """An episode that has been played.
 
     Attributes:
-        slot: which one.
         state: its last.
         failed: why it is no episode, one of `FAILURES`; None if it is one.
         detail: what happened then.
-        usage: by role.
     """
 
     slot: EpisodeSlot
@@ -110,9 +106,7 @@ class RunOrigin:
     """The part that all records of a run share.
 
     Attributes:
-        run_id: name of the run.
         created_at: when it began, ISO 8601.
-        policy: the object `policy` of the records.
         policy_model: the policy's model and sampling, or the name of a scripted one.
         client: the same of the models that play the environment's part.
         scenario_digests: of the scenarios as they were read, by id.
@@ -194,10 +188,6 @@ async def play_episode(
     """Play an episode. Its requests depend on earlier answers only, so a journal resumes it at any turn.
 
     Args:
-        slot: which episode.
-        environment: its environment.
-        act: the policy.
-        answer: asks the environment's models.
         redactor: matches in a generated turn end the episode as private data; None to check nothing.
         on_outcome: called with each answer and its role.
 

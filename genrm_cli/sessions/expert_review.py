@@ -40,7 +40,6 @@ class Flag:
 
     Attributes:
         severity: `SEVERE` or `NOTABLE`.
-        reason: in words.
         turn: index in the transcript, from 0; None for the whole session.
         evidence: the words that were found; empty for something missing.
     """
@@ -56,11 +55,8 @@ class ReviewEntry:
     """A rollout of the list.
 
     Attributes:
-        id: group and index.
         status: as the review file says; `pending` where it says nothing.
-        reward: that it was scored with.
         flags: why an expert should look, the severest first.
-        transcript: the whole session.
     """
 
     id: RolloutId
@@ -84,8 +80,6 @@ class Review:
     """A review list.
 
     Attributes:
-        entries: the flagged rollouts, at most as many as were asked for.
-        rollouts: number of rollouts in the file.
         statuses: of all flagged ones, counted.
     """
 
@@ -136,8 +130,6 @@ def decide(
     """Record an expert's decisions, and return how many rollouts now have each status.
 
     Args:
-        scored_uri: the scored lines.
-        settings: how they are read.
         decisions: names of rollouts (`GROUP#INDEX`) by status.
         name: of the expert.
         comment: kept with each decision; may be empty.
@@ -230,11 +222,7 @@ def _collected_flags(metadata: object) -> Iterator[Flag]:
 
 
 def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:
-    """Yield the scored rollouts of a file, but for those without a group.
-
-    Raises:
-        InputError: a line holds none.
-    """
+    """Yield the scored rollouts of a file, but for those without a group."""
     with open_source(scored_uri, s3_options(settings), settings.input.max_line_bytes) as source:
         for line in source.iter_lines():
             try:
@@ -245,11 +233,7 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
 
 
 def _review_uri(scored_uri: str, settings: Settings) -> str:
-    """Return the review file of scored lines.
-
-    Raises:
-        UsageError: they are a stream, or lie outside `rl/`.
-    """
+    """Return the review file of scored lines."""
     if is_stream(scored_uri):
         raise UsageError("a review file lies beside its scored lines; name a file instead of -.")
     uri = sibling(scored_uri, SUFFIX)

@@ -68,11 +68,7 @@ class PolicyFlags:
     ] = None
 
     def check(self, environment: "AnyEnvironment", branch_at: int | None) -> None:
-        """Refuse options that do not fit.
-
-        Raises:
-            UsageError: says which.
-        """
+        """Refuse options that do not fit."""
         scripted, known = self.scripted_policy, environment.scripted_policies
         if self.policy_role not in ("policy", "teacher"):
             raise UsageError(SettingRef("policy_role"), f": {self.policy_role!r} is neither policy nor teacher.")

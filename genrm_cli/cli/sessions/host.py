@@ -36,9 +36,6 @@ def agent_config(
     """Return a model that takes part, from the options of its role; None without an endpoint.
 
     The default key is sent to `trusted` endpoints only, or to any if that is None.
-
-    Raises:
-        UsageError: an option is missing or cannot be used.
     """
     from genrm_cli.judging.client import chat_url
     from genrm_cli.sessions.agents import AgentConfig, setting_names
@@ -82,11 +79,7 @@ class ClientFlags:
     def open(
         self, environment: str, max_turns: int | None, policy_base_url: list[str] | None = None
     ) -> "tuple[AnyEnvironment, Mapping[str, AgentConfig]]":
-        """Return an environment by its name, and the models that play its part, by role; none if it needs none.
-
-        Raises:
-            UsageError: there is no such environment, or an option cannot be used.
-        """
+        """Return an environment by its name, and the models that play its part, by role; none if it needs none."""
         from genrm_cli.sessions.environments import find_environment
 
         check_turns("max_turns", max_turns)

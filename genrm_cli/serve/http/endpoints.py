@@ -34,7 +34,6 @@ class Gate:
     """The limits of one server.
 
     Attributes:
-        max_body: bytes of a request's body.
         token: that requests must carry; None if anybody may ask.
     """
 
@@ -109,10 +108,7 @@ def build_router(
     """Return an ASGI application: a bare router, as the layers of Starlette cost memory for each request that waits.
 
     Args:
-        endpoints: method, path and answer of each endpoint.
         open_pages: path and content of each page that needs no token, such as health.
-        collector: of the metrics for Prometheus, which come with the figures of the process.
-        gate: limits of the server.
     """
     registry = CollectorRegistry()
     registry.register(collector)

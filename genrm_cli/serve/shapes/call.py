@@ -18,11 +18,7 @@ class Call:
 
     Attributes:
         body: as it was sent; `take_body` empties it, as thousands of requests may wait for long.
-        parameters: of the path.
-        query: parameters behind the path.
-        service: judges groups and cohorts.
         rounds: of trainers that do not name their groups anew in each step.
-        settings: of the server.
         is_gone: whether the client has left.
     """
 

@@ -15,11 +15,7 @@ MAX_ID_CHARS = 512
 
 
 def parse_body(body: bytes) -> Json:
-    """Parse a request body.
-
-    Raises:
-        BadLineError: it is not a JSON object.
-    """
+    """Parse a request body."""
     return parse_record(body)
 
 

@@ -200,15 +200,6 @@ async def serve_environment(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; open sessions are then lost.
 
-    Args:
-        environment: of all sessions.
-        scenarios: that may be played.
-        client: the environment's models, by role; empty if it needs none.
-        max_sessions: how many are kept.
-        run: settings and events.
-        token: that requests must carry; None if anybody may ask.
-        on_ready: called with the server's URL once it listens.
-
     Raises:
         GenrmError: a setting or a scenario cannot be used, or a model does not answer.
     """

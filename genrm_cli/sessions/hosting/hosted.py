@@ -31,10 +31,8 @@ class Observation:
 
     Attributes:
         text: what the policy hears; empty if nobody answered.
-        components: of the reward so far.
         reward: what they add up to; None before the policy's first turn.
         turn_index: how many turns the policy has had.
-        end: how the episode ended; None while it goes on.
         faults: of the simulated client; empty while the episode goes on.
     """
 
@@ -102,14 +100,7 @@ class Stepped:
 
 @dataclass(slots=True)
 class SessionCounts:
-    """Counters of all sessions since the start.
-
-    Attributes:
-        begun: sessions.
-        turns: of policies.
-        ends: sessions that ended, by reason.
-        faults: of the simulated client, by name.
-    """
+    """Counters of all sessions since the start."""
 
     begun: int = 0
     turns: int = 0
@@ -143,13 +134,9 @@ class HostedSessions:
         """Begin without sessions.
 
         Args:
-            environment: of all of them.
-            scenarios: that may be played.
             answer: asks the environment's models; raises `RefusedError`.
-            most: how many are kept.
             keep_s: how long a session is kept after its last request.
             redactor: matches in what a side says end the session as private data; None to check nothing.
-            clock: seconds.
         """
         self.scenarios: Mapping[str, EpisodeScenario] = {scenario.scenario_id: scenario for scenario in scenarios}
         self._environment = environment

@@ -38,7 +38,6 @@ class Fired:
         what: name of the thing found or missing.
         phrase: the words found, in lower case; empty for a missing thing.
         turn: index in the transcript, from 0; system turns count.
-        effect: its effect on the value.
     """
 
     what: str

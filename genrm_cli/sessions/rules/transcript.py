@@ -55,8 +55,6 @@ class Session(NamedTuple):
 
     Attributes:
         turns: indices of the turns in which the therapist says anything.
-        own: the therapist's sentences.
-        heard: the client's sentences.
     """
 
     turns: list[int]

@@ -65,7 +65,6 @@ class Mood:
     """The client's numbers, each 0 to 1.
 
     Attributes:
-        trust: in the counsellor.
         distress: how bad the client feels.
         resistance: to talking and to change.
         disclosure: how much the client is ready to tell.
@@ -193,7 +192,6 @@ class Client(ABC):
         """Return the labels of the counsellor's last turn, names in `LABELS`; None if they could not be read.
 
         Args:
-            messages: the session so far.
             exchange: its last two turns, as the rules see them.
             found: the labels found by phrases.
         """
@@ -211,7 +209,6 @@ class Client(ABC):
 
         Args:
             scenario: who the client is, and what it could tell.
-            messages: the session so far.
             state: after the counsellor's last turn.
             seed: of everything random in this reply.
             closing: why the client now ends the session; None for an ordinary reply.

@@ -24,19 +24,11 @@ class SessionScenario(EpisodeScenario):
     """A scenario.
 
     Attributes:
-        difficulty: beginner, intermediate or advanced.
         risk_level: free text, such as crisis, moderate or subclinical.
-        client_profile: tags of the client.
-        goal: of the session.
-        expected_outcomes: what a good session reaches.
-        hard_constraints: what no session may break.
         openings: the client's first words; variant n begins with opening n, and starts over after the last.
         facts: what the client could tell, in the client's words, from the surface to the core.
-        persona: who the client is, for a model that plays it.
         safety_answer: what the client says when asked about safety; empty for nothing special.
         trust, distress, resistance: where the client starts, 0 to 1.
-        system: the policy's instructions.
-        max_turns: of the policy.
     """
 
     difficulty: str

@@ -34,12 +34,7 @@ _SHARED_STEMS = 2
 
 @dataclass(frozen=True, slots=True)
 class TurnReader:
-    """The phrase lists of the rules, arranged for one turn.
-
-    Attributes:
-        safety: the phrase list of the rule `safety`.
-        groups: the phrase groups that have a label.
-    """
+    """The phrase lists of the rules, arranged for one turn."""
 
     safety: PhraseList
     groups: tuple[PhraseGroup, ...]

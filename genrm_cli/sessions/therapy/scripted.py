@@ -91,8 +91,6 @@ class CounsellorWords:
     Attributes:
         bad: dismissive, accusing, full of advice; nothing dangerous.
         fair: polite and shallow.
-        listens: reflections and validations.
-        asks: open questions.
         safety: questions about safety with concrete help.
         outcomes: what reaches a usual outcome, by a word of it.
     """

@@ -42,9 +42,6 @@ class SessionState(EpisodeState):
     """One moment of a session.
 
     Attributes:
-        scenario: what is played.
-        variant: number of the client's variant, from 0.
-        seed: of everything random.
         client: hidden from the policy.
     """
 
@@ -55,11 +52,7 @@ class SessionState(EpisodeState):
 
 
 class TherapeuticSession(Environment[SessionScenario, SessionState]):
-    """A counsellor, which is the policy, and a simulated client.
-
-    Attributes:
-        client: plays the client.
-    """
+    """A counsellor, which is the policy, and a simulated client."""
 
     version = "therapeutic_session_v1"
     models = CLIENT_MODELS
