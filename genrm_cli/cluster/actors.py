@@ -11,9 +11,8 @@ from typing import Any
 import ray
 
 from genrm_cli import __version__
-from genrm_cli.cluster.fleet_limits import FleetLimits
+from genrm_cli.cluster.fleet_limits import LEASE_S, FleetLimits, FleetState, Grant, LeaseReport
 from genrm_cli.cluster.leased_slots import LeasedSlots
-from genrm_cli.cluster.messages import LEASE_S, FleetState, Grant, LeaseReport
 from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, StorageError, TooManyUnscoredError
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.jobs.batch import BatchReport, score_inputs

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
-from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, Grant, LeaseReport, Spending
+from genrm_cli.cluster.fleet_limits import LEASE_S, RENEW_S, CallEnd, EndpointUse, Grant, LeaseReport, Spending
 from genrm_cli.judging.pacing.endpoint import loop_time_s
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget

@@ -27,7 +27,7 @@ from genrm_process import Genrm
 from judge_server_fixture import JudgeServer
 from served import Served, judge_flags
 
-from genrm_cli.serve.http.app import build_app
+from genrm_cli.serve.http.endpoints import build_app
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings import Settings, settings_from

@@ -8,8 +8,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from genrm_cli.cluster.fleet_limits import FleetLimits
-from genrm_cli.cluster.messages import LEASE_S, RENEW_S, CallEnd, EndpointUse, FleetState, LeaseReport, Spending
+from genrm_cli.cluster.fleet_limits import (
+    LEASE_S,
+    RENEW_S,
+    CallEnd,
+    EndpointUse,
+    FleetLimits,
+    FleetState,
+    LeaseReport,
+    Spending,
+)
 from genrm_cli.judging.pacing.policy import Budget
 
 CEILING = 4_096

@@ -1,4 +1,4 @@
-"""What the HTTP applications share: who may ask, how much they may send, and errors as replies."""
+"""The HTTP application of a reward server; and what it shares with other applications: limits and error replies."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,11 +15,19 @@ from starlette.types import Receive, Scope, Send
 from genrm_cli.errors import GenrmError, InputError
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.cohort import RefusedError
-from genrm_cli.serve.shapes.call import Reply
+from genrm_cli.serve.prometheus import ServiceCollector
+from genrm_cli.serve.rounds import RoundsService
+from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.service import RewardService
+from genrm_cli.serve.shapes import nemo_gym, own, samples
+from genrm_cli.serve.shapes.call import Call, Handler, Reply
+from genrm_cli.settings.serve_settings import ServeSettings
 from genrm_cli.storage.encoding.records import BadLineError
 
 RETRY_AFTER_S = 5
 _LATER = (429, 503)
+_LOOK_LIMIT_S = 2.0
+SHAPES = (own, nemo_gym, samples)
 
 Answer = Callable[[Request, bytes], Awaitable[Response]]
 """Takes a request and its body; raises what `Endpoint` turns into replies."""
@@ -142,3 +150,37 @@ def error_response(status: int, kind: str, message: str) -> Response:
     if status in _LATER:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
+
+
+def build_app(
+    service: RewardService, scorer: ServedScorer, settings: ServeSettings, token: str | None = None
+) -> Router:
+    """Return the ASGI application."""
+    rounds = RoundsService(service, settings.keep)
+
+    def answering(handle: Handler) -> Answer:
+        async def answer(request: Request, body: bytes) -> Response:
+            parameters, query = request.path_params, request.query_params
+            call = Call(body, parameters, query, service, rounds, settings, request.is_disconnected)
+            del body  # the handler may wait for long
+            return response_of(await handle(call))
+
+        return answer
+
+    async def healthz() -> Reply:
+        return Reply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
+
+    async def readyz() -> Reply:
+        if service.is_draining:
+            return Reply({"status": "draining"}, 503)
+        if not await scorer.is_ready(_LOOK_LIMIT_S):
+            return Reply({"status": "judge down"}, 503)
+        return Reply({"status": "ready"})
+
+    routes = [(route.method, route.path, answering(route.handle)) for shape in SHAPES for route in shape.ROUTES]
+    return build_router(
+        routes,
+        [("/healthz", healthz), ("/readyz", readyz)],
+        ServiceCollector(service, scorer),
+        Gate(settings.max_body, token),
+    )

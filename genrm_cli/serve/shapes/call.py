@@ -1,12 +1,18 @@
-"""What a shape is given and what it returns; no HTTP library."""
+"""What a shape is given, the fields it reads, and what it returns; no HTTP library."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from genrm_cli.groups.results import RolloutScore
+from genrm_cli.rollouts.formats import FORMATS, recognise
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohort import RefusedError
+from genrm_cli.serve.cohort import Member, RefusedError
 from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.serve_settings import ServeSettings
@@ -74,3 +80,102 @@ def number_of(score: RolloutScore, answer: GroupAnswer, call: Call) -> float:
         raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {score.reason_text}")
     call.service.counts.defaults_sent += 1
     return call.settings.on_failure
+
+
+MAX_ID_CHARS = 512
+
+
+def identifier_of(value: object, name: str) -> str:
+    """Return a text or an integer as an id.
+
+    Raises:
+        UnreadableRecordError: it is neither, or too long.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise UnreadableRecordError(f"{name} is not a text or an integer")
+    if len(str(value)) > MAX_ID_CHARS:
+        raise UnreadableRecordError(f"{name} is longer than {MAX_ID_CHARS} characters")
+    return str(value)
+
+
+def size_of(value: object, name: str = "size") -> int:
+    """Return the size of a cohort.
+
+    Raises:
+        UnreadableRecordError: it is not an integer of 1 or more.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65_536:
+        raise UnreadableRecordError(f"{name} is not an integer between 1 and 65536")
+    return value
+
+
+def cohort_size_of(value: object, call: Call) -> int:
+    """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `cohort_size` does.
+
+    Raises:
+        UnreadableRecordError: none says it, or it is not a size.
+    """
+    if value is not None:
+        return size_of(value)
+    if (size := call.query.get("size")) is not None:
+        return size_of(int(size) if size.isdecimal() else size, "?size")
+    if call.settings.cohort_size is None:
+        raise UnreadableRecordError(
+            "the size of the cohort is not known; add ?size=N to the URL, or set cohort_size of the server"
+        )
+    return call.settings.cohort_size
+
+
+def deadline_of(record: Json) -> float | None:
+    """Return `deadline_s`; None if it is not given.
+
+    Raises:
+        UnreadableRecordError: it is not a positive number.
+    """
+    value = record.get("deadline_s")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 366 * 86_400:
+        raise UnreadableRecordError("deadline_s is not a positive number of seconds")
+    return float(value)
+
+
+def line_of(name: str, request: Json, response: Json) -> Json:
+    """Return a response to the messages of a request as a line that `genrm score` reads.
+
+    Raises:
+        UnreadableRecordError: a field is missing or has another type.
+    """
+    messages = request.get("messages")
+    if not isinstance(messages, str | list) or not messages:
+        raise UnreadableRecordError("messages is neither a text nor a list of messages")
+    if ("text" in response) == ("item" in response):
+        raise UnreadableRecordError("a response has either text or item")
+    if not isinstance(response.get("text"), str | None):
+        raise UnreadableRecordError("text is not a text")
+    record = response.get("record") or {}
+    if not isinstance(record, dict):
+        raise UnreadableRecordError("record is not an object")
+    line = {**record, "prompt": messages, "completion": response.get("text", response.get("item")), "prompt_id": name}
+    principle = request.get("principle")
+    return line if principle is None else {**line, "principle": principle}
+
+
+def member_of(id_: str, line: Json, format_: str = "completion") -> Member:
+    """Read a member from a line in this format.
+
+    Raises:
+        UnreadableRecordError: the line cannot be read, or `genrm score` would read it as another format.
+    """
+    recognised = recognise(line)
+    if recognised is not FORMATS[format_]:
+        raise UnreadableRecordError(f"the fields of the record make it a line in the format {recognised.name!r}")
+    rollouts = recognised.read(line)
+    if len(rollouts) != 1:
+        raise UnreadableRecordError(f"holds {len(rollouts)} responses, expected one")
+    return Member.of(id_, line, rollouts[0], digest_of(line))
+
+
+def digest_of(value: object) -> bytes:
+    """Return a digest of a JSON value: equal values, equal digests."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).digest()

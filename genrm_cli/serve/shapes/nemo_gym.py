@@ -14,14 +14,23 @@ from genrm_cli.rollouts.grouping import digest_of_prompt, group_key
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.cohort import Member
-from genrm_cli.serve.shapes.call import Call, NoRewardError, Reply, Route, number_of
-from genrm_cli.serve.shapes.fields import cohort_size_of, digest_of, member_of, parse_body
+from genrm_cli.serve.shapes.call import (
+    Call,
+    NoRewardError,
+    Reply,
+    Route,
+    cohort_size_of,
+    digest_of,
+    member_of,
+    number_of,
+)
+from genrm_cli.storage.encoding.records import parse_record
 
 _TASK = "_ng_task_index"
 
 
 async def _verify(call: Call) -> Reply:
-    row = parse_body(call.take_body())
+    row = parse_record(call.take_body())
     member = member_of("", row, "nemo_gym")
     index = member.rollout.index
     if index is not None:
@@ -49,13 +58,13 @@ def _judge_error(message: str) -> Json:
 
 
 async def _seed_session(call: Call) -> Reply:
-    given = parse_body(call.take_body()) if call.body.strip() else {}
+    given = parse_record(call.take_body()) if call.body.strip() else {}
     session = given.get("resources_session_id")
     return Reply({} if session is None else {"resources_session_id": session})
 
 
 async def _aggregate_metrics(call: Call) -> Reply:
-    return Reply(aggregate(parse_body(call.take_body())))
+    return Reply(aggregate(parse_record(call.take_body())))
 
 
 def aggregate(body: Json) -> Json:
@@ -105,7 +114,7 @@ async def _alive(call: Call) -> Reply:
 
 async def _compare(call: Call) -> Reply:
     body = call.take_body()
-    record = parse_body(body)
+    record = parse_record(body)
     as_gym = call.service.plan.shows_as_gym
     group = parse_request(body, "the request", as_gym=as_gym)
     if not group.rollouts:

@@ -7,22 +7,24 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.write_lines import outcome_record, result_of
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.shapes.call import Call, Reply, Route
-from genrm_cli.serve.shapes.fields import (
+from genrm_cli.serve.shapes.call import (
+    Call,
+    Reply,
+    Route,
     deadline_of,
     digest_of,
     identifier_of,
     line_of,
     member_of,
-    parse_body,
     size_of,
 )
+from genrm_cli.storage.encoding.records import parse_record
 
 MAX_RESPONSES = 1_024
 
 
 async def _judge(call: Call) -> Reply:
-    body = parse_body(call.take_body())
+    body = parse_record(call.take_body())
     responses = body.get("responses")
     if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_RESPONSES:
         raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_RESPONSES} responses")
@@ -52,7 +54,7 @@ async def _judge(call: Call) -> Reply:
 
 
 async def _join(call: Call) -> Reply:
-    body = parse_body(call.take_body())
+    body = parse_record(call.take_body())
     name = identifier_of(call.parameters["group_id"], "the group id")
     member_id = identifier_of(call.parameters["member_id"], "the member id")
     size = size_of(body.get("size"))

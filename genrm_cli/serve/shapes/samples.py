@@ -12,8 +12,17 @@ from genrm_cli.rollouts.reading.decoded import messages_of_template
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.shapes.call import Call, Reply, Route, number_of
-from genrm_cli.serve.shapes.fields import cohort_size_of, digest_of, identifier_of, line_of, member_of, parse_body
+from genrm_cli.serve.shapes.call import (
+    Call,
+    Reply,
+    Route,
+    cohort_size_of,
+    digest_of,
+    identifier_of,
+    line_of,
+    member_of,
+    number_of,
+)
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
 _LISTS = ("query", "prompts", "labels")
@@ -21,7 +30,7 @@ _SHORTEST_OVERLAP = 16  # characters of a truncated prompt that the query must b
 
 
 async def _openrlhf(call: Call) -> Reply:
-    body = parse_body(call.take_body())
+    body = parse_record(call.take_body())
     queries, prompts, labels = (body.get(name) for name in _LISTS)
     if not isinstance(queries, list) or not isinstance(prompts, list) or len(queries) != len(prompts):
         raise UnreadableRecordError("query and prompts are not lists of the same length")
@@ -62,7 +71,7 @@ def response_in(query: object, prompt: object) -> str:
 
 
 async def _slime(call: Call) -> Reply:
-    body = parse_body(call.take_body())
+    body = parse_record(call.take_body())
     score, answer = await join_sample(Sample(body.get("prompt"), body.get("response"), body.get("label")), call)
     return Reply(number_of(score, answer, call))
 

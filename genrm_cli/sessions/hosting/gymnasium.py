@@ -22,13 +22,13 @@ from genrm_cli.serve.http.endpoints import Answer, Gate, build_router, response_
 from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
 from genrm_cli.serve.prometheus import labelled_counter
 from genrm_cli.serve.shapes.call import Reply
-from genrm_cli.serve.shapes.fields import parse_body
 from genrm_cli.serve.shapes.nemo_gym import aggregate
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.counts import RoleCounts
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
+from genrm_cli.storage.encoding.records import parse_record
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[Reply]]
 """Takes the sessions, the caller's session id, and the body."""
@@ -134,7 +134,7 @@ def build_environment_app(sessions: HostedSessions, roles: Mapping[str, RoleCoun
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
             id_ = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
-            row = parse_body(body) if body.strip() else {}
+            row = parse_record(body) if body.strip() else {}
             response = response_of(await handle(sessions, id_, row))
             response.set_cookie(COOKIE, id_, httponly=True, samesite="lax")
             return response
