@@ -64,22 +64,13 @@ class Member:
         """Return a member; its task is that of its rollout."""
         return cls(id_, line, rollout, digest, (digest_of_prompt(rollout.prompt), rollout.principle))
 
-    def without_texts(self) -> Self:
-        """Return what tells a repeated request of the member from another one."""
-        return replace(self, line={}, rollout=_NO_ROLLOUT)
-
 
 _NO_ROLLOUT = Rollout((), None)
 
 
 def in_order(ids: Iterable[str]) -> list[str]:
     """Sort member ids: integers by value, before all others by text."""
-    return sorted(ids, key=_sort_key)
-
-
-def _sort_key(id_: str) -> tuple[bool, int, str]:
-    number = index_in(id_)
-    return (True, 0, id_) if number is None else (False, number, id_)
+    return sorted(ids, key=lambda id_: (index_in(id_) is None, index_in(id_) or 0, id_))
 
 
 def index_in(id_: str) -> int | None:
@@ -152,13 +143,9 @@ class Cohort:
                 f"group {self.name!r}: messages or principle of member {member.id!r} are not those of {first.id!r}"
             )
 
-    def close(self) -> None:
-        """Settle the members; members that come from now on are late."""
-        self.is_closed = True
-
     def release_texts(self) -> None:
         """Drop the texts of a cohort that takes no late member."""
-        self.members = {id_: member.without_texts() for id_, member in self.members.items()}
+        self.members = {id_: replace(each, line={}, rollout=_NO_ROLLOUT) for id_, each in self.members.items()}
 
     @property
     def is_complete(self) -> bool:
@@ -174,11 +161,7 @@ class Cohort:
             return in_order(self.declared).index(member_id)
         return index_in(member_id) if self._has_indices else None
 
-    def in_order(self) -> list[Member]:
-        """Return the members that came in time, by id."""
-        return [self.members[id_] for id_ in in_order(self.members)]
-
-    def with_late(self, member_id: str) -> list[Member]:
-        """Return the members that came in time and one late one, by id."""
-        members = {**self.members, member_id: self.late[member_id]}
+    def in_order(self, *late: str) -> list[Member]:
+        """Return the members that came in time, and these late ones, by id."""
+        members = self.members | {id_: self.late[id_] for id_ in late}
         return [members[id_] for id_ in in_order(members)]

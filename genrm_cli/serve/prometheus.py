@@ -29,12 +29,11 @@ class ServiceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        yield from self._gauges()
-        yield from self._counters()
+        yield from self._groups()
         yield from self._judging()
 
-    def _gauges(self) -> Iterator[Metric]:
-        service, calibration = self._service, self._scorer.latest
+    def _groups(self) -> Iterator[Metric]:
+        service, calibration, counts = self._service, self._scorer.latest, self._service.counts
         for name, text, value in (
             ("open_groups", "Groups and cohorts without an answer", service.open_groups),
             ("oldest_group_age_seconds", "Age of the oldest group without an answer", service.oldest_s),
@@ -45,9 +44,6 @@ class ServiceCollector(Collector):
             ("calibration_comparisons", "Comparisons that the calibration is based on", calibration.comparisons),
         ):
             yield GaugeMetricFamily(f"genrm_{name}", text, value)
-
-    def _counters(self) -> Iterator[Metric]:
-        counts = self._service.counts
         for name, text, value in (
             ("deadlines", "Cohorts closed by their deadline", counts.deadlines),
             ("repeated_requests", "Requests of members or groups that had come before", counts.repeated),
@@ -58,27 +54,19 @@ class ServiceCollector(Collector):
             ("default_rewards", "Rewards replaced by on_failure", counts.defaults_sent),
         ):
             yield CounterMetricFamily(f"genrm_{name}", text, value)
-        groups = CounterMetricFamily("genrm_groups", "Groups answered", labels=["status"])
-        for status, count in counts.groups.items():
-            groups.add_metric([status], count)
-        yield groups
+        yield labelled_counter("groups", "Groups answered", "status", counts.groups)
         yield SummaryMetricFamily(
             "genrm_reward_spread", "Highest less lowest reward of a group", counts.spread_count, counts.spread_sum
         )
 
     def _judging(self) -> Iterator[Metric]:
         metrics = self._scorer.metrics
-        comparisons = CounterMetricFamily("genrm_comparisons", "Comparisons with a result", labels=["result"])
-        comparisons.add_metric(["verdict"], metrics.verdicts)
-        comparisons.add_metric(["journal"], metrics.journal_hits)
-        comparisons.add_metric(["failure"], metrics.failed)
-        yield comparisons
+        results = {"verdict": metrics.verdicts, "journal": metrics.journal_hits, "failure": metrics.failed}
+        yield labelled_counter("comparisons", "Comparisons with a result", "result", results)
         yield labelled_counter("comparison_failures", "Failed comparisons", "kind", metrics.failures)
         yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
-        tokens = CounterMetricFamily("genrm_judge_tokens", "Tokens of judges", labels=["kind"])
-        tokens.add_metric(["prompt"], metrics.prompt_tokens)
-        tokens.add_metric(["completion"], metrics.completion_tokens)
-        yield tokens
+        tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
+        yield labelled_counter("judge_tokens", "Tokens of judges", "kind", tokens)
         yield _histogram(self._scorer.latencies)
 
 

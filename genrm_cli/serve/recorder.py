@@ -1,12 +1,16 @@
 """Record served groups in files that `genrm report` and `genrm export` read."""
 
 import asyncio
+import base64
+import contextlib
+import fcntl
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
@@ -24,7 +28,6 @@ from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.run_record import RunRecord, RunTotals
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.serve.cohort import Member
-from genrm_cli.serve.group_spool import GroupSpool
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.encoding.records import render_document, render_record
@@ -33,6 +36,72 @@ from genrm_cli.storage.outputs import Outputs
 
 _MOST_BYTES = 256_000_000  # of one file's spool
 _OF_COMPARE = "response_objs"
+_SUFFIX = ".spool"
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+
+
+class GroupSpool:
+    """Groups that are not in a file yet: a hidden local file that outlives a killed server.
+
+    Blocks of scored lines and comparisons, one group after another; locked while a process writes it."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path = path
+        self.stem = path.name.removeprefix(".").removesuffix(_SUFFIX)
+        self.size_bytes = path.stat().st_size
+        self._file = file
+
+    @classmethod
+    def create(cls, folder: Path, stem: str) -> "GroupSpool":
+        """Create a spool."""
+        path = folder / f".{stem}{_SUFFIX}"
+        try:
+            file = os.fdopen(os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600), "a+b")
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StorageError(SettingRef("record", str(folder)), f": cannot be written: {error.strerror}.") from error
+        return cls(path, file)
+
+    @classmethod
+    def iter_left(cls, folder: Path) -> Iterator["GroupSpool"]:
+        """Yield the spools that killed servers left in a folder."""
+        for path in sorted(folder.glob(f".*{_SUFFIX}")):
+            with contextlib.suppress(OSError):  # another server writes it, or has just finished it
+                file = os.fdopen(os.open(path, _FLAGS), "a+b")
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    file.close()
+                    raise
+                yield cls(path, file)
+
+    def add(self, scored: bytes, comparisons: bytes) -> None:
+        """Add a group."""
+        block = b" ".join(map(base64.b64encode, (scored, comparisons))) + b"\n"
+        try:
+            self._file.write(block)
+            self._file.flush()
+        except OSError as error:
+            raise StorageError(SettingRef("record"), f": {self.path} cannot be written: {error.strerror}.") from error
+        self.size_bytes += len(block)
+
+    def iter_blocks(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield scored lines and comparisons of each group; a block that a kill cut off is left out."""
+        self._file.seek(0)
+        for line in self._file:
+            if line.endswith(b"\n"):
+                scored, comparisons = map(base64.b64decode, line.rstrip(b"\n").split(b" "))
+                yield scored, comparisons
+
+    def close(self) -> None:
+        """Release the file, and leave it."""
+        self._file.close()
+
+    def remove(self) -> None:
+        """Remove the file, now that its groups are elsewhere."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        self.close()
 
 
 class Recorder:

@@ -46,12 +46,17 @@ class Rounds:
 
     Attributes:
         name: of the group.
+        round: key of the round; empty before the first.
         tickets: of the members that came, by member id.
+        turn: held while a request is admitted.
+        requests: in progress.
     """
 
     name: str
+    round: str = ""
     tickets: dict[str, Ticket] = field(default_factory=dict)
-    _round: str = ""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    requests: int = 0
 
     async def look(self, digest: bytes, member_id: str | None) -> None:
         """Ask whether the clients of the requests that this one could repeat have left."""
@@ -60,70 +65,43 @@ class Rounds:
                 ticket.has_left = ticket.has_left or await ticket.is_gone()
 
     def admit(
-        self,
-        digest: bytes,
-        size: int,
-        serial: int,
-        is_gone: IsGone,
-        member_id: str | None = None,
-        *,
-        is_kept: bool,
+        self, digest: bytes, size: int, serial: int, is_gone: IsGone, member_id: str | None = None, *, is_kept: bool
     ) -> Ticket:
         """Return the ticket of a request.
 
         Args:
             digest: of its content.
-            is_gone: tells whether its client has left.
             size: of the cohort.
             serial: a number that no other round gets, should this request begin one.
+            is_gone: tells whether its client has left.
             member_id: as the trainer names it; None if it does not.
             is_kept: whether the cohort of the latest round is still known.
         """
-        if not is_kept or not self._round:
+        if not is_kept or not self.round:
             self._begin_round(serial)
-        known = self._retried(digest) if member_id is None else self.tickets.get(member_id)
-        if known is not None and member_id is not None:
-            is_next = known.is_delivered or (known.has_left and known.digest != digest)
-            if is_next:  # an epoch later, or dispatched again after an accident
-                self._begin_round(serial)
+        if member_id is None:  # only a client that left without an answer repeats an equal response
+            equal = (ticket for ticket in self.tickets.values() if ticket.digest == digest)
+            known = next((ticket for ticket in equal if ticket.has_left and not ticket.is_delivered), None)
+        else:
+            known = self.tickets.get(member_id)
+            if known is not None and (known.is_delivered or (known.has_left and known.digest != digest)):
+                self._begin_round(serial)  # an epoch later, or dispatched again after an accident
                 known = None
         if known is not None:
             known.has_left, known.is_gone = False, is_gone
             return known
         if len(self.tickets) >= size:
             self._begin_round(serial)
-        id_ = member_id or self._free_id(digest)
-        ticket = self.tickets[id_] = Ticket(self._round, id_, digest, is_gone)
+        id_, number = member_id or digest.hex()[:24], 1
+        while id_ in self.tickets:
+            number += 1
+            id_ = f"{digest.hex()[:24]}-{number}"
+        ticket = self.tickets[id_] = Ticket(self.round, id_, digest, is_gone)
         return ticket
 
-    def _retried(self, digest: bytes) -> Ticket | None:
-        """Return the ticket of an equal response whose client has left without an answer."""
-        equal = (ticket for ticket in self.tickets.values() if ticket.digest == digest)
-        return next((ticket for ticket in equal if ticket.has_left and not ticket.is_delivered), None)
-
-    def _free_id(self, digest: bytes) -> str:
-        name, number = digest.hex()[:24], 1
-        while (id_ := name if number == 1 else f"{name}-{number}") in self.tickets:
-            number += 1
-        return id_
-
     def _begin_round(self, serial: int) -> None:
-        self._round = f"{self.name}#{serial}"
+        self.round = f"{self.name}#{serial}"
         self.tickets = {}
-
-    @property
-    def round(self) -> str:
-        """Key of the latest round; empty before the first."""
-        return self._round
-
-
-@dataclass(slots=True)
-class _Group:
-    """The rounds of one group."""
-
-    rounds: Rounds
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    requests: int = 0
 
 
 class RoundsService:
@@ -132,39 +110,40 @@ class RoundsService:
     def __init__(self, service: RewardService, keep_s: float) -> None:
         self._service = service
         self._keep_s = keep_s
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, Rounds] = {}
         self._serial = 0
 
     async def join(
         self, name: str, size: int, member: Member, is_gone: IsGone, *, is_named: bool
     ) -> tuple[RolloutScore, GroupAnswer]:
-        """Join the cohort that a request means; return the member's result, and the whole answer.
+        """Join the cohort that a request means, as `RewardService.join` does; return the member's result, and all.
 
         Args:
             name: of the group, the same in each epoch.
+            size: of the cohort.
+            member: the response; its id counts only if `is_named`.
+            is_gone: whether the client has left.
             is_named: whether the trainer names its members.
         """
-        group = self._groups.setdefault(name, _Group(Rounds(name)))
-        group.requests += 1
+        rounds = self._groups.setdefault(name, Rounds(name))
+        rounds.requests += 1
         try:
-            async with group.turn:
-                ticket = await self._admit(group.rounds, size, member, is_gone, member.id if is_named else None)
+            async with rounds.turn:
+                member_id = member.id if is_named else None
+                await rounds.look(member.digest, member_id)
+                self._serial += 1
+                is_kept = self._service.knows(rounds.round)
+                ticket = rounds.admit(member.digest, size, self._serial, is_gone, member_id, is_kept=is_kept)
             answer = await self._service.join(ticket.round, size, replace(member, id=ticket.member_id))
             score = answer.score_of(ticket.member_id)
             ticket.has_left = score.reward is None or await is_gone()  # without a reward it will ask again
             ticket.is_delivered = ticket.is_delivered or not ticket.has_left
         finally:
-            group.requests -= 1
-            if not group.requests:
-                asyncio.get_running_loop().call_later(self._keep_s + 1, self._forget, group)
+            rounds.requests -= 1
+            if not rounds.requests:
+                asyncio.get_running_loop().call_later(self._keep_s + 1, self._forget, rounds)
         return score, answer
 
-    async def _admit(self, rounds: Rounds, size: int, member: Member, is_gone: IsGone, member_id: str | None) -> Ticket:
-        await rounds.look(member.digest, member_id)
-        self._serial += 1
-        is_kept = self._service.knows(rounds.round)
-        return rounds.admit(member.digest, size, self._serial, is_gone, member_id, is_kept=is_kept)
-
-    def _forget(self, group: _Group) -> None:
-        if not group.requests and not self._service.knows(group.rounds.round):
-            self._groups.pop(group.rounds.name, None)
+    def _forget(self, rounds: Rounds) -> None:
+        if not rounds.requests and not self._service.knows(rounds.round):
+            self._groups.pop(rounds.name, None)

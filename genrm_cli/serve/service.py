@@ -64,6 +64,9 @@ class RewardService:
     Attributes:
         counts: counters since the start.
         waiting: requests that wait for an answer.
+        open_groups: groups and cohorts that have no answer yet.
+        being_judged: comparisons of groups whose members have come, and that have no answer yet.
+        is_draining: whether no further group is taken.
     """
 
     def __init__(
@@ -81,22 +84,12 @@ class RewardService:
         self._settings = settings
         self._groups: dict[str, _Known] = {}
         self._cohorts: dict[str, _Known] = {}
-        self._unanswered = 0
-        self._being_judged = 0
-        self._draining = False
+        self.open_groups = 0
+        self.being_judged = 0
+        self.is_draining = False
         self._ready: list[_Known] = []
         self._kept: deque[tuple[float, _Known]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def open_groups(self) -> int:
-        """Groups and cohorts that have no answer yet."""
-        return self._unanswered
-
-    @property
-    def being_judged(self) -> int:
-        """Comparisons of groups whose members have come, and that have no answer yet."""
-        return self._being_judged
 
     @property
     def plan(self) -> GroupPlan:
@@ -121,7 +114,7 @@ class RewardService:
         """
         known = self._cohorts.get(name)
         if known is None:
-            self._check_room()
+            self._refuse_above(self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)")
             cohort = Cohort(name, size, declared)
             cohort.join(member, size, declared)  # refuses what contradicts itself
             known = self._begin(self._cohorts, Cohort(name, size, declared), member)
@@ -135,7 +128,9 @@ class RewardService:
             if known.cohort.is_complete:
                 self._close(known)
         elif member.id in known.cohort.late:
-            return await self._late_answer(known, member)
+            if member.id not in known.late:
+                known.late[member.id] = asyncio.ensure_future(self._judge_late(known, member))
+            return await self._wait(known.late[member.id])
         return await self._wait(known.answer)
 
     async def judge(self, name: str, members: Sequence[Member], deadline_s: float | None = None) -> GroupAnswer:
@@ -148,7 +143,7 @@ class RewardService:
         """
         known = self._groups.get(name)
         if known is None:
-            self._check_queue()
+            self._refuse_above(self._settings.queue, self.being_judged, "comparisons are waiting (queue)")
             cohort = Cohort(name, len(members))
             for member in members:
                 cohort.join(member, len(members))
@@ -183,24 +178,14 @@ class RewardService:
         answer = asyncio.get_running_loop().create_future()
         known = _Known(cohort, arriving, answer, time.monotonic(), is_cohort=among is self._cohorts)
         among[cohort.name] = known
-        self._unanswered += 1
+        self.open_groups += 1
         return known
 
-    def _check_room(self) -> None:
-        self._check_draining()
-        if self._unanswered >= self._settings.max_cohorts:
-            self._refuse(BusyError(f"{self._unanswered} cohorts are open (max_cohorts)"))
-
-    def _check_queue(self) -> None:
-        self._check_draining()
-        if self._being_judged >= self._settings.queue:
-            self._refuse(BusyError(f"{self._being_judged} comparisons are waiting (queue)"))
-
-    def _check_draining(self) -> None:
-        if self._draining:
-            self._refuse(DrainingError("the server is shutting down"))
-
-    def _refuse(self, error: BusyError) -> None:
+    def _refuse_above(self, most: int, count: int, what: str) -> None:
+        """Refuse a further group while the server is full or shutting down."""
+        if count < most and not self.is_draining:
+            return
+        error = DrainingError("the server is shutting down") if self.is_draining else BusyError(f"{count} {what}")
         self.counts.refused += 1
         self._on_event("refused", {"detail": str(error)})
         raise error
@@ -214,11 +199,11 @@ class RewardService:
 
     def _close(self, known: _Known, deadline_s: float | None = None) -> None:
         """Settle the members of a group, and judge it."""
-        known.cohort.close()
+        known.cohort.is_closed = True
         if known.deadline is not None:
             known.deadline.cancel()
         known.requests = self.plan.count_requests(len(known.cohort.members))
-        self._being_judged += known.requests
+        self.being_judged += known.requests
         task = asyncio.ensure_future(self._judge(known, deadline_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -227,12 +212,12 @@ class RewardService:
         try:
             known.judged = await known.arriving.judge(_group_of(known.cohort.in_order()), deadline_s)
         except Exception as error:  # noqa: BLE001  (those who wait get it)
-            self._being_judged -= known.requests
+            self.being_judged -= known.requests
             self._fail(known, error)
             return
-        self._being_judged -= known.requests
+        self.being_judged -= known.requests
         self._ready.append(known)
-        if len(self._ready) >= _MOST_TOGETHER or not self._being_judged:
+        if len(self._ready) >= _MOST_TOGETHER or not self.being_judged:
             self._conclude_ready()
         elif len(self._ready) == 1:
             asyncio.get_running_loop().call_later(_TOGETHER_S, self._conclude_ready)
@@ -250,7 +235,9 @@ class RewardService:
                 judged.append((_digest_of(known.cohort.name, members), _group_of(members), known.judged))
         try:
             results, calibration = self._scorer.conclude(judged)
-            self._record([(known.cohort.in_order(), known.judged) for known in ready], results)
+            for known, rewards in zip(ready, results, strict=True):
+                if self._recorder and known.judged and any(score.reward is not None for score in rewards.scores):
+                    self._recorder.add(known.cohort.in_order(), known.judged, rewards)
         except Exception as error:  # noqa: BLE001  (those who wait get it)
             for known in ready:
                 self._fail(known, error)
@@ -258,17 +245,8 @@ class RewardService:
         for known, rewards in zip(ready, results, strict=True):
             self._answer(known, _answer_of(known, known.cohort.in_order(), rewards, calibration))
 
-    def _record(
-        self, groups: Sequence[tuple[Sequence[Member], JudgedGroup | None]], results: Sequence[GroupRewards]
-    ) -> None:
-        if self._recorder is None:
-            return
-        for (members, judged), rewards in zip(groups, results, strict=True):
-            if judged is not None and any(score.reward is not None for score in rewards.scores):
-                self._recorder.add(members, judged, rewards)
-
     def _answer(self, known: _Known, answer: GroupAnswer) -> None:
-        self._unanswered -= 1
+        self.open_groups -= 1
         counts = answer.counts
         self.counts.add(counts)
         self.counts.wasted += known.arriving.wasted
@@ -293,7 +271,7 @@ class RewardService:
     def _fail(self, known: _Known, error: Exception) -> None:
         if known.answer.done():
             return
-        self._unanswered -= 1
+        self.open_groups -= 1
         self._forget(known)
         known.answer.set_exception(error)
         known.answer.exception()  # nobody may be waiting
@@ -308,10 +286,10 @@ class RewardService:
 
         Requests still waiting are then told to ask again: the journal keeps what the judge has answered.
         """
-        self._draining = True
-        self._on_event("draining", {"open": self._unanswered, "waiting": self.waiting})
+        self.is_draining = True
+        self._on_event("draining", {"open": self.open_groups, "waiting": self.waiting})
         ends_s = time.monotonic() + self._settings.drain
-        while self._unanswered and time.monotonic() < ends_s:
+        while self.open_groups and time.monotonic() < ends_s:
             await asyncio.sleep(_LOOK_S)
         for known in self._open():
             self._fail(known, DrainingError("the server is shutting down"))
@@ -326,25 +304,13 @@ class RewardService:
         now_s = time.monotonic()
         return max((now_s - known.opened_s for known in self._open()), default=0.0)
 
-    @property
-    def is_draining(self) -> bool:
-        """Whether no further group is taken."""
-        return self._draining
-
-    async def _late_answer(self, known: _Known, member: Member) -> GroupAnswer:
-        if member.id not in known.late:
-            known.late[member.id] = asyncio.ensure_future(self._judge_late(known, member))
-        return await self._wait(known.late[member.id])
-
     async def _judge_late(self, known: _Known, member: Member) -> GroupAnswer:
         await asyncio.shield(known.answer)
-        members = known.cohort.with_late(member.id)
-        group = _group_of(members)
-        stored = known.judged
-        if stored is None:
+        members = known.cohort.in_order(member.id)
+        if known.judged is None:
             raise RuntimeError("a cohort was answered before it was judged")
         index = [each.id for each in members].index(member.id)
-        judged = await known.arriving.judge_late(stored, group, index, None)
+        judged = await known.arriving.judge_late(known.judged, _group_of(members), index, None)
         rewards, calibration = self._scorer.reward_late(judged)
         if self._recorder is not None:
             self._recorder.add_late(member, rewards, index)

@@ -44,7 +44,7 @@ def test_a_repeated_member_is_the_same_member():
     cohort.join(member("a"), 2)
     assert cohort.join(member("a"), 2) is Joining.REPEATED
     cohort.join(member("b"), 2)
-    cohort.close()
+    cohort.is_closed = True
     assert cohort.join(member("b"), 2) is Joining.REPEATED
 
 
@@ -53,10 +53,10 @@ def test_a_member_that_comes_after_the_end_is_late():
     cohort = Cohort("g", 4)
     for id_ in "ab":
         cohort.join(member(id_), 4)
-    cohort.close()
+    cohort.is_closed = True
     assert [cohort.join(member(id_), 4) for id_ in "cdc"] == [Joining.LATE, Joining.LATE, Joining.REPEATED]
     assert [each.id for each in cohort.in_order()] == ["a", "b"]
-    assert [each.id for each in cohort.with_late("c")] == ["a", "b", "c"]
+    assert [each.id for each in cohort.in_order("c")] == ["a", "b", "c"]
     with pytest.raises(DisagreementError, match="4 members have come, 'e' is one more"):
         cohort.join(member("e"), 4)
 

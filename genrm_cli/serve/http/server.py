@@ -16,7 +16,6 @@ from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.serve_settings import ServeSettings
 from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
-Address = tuple[str, int]
 _BACKLOG = 4_096
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -30,27 +29,17 @@ class _Server(uvicorn.Server):
         yield
 
 
-def parse_address(listen: str) -> Address:
-    """Return host and port of `listen`.
-
-    Raises:
-        UsageError: it is not HOST:PORT.
-    """
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(SettingRef("listen", listen), ": expected HOST:PORT, for example 127.0.0.1:8330.")
-    return host.strip("[]"), int(port)
-
-
 def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
     """Open the listening socket.
 
     Raises:
         UsageError: the address cannot be used, or is public without a token and without `allow_public`.
     """
-    host, port = parse_address(settings.listen)
+    host, _, port = settings.listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(SettingRef("listen", settings.listen), ": expected HOST:PORT, for example 127.0.0.1:8330.")
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
         if not (ip_address(address[0]).is_loopback or has_token or settings.allow_public):
             raise UsageError(
                 SettingRef("listen", settings.listen),
