@@ -25,39 +25,6 @@ def test_a_storm_of_429_is_sat_out(scoring: Scoring, headers: dict[str, str], le
     scoring.check_resumes()
 
 
-@pytest.mark.slow  # it waits for the trial that brings it back; test_pool.py does not
-def test_an_endpoint_that_refused_fifty_calls_in_a_row_is_taken_back(make_scoring: MakeScoring) -> None:
-    """A storm that takes the endpoint out passes, and everything is answered in the same run."""
-    scoring = make_scoring(20)
-    scoring.server.behave(fault={"status": 429}, fault_times=1)
-    finished = scoring.run("--concurrency", 80, "--retries", 0)
-    assert finished.code == 0, finished.err
-    assert "is marked unhealthy" in finished.err
-    assert scoring.check_honest()["failures"] == 0
-    scoring.check_undisturbed()
-
-
-def test_a_retry_after_that_says_nothing_is_as_good_as_none(scoring: Scoring) -> None:
-    """A wait that is over by our clock, or that nobody can read, holds nothing up and breaks nothing."""
-    past = "Wed, 21 Oct 2015 07:28:00"
-    values = [
-        "-5",
-        "soon",
-        "nan",
-        "",
-        f"{past} GMT",
-        f"{past} -0000",
-        f"{past} +99999999999999",
-        f"{past[:-8]}99:99:99",
-    ]
-    scoring.server.behave(script=[{"status": 429, "headers": {"Retry-After": value}} for value in values])
-    started_s = time.monotonic()
-    finished = scoring.run()
-    assert finished.code == 0, finished.err
-    assert time.monotonic() - started_s < 60
-    scoring.check_undisturbed()
-
-
 @pytest.mark.parametrize(
     ("retry_after", "limit", "code"),
     [
@@ -103,18 +70,6 @@ def test_the_calls_of_a_bad_endpoint_move_to_a_good_one(
     assert scoring.check_honest()["failures"] == 0
     assert (good.stats()["distinct_answered"], good.stats()["repeat_answers"]) == (16, 0)
     scoring.check_undisturbed()
-
-
-def test_an_endpoint_that_does_not_answer_costs_time_and_nothing_else(
-    scoring: Scoring, start_judge: StartJudge
-) -> None:
-    """Calls that time out at one endpoint are made again, in the end at the other."""
-    scoring.server.behave(fault={"hang": True})
-    good = start_judge()
-    finished = scoring.run("--base-url", good.base_url, "--call-timeout", 0.8, "--concurrency", 2)
-    assert finished.code == 0, finished.err
-    assert scoring.check_honest()["failures"] == 0
-    assert good.stats()["distinct_answered"] == 16
 
 
 def test_an_endpoint_that_dies_in_mid_run_is_replaced(make_scoring: MakeScoring, start_judge: StartJudge) -> None:
@@ -170,24 +125,6 @@ def test_a_judge_that_only_ever_puts_off_is_given_up(
     finished = scoring.run("--concurrency", 64, "--give-up-after", 0.3, "--call-timeout", 0.2)
     assert finished.code == 4
     assert reason in finished.err.splitlines()[-2]  # the last one is the summary
-    scoring.check_resumes()
-
-
-@pytest.mark.slow
-def test_a_judge_that_dies_for_good_is_given_up(make_scoring: MakeScoring) -> None:
-    """The same with a judge whose process is gone, and in a process of our own."""
-    scoring = make_scoring(25)
-    scoring.server.behave(latency_s=0.02)
-    process = scoring.start("--give-up-after", 0.3)
-    scoring.server.wait_until(lambda stats: stats["by_status"].get("200", 0) >= 20)
-    scoring.server.kill()
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 4
-    assert "answers in the journal are reused" in err.decode()
-    assert "Traceback" not in err.decode()
-    assert not OUTPUTS & scoring.genrm.names()
-    assert scoring.journaled() >= 20 - 8
-    scoring.server.restart()
     scoring.check_resumes()
 
 

@@ -72,23 +72,6 @@ def test_two_runs_started_together_score_each_file_once(cron: Cron) -> None:
     assert (again.code, cron.asked) == (0, 32), again.err
 
 
-@pytest.mark.slow
-def test_two_runs_where_conditions_are_ignored_never_mix(cron: Cron) -> None:
-    """Where conditional puts are ignored the rule is weaker and said so: work may be doubled, outputs are whole."""
-    cron.s3.rule(method="PUT", strip=["if-none-match"])
-    for number in range(6):
-        cron.put(f"run-{number}.jsonl", some_rollouts(number))
-    finished = [finish(process) for process in [cron.start("--no-journal"), cron.start("--no-journal")]]
-    assert [one.code for one in finished] == [0, 0], finished
-    assert all(one.err.count("ignores conditional writes") == 1 for one in finished)
-    assert 24 <= cron.asked <= 48
-    assert cron.names() == set().union(*(outputs_of(f"run-{number}") for number in range(6)))
-    assert sum(one.err.count("scored: s3://") for one in finished) == 6
-    again = cron.run("--no-journal")
-    assert again.code == 0
-    assert "6 files: 6 up to date" in again.err
-
-
 @pytest.mark.parametrize("quarter", range(4))
 def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: random.Random, quarter: int) -> None:
     """Machines vanish at any moment, a tenth of the requests to S3 go wrong: a kill costs a segment and what was in
@@ -237,32 +220,6 @@ def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
     assert (cron.asked, cron.names()) == (40, outputs_of("run"))
 
 
-def test_a_store_that_asks_to_slow_down(cron: Cron, journal: tuple[object, ...]) -> None:
-    """A few 503s everywhere cost only time."""
-    cron.put("run.jsonl", some_rollouts(0))
-    for method in ("PUT", "GET", "HEAD", "DELETE"):
-        cron.s3.rule(method=method, after=1, times=1, answer={"code": "SlowDown"})
-    finished = cron.run(*journal)
-    assert finished.code == 0, finished.err
-    assert (cron.asked, cron.names()) == (4, outputs_of("run"))
-
-
-def test_replies_that_get_lost(cron: Cron, journal: tuple[object, ...]) -> None:
-    """A put that S3 made and whose reply was lost is neither made twice nor taken for another's."""
-    lines: list[Json] = [line | {"kept": "x" * 2_500_000} for line in some_rollouts(0)]
-    cron.put("run.jsonl", lines)
-    for part in (".lease-1", "comparisons", "metrics", JOURNAL_PREFIX):
-        cron.s3.rule(method="PUT", key_contains=part, times=1, drop="after")
-    for method in ("DELETE", "POST"):  # the upload that proves that outputs can be written is aborted
-        cron.s3.rule(method=method, key_contains="run.scored", query={"uploadId": None}, times=1, drop="after")
-    finished = cron.run(*journal)
-    assert finished.code == 0, finished.err
-    assert finished.err.count("scored: s3://") == 1
-    assert (cron.asked, cron.names()) == (4, outputs_of("run"))
-    assert len(cron.copied()) == 4
-    assert "1 up to date" in cron.run(*journal).err
-
-
 @pytest.mark.parametrize("is_named", [False, True])
 def test_a_version_that_changes_while_it_is_read(cron: Cron, is_named: bool) -> None:
     """A found file waits for the next run, which scores its new version; a named one ends the run with 3."""
@@ -297,32 +254,6 @@ def test_a_version_that_changes_while_it_is_judged(cron: Cron) -> None:
 def prompts_scored(cron: Cron) -> list[str]:
     """Return the prompts of the scored lines."""
     return [json.loads(line)["prompt"] for line in cron.get(PREFIX + "run.scored.jsonl").splitlines()]
-
-
-@pytest.mark.slow
-def test_slow_storage_does_not_slow_the_judge(cron: Cron, journal: tuple[object, ...]) -> None:
-    """While every request to S3 takes 4 s, the judge goes on being asked, and one file waits for no other."""
-    cron.put("a.jsonl", some_rollouts(0, groups=20))
-    cron.put("b.jsonl", some_rollouts(1))
-    cron.judge.behave(latency_s=0.1)
-    more = ("--parallel-files", 2, "--lease-expiry", "60s", *journal, "--segment-calls", 1_000)
-    process = cron.start(*more)
-    cron.wait_for_requests(5)
-    cron.s3.rule(delay_s=4)
-    longest_s, before, since_s = 0.0, cron.asked, time.monotonic()
-    while before < 75:
-        time.sleep(0.02)
-        now = cron.asked
-        longest_s = max(longest_s, time.monotonic() - since_s)
-        if now != before:
-            before, since_s = now, time.monotonic()
-        assert longest_s < 60
-    while not any(one["rule"] is not None for one in cron.s3.requests()):
-        assert process.poll() is None
-        time.sleep(0.02)
-    cron.s3.clear()
-    assert finish(process).code == 0
-    assert longest_s < 3
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
-import random
 from itertools import pairwise
 
 import pytest
 from disturbed_scoring import JOURNAL, MODEL, MakeScoring, Scoring
 from genrm_process import read_lines
-from judge_behaviour import render_judgement
 
 
 @pytest.fixture
@@ -102,28 +100,6 @@ def test_only_failed_asks_what_failed_and_nothing_new(scoring: Scoring) -> None:
     scoring.run("--only-failed", "--max-unscored", 1)
     assert scoring.server.stats()["requests"] == 0
     scoring.check_resumes()
-
-
-def test_two_processes_share_a_journal(make_scoring: MakeScoring) -> None:
-    """Started at the same moment on the same questions, with a judge that says something else each time: both end
-    with the same verdicts, which are those in the journal.
-    """
-    scoring = make_scoring(10)
-    rng = random.Random(7)
-    moods = [(rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 6)) for _ in range(200)]
-    scoring.server.behave(latency_s=0.01, script=[{"content": render_judgement(mood, 20)} for mood in moods])
-    names = ("first", "second")
-    processes = [scoring.start("-o", f"{name}.jsonl", "--journal", "shared.sqlite") for name in names]
-    for process in processes:
-        _, err = process.communicate(timeout=30)
-        assert process.returncode == 0, err
-    first, second = ((scoring.folder / f"{name}.jsonl").read_bytes() for name in names)
-    assert first == second
-    assert scoring.journaled("shared.sqlite") == 40
-    asked = scoring.server.stats()["requests"]
-    assert scoring.run("-o", scoring.folder / "third.jsonl", "--journal", scoring.folder / "shared.sqlite").code == 0
-    assert scoring.server.stats()["requests"] == asked
-    assert (scoring.folder / "third.jsonl").read_bytes() == first
 
 
 @pytest.mark.slow

@@ -16,11 +16,10 @@ from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.due.inputs import output_places
-from genrm_cli.jobs.journals import journal_path
 from genrm_cli.jobs.score_file import Report, refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.settings import Settings, settings_from
+from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import Reason
 
 
@@ -157,13 +156,6 @@ def test_a_field_can_name_the_group(tmp_path: Path) -> None:
     assert run.tally.unscored_share() == pytest.approx(1 / 5)
 
 
-def test_groups_with_another_principle_are_other_groups(tmp_path: Path) -> None:
-    """The same prompt under two principles makes two groups."""
-    lines = [{**line, "principle": "Brief." if line["id"] % 2 else "Full."} for line in make_rollouts(1, 4)]
-    run = score(tmp_path, lines)
-    assert run.metrics["group_sizes"] == {"2": 2}
-
-
 def test_a_forced_format_rejects_what_does_not_fit(tmp_path: Path) -> None:
     """With `format` set no line is read as anything else; those that do not fit are rejected, not misread."""
     lines = [*make_rollouts(1, 2), {"messages": [{"role": "user", "content": "Hi"}]}]
@@ -200,15 +192,6 @@ def test_judges_repeat_the_whole_list(tmp_path: Path, judge_server: JudgeServer)
     asked = [(record["judge_idx"], (record["i"], record["j"])) for record in run.comparisons]
     assert asked == [(judge_idx, pair) for judge_idx in range(3) for pair in once]
     assert judge_server.stats()["requests"] == 9
-
-
-def test_all_pairs_can_be_balanced(tmp_path: Path) -> None:
-    """order_balanced asks each pair once, and shows each rollout first as often as second."""
-    run = score(tmp_path, make_rollouts(1, 5), strategy="all_pairs", order_balanced=True)
-    pairs = [(record["i"], record["j"]) for record in run.comparisons]
-    assert sorted(map(sorted, pairs)) == [[i, j] for i in range(5) for j in range(i + 1, 5)]
-    for place in range(5):
-        assert sum(i == place for i, _ in pairs) == sum(j == place for _, j in pairs) == 2
 
 
 @pytest.mark.parametrize(
@@ -254,24 +237,6 @@ def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path: Path
     assert score(tmp_path, lines, **at_judge(judge_server, use_journal=True)).rewards == [None, None]
 
 
-def test_an_unreadable_reply_is_asked_again_and_counted(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Each comparison's first reply is nonsense: all get their verdict on the second call."""
-    judge_server.behave(fault={"content": "hm"}, fault_times=1)
-    run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, reask=1))
-    assert (run.metrics["verdicts"], run.metrics["calls"], run.metrics["retries"]) == (6, 12, 6)
-    assert all(record["attempts"] == 2 for record in run.comparisons)
-
-
-def test_the_first_place_win_rate_shows_a_position_bias(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A judge that always prefers what it sees first has a rate of 1, and gives everybody the same reward."""
-    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
-    run = score(tmp_path, make_rollouts(2, 4), **at_judge(judge_server))
-    assert run.metrics["first_place_win_rate"] == 1.0
-    assert run.metrics["groups_without_spread"] == 2
-    assert run.rewards == [3.0] * 8
-    assert all(line["genrm"]["advantage"] == 0 for line in run.lines)
-
-
 def without(record: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a record without one of its keys."""
     return {key: value for key, value in record.items() if key != name}
@@ -315,32 +280,6 @@ def test_where_outputs_go(input_uri: str, output: str | None, scored: str, metri
 
 
 @pytest.mark.parametrize(
-    ("scored_uri", "given", "journal"),
-    [
-        ("a/run.scored.jsonl", {}, "a/run.journal.sqlite"),
-        ("out/a.jsonl.zst", {}, "out/a.journal.sqlite"),
-        ("run.scored.jsonl", {"journal": "mine.sqlite"}, "mine.sqlite"),
-        ("-", {"journal": "mine.sqlite"}, "mine.sqlite"),
-        ("run.scored.jsonl", {"use_journal": False, "journal": "mine.sqlite"}, None),
-        ("run.scored.jsonl", {"judge": "lexical"}, None),
-    ],
-)
-def test_where_the_journal_goes(scored_uri: str, given: dict[str, Any], journal: str | None) -> None:
-    """Beside a local output or where --journal says; none for the embedded judge, which costs nothing to ask."""
-    assert journal_path(scored_uri, settings_from(**given)) == journal
-
-
-def test_outputs_without_a_place_have_a_journal_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journals of S3 objects and streams are files of the user's state folder, one for each output."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    uris = ("s3://b/rl/x.scored.jsonl", "s3://b/rl/y.scored.jsonl", "-")
-    journals = [journal_path(uri, Settings()) for uri in uris]
-    assert len(set(journals)) == 3
-    assert all(Path(str(journal)).parent == tmp_path / "genrm" for journal in journals)
-    assert journals == [journal_path(uri, Settings()) for uri in uris]
-
-
-@pytest.mark.parametrize(
     ("input_uri", "output"),
     [
         ("run.jsonl", "./run.jsonl"),
@@ -360,15 +299,3 @@ def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_pat
     shifts = [line["reward"] - line["genrm"]["base_score"] for line in run.lines]
     assert math.isclose(sum(shifts), 0, abs_tol=1e-9)
     assert shifts[0] > shifts[3]  # the shortest gains, the longest loses
-
-
-def test_numbers_that_compat_fills_in_are_counted(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A reply that lacks a number gives a verdict under `--compat`, and the rewards that rest on it are counted."""
-    judge_server.behave(fault={"content": '```json\n{"score_1": 4, "ranking": 2}\n```'})
-    lines = make_rollouts(groups=1, size=2)
-    given = at_judge(judge_server, compat="nemo-gym") | {"use_journal": True, "journal": str(tmp_path / "j.sqlite")}
-    for _ in range(2):  # the second time from the journal
-        run = score(tmp_path, lines, **given)
-        assert run.metrics["failures"] == 0
-        assert run.metrics["rewards_on_defaults"] == 2
-        assert [line["genrm"]["defaulted"] for line in run.lines] == [2, 2]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError
-from genrm_cli.storage.encoding.codec import is_compressed, iter_decoded, make_encoder
+from genrm_cli.storage.encoding.codec import iter_decoded, make_encoder
 
 _SUFFIXES = ("x.jsonl", "x.jsonl.gz", "x.jsonl.zst")
 
@@ -85,14 +85,3 @@ def test_repetitive_input_is_decoded_in_bounded_memory(uri: str) -> None:
         tracemalloc.stop()
     assert total == 100 << 20
     assert peak < 60 << 20
-
-
-def test_only_the_suffix_decides() -> None:
-    """Compression is what the name promises, in lower case, as other tools write it."""
-    assert [is_compressed(uri) for uri in ("a.gz", "s3://b/a.zst", "a.jsonl", "a.gz.jsonl", "-")] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]

@@ -123,14 +123,6 @@ def test_an_interrupted_commit_of_a_set_is_finished(tmp_path: Path, number: int)
     assert {(tmp_path / name).read_bytes() for name in names} == {b"new"}
 
 
-def test_without_extended_attributes_it_is_finished_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The manifest needs no support of the file system."""
-    monkeypatch.delattr(os, "setxattr")
-    monkeypatch.delattr(os, "getxattr")
-    assert finish_commit(str(stop_before(tmp_path, 1)), _S3)
-    assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
-
-
 def test_an_output_that_was_linked_but_not_unlinked_is_finished(tmp_path: Path) -> None:
     """A new output has two names for a moment; the hidden one does not remain."""
     manifest = stop_before(tmp_path, 0)

@@ -1,4 +1,3 @@
-import gzip
 import io
 import json
 import os
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from genrm_cli.errors import GenrmError, InputError
 from genrm_cli.storage.encoding.containers import iter_as_lines
 from genrm_cli.storage.encoding.records import iter_lines
-from genrm_cli.storage.location import S3Options, is_rollout_file, stem_of
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import open_source
 
 _LIMIT = 1 << 20
@@ -82,12 +81,6 @@ def test_the_items_of_an_array_are_records(tmp_path: Path, indent: int | None, b
     """An array on one line or on many yields its items, numbered from 1."""
     content = (before + json.dumps(_RECORDS, indent=indent) + "\n").encode()
     assert _read(tmp_path / "x.json", content) == list(enumerate(_RECORDS, 1))
-
-
-def test_a_compressed_array_is_read(tmp_path: Path) -> None:
-    """The suffix says how the array is compressed."""
-    content = json.dumps(_RECORDS).encode()
-    assert _read(tmp_path / "x.json.gz", gzip.compress(content)) == list(enumerate(_RECORDS, 1))
 
 
 def test_iterations_over_one_archive_run_side_by_side(tmp_path: Path) -> None:
@@ -314,10 +307,3 @@ def test_a_damaged_parquet_file_is_refused(parquet: Path) -> None:
     """A cut file is an `InputError`."""
     os.truncate(parquet, parquet.stat().st_size // 2)
     assert "cannot be read as Parquet" in _refusal(parquet, parquet.read_bytes())
-
-
-def test_names_of_containers_are_known() -> None:
-    """Listings find Parquet files and logs, and outputs are named after them; plain JSON is named by the user only."""
-    assert all(map(is_rollout_file, ["a/x.parquet", "x.eval", "x.jsonl.gz"]))
-    assert not any(map(is_rollout_file, ["x.json", "x.csv", "x.pt", ".parquet", "x_reward_profiling.jsonl"]))
-    assert [stem_of(name) for name in ("a/x.parquet", "x.eval")] == ["a/x", "x"]

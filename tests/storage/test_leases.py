@@ -109,22 +109,6 @@ def test_of_many_threads_one_has_the_lease(output: str) -> None:
     won.verify()
 
 
-def test_of_several_processes_one_has_each_lease(output: str) -> None:
-    """Three processes that take the same five leases at once: each lease has one owner."""
-    outputs = [output.replace("x.", f"{number}.") for number in range(5)]
-    processes = [start_taker(*outputs) for _ in range(3)]
-    try:
-        assert [hear(process) for process in processes] == [b"ready"] * 3
-        for process in processes:
-            say(process)
-        taken = [[hear(process) for _ in outputs] for process in processes]
-        for number in range(5):
-            assert sorted(one[number] for one in taken) == [b"False", b"False", b"True"]
-    finally:
-        for process in processes:
-            process.communicate(b"\n", timeout=20)
-
-
 def test_release_leaves_nothing_behind(output: str) -> None:
     """A lease that was given up is gone, giving it up twice is harmless, and the next one starts anew."""
     lease = take(output)
@@ -268,16 +252,6 @@ def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket: Any, dist
     assert lease.uri.endswith("-2")
     lease.verify()
     assert names_beside(output) == ["x.lease-1", "x.lease-2"]
-
-
-def test_a_lost_reply_does_not_make_an_own_lease_anothers(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
-    """When only the reply to the winning put got lost, the repeated put is refused, and the lease is ours still."""
-    s3 = S3Options(endpoint_url=disturbed_s3.url)
-    disturbed_s3.rule(method="PUT", key_contains="x.lease-1", times=1, drop="after")
-    lease = take(f"s3://{s3_bucket.name}/rl/x.scored.jsonl", 60.0, s3)
-    lease.verify()
-    lease.release()
-    assert names_beside(lease.uri) == []
 
 
 @pytest.mark.slow

@@ -44,36 +44,6 @@ def test_only_newlines_end_a_line() -> None:
     assert list(iter_lines([text + b"\r\nnext"], 1000)) == [Line(1, text), Line(2, b"next")]
 
 
-def test_torn_last_line_is_given() -> None:
-    """A last line without a newline is a line."""
-    assert [line.raw for line in iter_lines([b'{"a":1}\n{"b":'], 1000)] == [b'{"a":1}', b'{"b":']
-
-
-def test_byte_order_mark_is_dropped() -> None:
-    """The mark is not part of the first line, even where it spans two chunks."""
-    assert list(iter_lines([_MARK[:1], _MARK[1:] + b"{}\n{}"], 1000)) == [Line(1, b"{}"), Line(2, b"{}")]
-
-
-def test_blank_lines_are_counted_and_skipped() -> None:
-    """Numbers are those that an editor shows."""
-    assert [line.number for line in iter_lines([b"\n \t\r\n{}\n\n\n[]\n\n"], 1000)] == [3, 6]
-
-
-def test_empty_inputs_have_no_lines() -> None:
-    """Nothing, or only blank lines, or only a byte-order mark, gives no line."""
-    assert [list(iter_lines(chunks, 1000)) for chunks in ([], [b"\n\n"], [_MARK], [_MARK + b"\r\n"])] == [[]] * 4
-
-
-def test_line_at_the_limit_is_kept_and_one_over_it_is_not() -> None:
-    """The limit counts all bytes before the newline; reading goes on after an oversize line."""
-    lines = list(iter_lines([b"x" * 300 + b"\n" + b"y" * 301 + b"\nz"], 300))
-    assert [(line.raw, line.oversize) for line in lines] == [
-        (b"x" * 300, None),
-        (b"y" * EXCERPT_BYTES, 301),
-        (b"z", None),
-    ]
-
-
 def test_oversize_line_is_never_held() -> None:
     """A line of 64 MB against a limit of 1 MB is read in flat memory."""
     import tracemalloc

@@ -66,13 +66,6 @@ _PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "expected"), _PATTERNS)
-def test_pattern_finds_files_on_disk(tmp_path: Path, pattern: str, expected: list[str]) -> None:
-    """Wildcards stay within a name, `**` crosses folders, and what is hidden is found only when asked for."""
-    _make_files(tmp_path, _TREE + _HIDDEN)
-    assert _uris(f"{tmp_path}/{pattern}") == [f"{tmp_path}/{name}" for name in expected]
-
-
 def test_patterns_find_the_same_on_s3(s3_bucket: Any) -> None:
     """For any pattern, the same tree as objects gives the same names in the same order."""
     _put(s3_bucket, [f"rl/{name}" for name in (*_TREE, *_HIDDEN, "", "a/")] + ["rl-other/a.jsonl", "a.jsonl"])
@@ -248,20 +241,6 @@ def test_listing_starts_from_the_longest_literal_prefix(scripted_s3: Any) -> Non
     assert asked == [(["rl/env/run-"], ["/"]), (["rl/"], None), (["rl/env/"], None)]
 
 
-@pytest.mark.slow
-def test_listing_goes_on_over_the_pages_of_a_server(s3_bucket: Any) -> None:
-    """More objects than S3 gives in a page are found once each and in order, twice the same."""
-    keys = [f"rl/{number:04}.jsonl" for number in range(50)]
-    _put(s3_bucket, keys)
-    options = S3Options(max_attempts=7)  # a client of its own, which asks for small pages
-    hook = "before-parameter-build.s3.ListObjectsV2"
-    s3_client(options).meta.events.register(hook, lambda params, **_: params.update(MaxKeys=20))
-    for pattern in ("", "*", "**/*.jsonl"):
-        found = [each.identity.uri for each in iter_found(f"s3://{s3_bucket.name}/rl/{pattern}", options)]
-        assert found == [f"s3://{s3_bucket.name}/{key}" for key in keys]
-    assert len(_uris(f"s3://{s3_bucket.name}/rl/002*")) == 10
-
-
 _ODD = ["a b", "ü", "a%20b", "a+b", "[x]", "a&b", "a#b", "a?b", "a*", "'\"", "🙂", "a;b=c", "~", "a\\b"]
 
 
@@ -299,14 +278,6 @@ def test_only_files_are_found(here: Path) -> None:
         assert _uris("data") == _uris("data/*") == ["data/link.jsonl", "data/x.jsonl"]
     os.symlink("data", "named")
     assert _uris("named/*") == ["named/link.jsonl", "named/x.jsonl"]
-
-
-def test_name_that_is_no_text_is_found(here: Path) -> None:
-    """A file name that is not UTF-8 can be listed and read."""
-    with open(b"\xff.jsonl", "wb") as file:
-        file.write(b"{}\n")
-    (uri,) = _uris("*.jsonl")
-    assert read_object(uri, _S3) == b"{}\n"
 
 
 @pytest.mark.parametrize(

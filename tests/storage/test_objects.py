@@ -65,36 +65,6 @@ def test_of_many_that_create_one_succeeds(folder: str) -> None:
         assert read_object(f"{folder}/{number}", _S3) == b"%d" % winner * 1000
 
 
-_CREATE_ALL = """
-import sys
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import create_object
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(200):
-    print(int(create_object(f"{sys.argv[1]}/{number}", S3Options(), sys.argv[2].encode())))
-"""
-
-
-@pytest.mark.slow
-def test_of_two_processes_that_create_one_succeeds(tmp_path: Path) -> None:
-    """Two processes on one disk create 200 files: each is made by exactly one, and nothing else is left."""
-    command = [sys.executable, "-c", _CREATE_ALL, str(tmp_path / "leases")]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with (
-        subprocess.Popen([*command, "one"], **pipes) as one,
-        subprocess.Popen([*command, "two"], **pipes) as two,
-    ):
-        for process in (one, two):
-            assert process.stdout.readline() == "ready\n"
-        for process in (one, two):
-            process.stdin.write("\n")
-            process.stdin.flush()
-        wins = [process.communicate(timeout=60)[0].split() for process in (one, two)]
-    assert [sorted(pair) for pair in zip(*wins, strict=True)] == [["0", "1"]] * 200
-    assert sorted(os.listdir(tmp_path / "leases")) == sorted(map(str, range(200)))
-
-
 def test_reader_sees_old_or_new_while_it_is_replaced(tmp_path: Path) -> None:
     """A file that is replaced again and again is never missing, empty or mixed."""
     uri, done = f"{tmp_path}/x", threading.Event()
@@ -114,38 +84,6 @@ def test_reader_sees_old_or_new_while_it_is_replaced(tmp_path: Path) -> None:
             assert len(set(content)) == 1
         replacing.result()
     assert os.listdir(tmp_path) == ["x"]
-
-
-def test_link_to_nowhere_is_something(tmp_path: Path) -> None:
-    """A name that is taken by a broken link is not created through it."""
-    os.symlink("nowhere", tmp_path / "x")
-    assert create_object(f"{tmp_path}/x", _S3, b"x") is False
-    assert os.listdir(tmp_path) == ["x"]
-
-
-def test_place_below_a_file_holds_nothing(tmp_path: Path) -> None:
-    """Below a file, reading returns None, removing does nothing, and creating is an error."""
-    (tmp_path / "file").write_bytes(b"")
-    uri = f"{tmp_path}/file/x"
-    assert read_object(uri, _S3) is None
-    remove_object(uri, _S3)
-    with pytest.raises(StorageError, match="file/x: cannot be written: File exists"):
-        create_object(uri, _S3, b"x")
-    with pytest.raises(StorageError):
-        replace_object(uri, _S3, b"x")
-
-
-def test_folder_is_no_object(tmp_path: Path) -> None:
-    """A folder cannot be read, replaced or removed as an object, and counts as existing."""
-    uri = f"{tmp_path}/folder"
-    os.mkdir(uri)
-    for attempt in (read_object, remove_object):
-        with pytest.raises(StorageError, match=r"folder: cannot be (read|removed): Is a directory"):
-            attempt(uri, _S3)
-    with pytest.raises(StorageError, match="Is a directory"):
-        replace_object(uri, _S3, b"x")
-    assert create_object(uri, _S3, b"x") is False
-    assert os.listdir(tmp_path) == ["folder"]
 
 
 def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:

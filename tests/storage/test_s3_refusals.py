@@ -53,15 +53,6 @@ def test_missing_permission_to_write_is_found_before_the_run(scripted_s3: Any, m
         check_writable(_URI, scripted_s3.options)
 
 
-@pytest.mark.slow
-def test_throttling_without_end_is_a_storage_error(scripted_s3: Any) -> None:
-    """After all attempts the message says that S3 asked to slow down."""
-    scripted_s3.answer = lambda request: (503, {}, _refusal("SlowDown"))
-    with pytest.raises(StorageError, match="slow down"):
-        check_writable(_URI, scripted_s3.options)
-    assert len(scripted_s3.requests) == scripted_s3.options.max_attempts
-
-
 def test_every_get_is_pinned_to_one_version(scripted_s3: Any) -> None:
     """A large object is fetched in ranges, each on the condition that it is still the version first seen."""
     size = 20 << 20

@@ -310,15 +310,6 @@ def test_file_without_attributes_is_known_by_its_size(tmp_path: Path, monkeypatc
     assert (sink.mark.size_bytes, sink.mark.upload) == (3, None)
 
 
-def test_stream_has_no_mark() -> None:
-    """What cannot be looked at again has nothing to be known by."""
-    sink = open_sink("/dev/null", _S3, overwrite=False)
-    sink.commit()
-    assert sink.mark is None
-    assert mark_of("/dev/null", _S3) is None
-    assert mark_of("-", _S3) is None
-
-
 @pytest.mark.parametrize("size", [10, _PART])
 def test_object_carries_where_it_comes_from(s3_bucket: Any, size: int) -> None:
     """Provenance with any characters is in the metadata of the object, cut to the size that S3 accepts."""
