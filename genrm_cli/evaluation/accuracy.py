@@ -2,84 +2,81 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean, median
 
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.running_stats import mcnemar_p_value, wilson_interval
+from genrm_cli.scored.lines import OutcomeRecord
 from genrm_cli.verdicts import FailureKind, Verdict, preferred
 
 
 class Preference(StrEnum):
-    """The response that a verdict prefers."""
+    """Whether a verdict prefers the chosen response."""
 
-    CHOSEN = "chosen"
-    REJECTED = "rejected"
+    RIGHT = "right"
+    WRONG = "wrong"
     TIE = "tie"
 
 
-CREDIT = {Preference.CHOSEN: 1.0, Preference.TIE: 0.5, Preference.REJECTED: 0.0}
+_CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The result of one pair in one order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRecord(OutcomeRecord):
+    """The result of a pair in one order; without a verdict, `result` is None.
 
-    Attributes:
-        result: the preference, or the kind of failure.
-        calls: calls made by this run, or by the run that filled the journal; 0 for the built-in judge. Tokens are
-            summed over calls.
-        latency_s: time from the first call to the last reply.
+    Calls, tokens and latency are those of this run, or of the run that filled the journal.
     """
 
-    result: Preference | FailureKind
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    latency_s: float = 0.0
-
-    @property
-    def preference(self) -> Preference | None:
-        """The preference; None for a failure."""
-        return self.result if isinstance(self.result, Preference) else None
+    result: Preference | None
 
     @property
     def credit(self) -> float | None:
-        """1 for right, 0 for wrong, 0.5 for a tie; None for a failure."""
-        return CREDIT[self.result] if isinstance(self.result, Preference) else None
+        """1 for right, 0 for wrong, 0.5 for a tie; None without a verdict."""
+        return None if self.result is None else _CREDIT[self.result]
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether the judge was asked."""
+        return self.failure is None or self.failure.kind != FailureKind.NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class PairOutcome:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRecord:
     """The results of one labelled pair.
 
     Attributes:
-        item: identifies the line; pairs of one line are not independent of each other.
+        key: of its content: equal pairs, equal keys.
+        item: identifies the line that the pair comes from; pairs of one line are not independent of each other.
         chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
     """
 
+    id: str
+    key: str
     item: str
-    chosen_first: Judgement
-    chosen_second: Judgement
-    category: str | None = None
-    chosen_chars: int = 0
-    rejected_chars: int = 0
+    line: int
+    category: str | None
+    chosen_chars: int
+    rejected_chars: int
+    chosen_first: OrderRecord
+    chosen_second: OrderRecord
 
     @property
-    def judgements(self) -> tuple[Judgement, Judgement]:
+    def orders(self) -> tuple[OrderRecord, OrderRecord]:
         """Both orders."""
         return self.chosen_first, self.chosen_second
 
     @property
     def has_both(self) -> bool:
         """Whether both orders have a verdict."""
-        return self.chosen_first.preference is not None and self.chosen_second.preference is not None
+        return self.chosen_first.result is not None and self.chosen_second.result is not None
 
     @property
     def is_consistently_right(self) -> bool:
         """Whether the chosen response is preferred in both orders."""
-        return self.chosen_first.result == self.chosen_second.result == Preference.CHOSEN
+        return self.chosen_first.result == self.chosen_second.result == Preference.RIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,27 +159,32 @@ def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
     lead = preferred(verdict)
     if not lead:
         return Preference.TIE
-    return Preference.CHOSEN if (lead > 0) == chosen_first else Preference.REJECTED
+    return Preference.RIGHT if (lead > 0) == chosen_first else Preference.WRONG
 
 
-def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0) -> JudgeQuality:
+def evaluate(outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: float = 0.0) -> JudgeQuality:
     """Measure the quality of a judge. Prices are per million tokens of prompts and replies."""
     both = [outcome for outcome in outcomes if outcome.has_both]
     longer = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars > outcome.rejected_chars])
     shorter = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars < outcome.rejected_chars])
-    counts = _Counts(outcomes)
+    results = [order.result for outcome in outcomes for order in outcome.orders if order.result is not None]
+    kinds = Counter(order.failure.kind for outcome in outcomes for order in outcome.orders if order.failure)
+    not_asked = kinds.pop(FailureKind.NOT_ASKED, 0)
+    asked = len(results) + kinds.total()
     return JudgeQuality(
         pairs=len(outcomes),
         items=len({outcome.item for outcome in outcomes}),
-        verdicts=counts.verdicts,
-        ties=counts.ties,
-        failures=counts.failures,
-        not_asked=counts.not_asked,
-        failures_by_kind=dict(sorted(counts.kinds.items())),
+        verdicts=len(results),
+        ties=results.count(Preference.TIE),
+        failures=kinds.total(),
+        not_asked=not_asked,
+        failures_by_kind={kind.value: count for kind, count in sorted(kinds.items())},
         accuracy=accuracy_of(outcomes),
         accuracy_chosen_first=share_of(outcomes, lambda outcome: outcome.chosen_first.credit),
         accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
-        accuracy_if_failures_lose=share_of(outcomes, _credit_if_failures_lose),
+        accuracy_if_failures_lose=share_of(
+            outcomes, lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked)
+        ),
         consistent_accuracy=consistency_of(both),
         judgebench_accuracy=share_of(outcomes, _judgebench_credit),
         flip_rate=share_of(both, lambda outcome: float(outcome.chosen_first.result != outcome.chosen_second.result)),
@@ -192,54 +194,23 @@ def evaluate(outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: 
         accuracy_shorter_chosen=shorter,
         accuracy_equal_length=accuracy_of([o for o in outcomes if o.chosen_chars == o.rejected_chars]),
         length_bias=None if longer.value is None or shorter.value is None else longer.value - shorter.value,
-        failure_rate=counts.rate(counts.failures),
-        parse_failure_rate=counts.rate(
-            sum(n for kind, n in counts.kinds.items() if FailureKind(kind).is_parse_failure)
-        ),
+        failure_rate=kinds.total() / asked if asked else None,
+        parse_failure_rate=sum(n for kind, n in kinds.items() if kind.is_parse_failure) / asked if asked else None,
         **_costs(outcomes, price_in, price_out),
     )
 
 
 def evaluate_by_category(
-    outcomes: Sequence[PairOutcome], price_in: float = 0.0, price_out: float = 0.0
+    outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: float = 0.0
 ) -> dict[str, JudgeQuality]:
     """Measure the quality of a judge by category; pairs without a category have an empty name."""
-    by_name: dict[str, list[PairOutcome]] = {}
+    by_name: dict[str, list[PairRecord]] = {}
     for outcome in outcomes:
         by_name.setdefault(outcome.category or "", []).append(outcome)
     return {name: evaluate(by_name[name], price_in, price_out) for name in sorted(by_name)}
 
 
-@dataclass(slots=True)
-class _Counts:
-    """Numbers of judgements by result."""
-
-    outcomes: Sequence[PairOutcome]
-    verdicts: int = 0
-    ties: int = 0
-    not_asked: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        for outcome in self.outcomes:
-            for judgement in outcome.judgements:
-                self.verdicts += judgement.preference is not None
-                self.ties += judgement.result == Preference.TIE
-                if judgement.result == FailureKind.NOT_ASKED:
-                    self.not_asked += 1
-                elif judgement.preference is None:
-                    self.kinds[judgement.result.value] += 1
-
-    @property
-    def failures(self) -> int:
-        return self.kinds.total()
-
-    def rate(self, count: int) -> float | None:
-        asked = self.verdicts + self.failures
-        return count / asked if asked else None
-
-
-def share_of(outcomes: Iterable[PairOutcome], value_of: Callable[[PairOutcome], float | None]) -> Share:
+def share_of(outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], float | None]) -> Share:
     """Average over the pairs that have a value from 0 to 1.
 
     The interval counts the pairs of a line as one observation. If the sizes of lines differ, they count as fewer: the
@@ -261,28 +232,20 @@ def share_of(outcomes: Iterable[PairOutcome], value_of: Callable[[PairOutcome], 
     return Share(mean, *wilson_interval(mean, observations), len(values), len(sizes))
 
 
-def accuracy_of(outcomes: Iterable[PairOutcome]) -> Share:
+def accuracy_of(outcomes: Iterable[PairRecord]) -> Share:
     """Return the share of right judgements, after averaging the orders of each pair that have a verdict."""
-    return share_of(outcomes, _mean_credit)
+    return share_of(outcomes, lambda outcome: _mean(each.credit for each in outcome.orders if each.credit is not None))
 
 
-def consistency_of(both: Iterable[PairOutcome]) -> Share:
+def consistency_of(both: Iterable[PairRecord]) -> Share:
     """Return the share of pairs, all with both verdicts, that are right in both orders."""
     return share_of(both, lambda outcome: float(outcome.is_consistently_right))
 
 
-def _mean_credit(outcome: PairOutcome) -> float | None:
-    return _mean(judgement.credit for judgement in outcome.judgements if judgement.credit is not None)
-
-
-def _credit_if_failures_lose(outcome: PairOutcome) -> float | None:
-    return _mean(each.credit or 0.0 for each in outcome.judgements if each.result != FailureKind.NOT_ASKED)
-
-
-def _judgebench_credit(outcome: PairOutcome) -> float | None:
-    if all(each.result == FailureKind.NOT_ASKED for each in outcome.judgements):
+def _judgebench_credit(outcome: PairRecord) -> float | None:
+    if not any(each.was_asked for each in outcome.orders):
         return None
-    return float(sum((each.credit or 0.0) - 0.5 for each in outcome.judgements if each.credit is not None) > 0)
+    return float(sum(each.credit - 0.5 for each in outcome.orders if each.credit is not None) > 0)
 
 
 def _mean(values: Iterable[float]) -> float | None:
@@ -290,13 +253,12 @@ def _mean(values: Iterable[float]) -> float | None:
     return fmean(known) if known else None
 
 
-def _first_place_credit(outcome: PairOutcome) -> float:
+def _first_place_credit(outcome: PairRecord) -> float:
     """Return the share of a pair's two verdicts that prefer the response shown first."""
-    second_for_first = 1.0 - CREDIT[Preference(outcome.chosen_second.result)]
-    return fmean((CREDIT[Preference(outcome.chosen_first.result)], second_for_first))
+    return fmean((outcome.chosen_first.credit or 0.0, 1.0 - (outcome.chosen_second.credit or 0.0)))
 
 
-def _first_place_p_value(both: Sequence[PairOutcome]) -> float | None:
+def _first_place_p_value(both: Sequence[PairRecord]) -> float | None:
     """Test whether as many items prefer position 1 as position 2."""
     if not both:
         return None
@@ -306,12 +268,12 @@ def _first_place_p_value(both: Sequence[PairOutcome]) -> float | None:
     return mcnemar_p_value(sum(lean > 0 for lean in leans.values()), sum(lean < 0 for lean in leans.values()))
 
 
-def _costs(outcomes: Sequence[PairOutcome], price_in: float, price_out: float) -> dict[str, float | None]:
-    paid = [judgement for outcome in outcomes for judgement in outcome.judgements if judgement.calls]
+def _costs(outcomes: Sequence[PairRecord], price_in: float, price_out: float) -> dict[str, float | None]:
+    paid = [order for outcome in outcomes for order in outcome.orders if order.attempts]
     tokens_in, tokens_out = _mean(each.prompt_tokens for each in paid), _mean(each.completion_tokens for each in paid)
     is_priced = tokens_in is not None and tokens_out is not None and bool(price_in or price_out)
     return {
-        "calls_per_judgement": _mean(each.calls for each in paid),
+        "calls_per_judgement": _mean(each.attempts for each in paid),
         "prompt_tokens_per_judgement": tokens_in,
         "completion_tokens_per_judgement": tokens_out,
         "cost_per_judgement": cost_of(tokens_in or 0.0, tokens_out or 0.0, price_in, price_out) if is_priced else None,

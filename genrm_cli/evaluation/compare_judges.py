@@ -6,13 +6,12 @@ from operator import attrgetter
 from typing import Literal
 
 from genrm_cli.errors import InputError
-from genrm_cli.evaluation.accuracy import PairOutcome, Share, accuracy_of, consistency_of
-from genrm_cli.evaluation.result import EvalResult, read_result
+from genrm_cli.evaluation.accuracy import PairRecord, Share, accuracy_of, consistency_of
+from genrm_cli.evaluation.result import read_result
 from genrm_cli.metrics.running_stats import mcnemar_p_value
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.run_record import JudgeRecord, PanelRecord
 from genrm_cli.storage.location import S3Options
-from genrm_cli.verdicts import FailureKind
 
 SIGNIFICANCE = 0.05
 
@@ -77,20 +76,19 @@ def compare_results(a_uri: str, b_uri: str, s3: S3Options) -> JudgeComparison:
         StorageError: a file cannot be read.
     """
     a, b = read_result(a_uri, s3), read_result(b_uri, s3)
-    contest = compare_judges(*({pair.key: pair.outcome for pair in each.pairs} for each in (a, b)))
+    contest = compare_judges(*({pair.key: pair for pair in each.pairs} for each in (a, b)))
     if not contest.pairs:
         shared = contest.left_out
         why = f"none of the {shared} pairs they share has all four verdicts" if shared else "they share no pairs"
         raise InputError(f"{a_uri} and {b_uri} cannot be compared: {why}. Evaluate both judges on the same file.")
-    sides = {"a": _side_of(a_uri, a), "b": _side_of(b_uri, b)}
+    sides = {
+        name: JudgeSide(result=uri, judge=result.judge, settings_digest=result.settings_digest)
+        for name, uri, result in (("a", a_uri, a), ("b", b_uri, b))
+    }
     return extended(JudgeComparison, contest, **sides, pairs_a=len(a.pairs), pairs_b=len(b.pairs))
 
 
-def _side_of(uri: str, result: EvalResult) -> JudgeSide:
-    return JudgeSide(result=uri, judge=result.judge, settings_digest=result.settings_digest)
-
-
-def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -> Contest:
+def compare_judges(a: Mapping[str, PairRecord], b: Mapping[str, PairRecord]) -> Contest:
     """Test whether one of two judges is better, on the pairs that both judged in both orders.
 
     The test counts whether a pair is right in both orders: one yes or no per pair, as McNemar's test needs. Single
@@ -100,10 +98,10 @@ def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -
     is also less accurate. Outcomes are by pair key.
     """
     shared = [(a[key], b[key]) for key in a if key in b]
-    asked = [(one, other) for one, other in shared if _asked(one) and _asked(other)]
+    asked = [both for both in shared if all(order.was_asked for outcome in both for order in outcome.orders)]
     judged = [(one, other) for one, other in shared if one.has_both and other.has_both]
     a_better, b_better = _wins(judged, attrgetter("is_consistently_right"))
-    more_accurate = _wins(judged, _credit)
+    more_accurate = _wins(judged, lambda outcome: sum(order.credit or 0.0 for order in outcome.orders))
     p_value = mcnemar_p_value(a_better, b_better)
     of_a, of_b = [one for one, _ in judged], [other for _, other in judged]
     winner: Literal["a", "b"] = "a" if a_better > b_better else "b"
@@ -126,17 +124,7 @@ def compare_judges(a: Mapping[str, PairOutcome], b: Mapping[str, PairOutcome]) -
     )
 
 
-def _asked(outcome: PairOutcome) -> bool:
-    return all(judgement.result != FailureKind.NOT_ASKED for judgement in outcome.judgements)
-
-
-def _credit(outcome: PairOutcome) -> float:
-    return sum(judgement.credit or 0.0 for judgement in outcome.judgements)
-
-
-def _wins(
-    pairs: Iterable[tuple[PairOutcome, PairOutcome]], value_of: Callable[[PairOutcome], float]
-) -> tuple[int, int]:
+def _wins(pairs: Iterable[tuple[PairRecord, PairRecord]], value_of: Callable[[PairRecord], float]) -> tuple[int, int]:
     """Count the items on which the sum over pairs is greater for the first judge, and for the second."""
     leads: dict[str, float] = {}
     for one, other in pairs:

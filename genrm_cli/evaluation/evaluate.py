@@ -192,7 +192,7 @@ def _result_of(
     source: Source, pairs: LabelledPairs, run: RunContext, judges: Sequence[JudgeSpec], wall_time_s: float
 ) -> EvalResult:
     settings, metrics = run.settings, run.metrics
-    outcomes = [case.outcome for case in pairs.cases]
+    outcomes = tuple(case.record for case in pairs.cases)
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
         input=input_version(source.identity),
@@ -213,5 +213,5 @@ def _result_of(
         wall_time_s=round(wall_time_s, 3),
         settings_digest=digest_of(settings),
         versions=versions_record(),
-        pairs=tuple(case.record for case in pairs.cases),
+        pairs=outcomes,
     )

@@ -5,15 +5,16 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from genrm_cli.errors import ChangedInputError, InputError, naming
-from genrm_cli.evaluation.accuracy import Judgement, PairOutcome, preference_of
-from genrm_cli.evaluation.result import OrderRecord, PairRecord, RejectRecord
+from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, preference_of
+from genrm_cli.evaluation.result import RejectRecord
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
-from genrm_cli.scored.json_form import Json
+from genrm_cli.scored.json_form import Json, extended
+from genrm_cli.scored.write_lines import outcome_record
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import S3Options
@@ -61,25 +62,15 @@ class Case:
             grades = (*grades, *other.values)
         return replace(outcome, result=verdict_of_grades(*grades))
 
-    def _judgement(self, chosen_first: bool) -> Judgement:
-        outcome = self._outcome(chosen_first)
-        tokens = outcome.prompt_tokens, outcome.completion_tokens
-        if isinstance(outcome.result, Verdict):
-            preference = preference_of(outcome.result, chosen_first=chosen_first)
-            return Judgement(preference, outcome.attempts, *tokens, outcome.latency_s)
-        kind = outcome.result.kind if isinstance(outcome.result, Failure) else FailureKind.NO_VERDICT
-        return Judgement(kind, outcome.attempts, *tokens, outcome.latency_s)
-
-    @property
-    def outcome(self) -> PairOutcome:
-        """The results of both orders."""
-        orders = self._judgement(True), self._judgement(False)
-        return PairOutcome(self.pair.item, *orders, self.pair.category, self.chosen_chars, self.rejected_chars)
-
     @property
     def record(self) -> PairRecord:
         """The pair as the result file has it."""
-        first, second = (OrderRecord.of(self._judgement(order), self._outcome(order)) for order in (True, False))
+        orders = []
+        for chosen_first in (True, False):
+            outcome = self._outcome(chosen_first)
+            verdict = outcome.result if isinstance(outcome.result, Verdict) else None
+            result = None if verdict is None else preference_of(verdict, chosen_first=chosen_first)
+            orders.append(extended(OrderRecord, outcome_record(outcome, verdict), result=result))
         return PairRecord(
             id=self.pair.id,
             key=self.pair.key,
@@ -88,8 +79,8 @@ class Case:
             category=self.pair.category,
             chosen_chars=self.chosen_chars,
             rejected_chars=self.rejected_chars,
-            chosen_first=first,
-            chosen_second=second,
+            chosen_first=orders[0],
+            chosen_second=orders[1],
         )
 
 
@@ -109,7 +100,10 @@ class LabelledPairs:
         for case, again in zip_longest(self.cases, _iter_pairs(source, settings, lambda bad: None)):
             if case is None or again is None or again[1].key != case.pair.key:
                 raise ChangedInputError(f"{source.uri}: changed while being read; run again once nothing writes to it")
-            yield case, _group_of(again[1])
+            pair = again[1]
+            answers = ((Text(pair.chosen),), (Text(pair.rejected),))
+            rollouts = [Rollout(pair.conversation, answer, principle=pair.principle) for answer in answers]
+            yield case, Group(pair.key, rollouts)
 
 
 def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
@@ -156,7 +150,9 @@ def _iter_pairs(
             record = parse_record(line.raw)
             pairs = parse_pairs(record, line.number)
             check_declared(record, requirements)
-            _refuse_repeated(pairs, first_lines)
+            for pair in pairs:
+                if pair.key in first_lines:  # two verdicts on one pair are not two observations
+                    raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
         except (BadLineError, UnreadableRecordError) as error:
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
             on_reject(RejectRecord(line=line.number, reason=str(error), text=text))
@@ -164,21 +160,6 @@ def _iter_pairs(
         for pair in pairs:
             first_lines[pair.key] = line.number
             yield line.number, pair
-
-
-def _refuse_repeated(pairs: list[LabelledPair], first_lines: dict[str, int]) -> None:
-    """Refuse repeated pairs: two verdicts on one pair are not two observations."""
-    for pair in pairs:
-        if pair.key in first_lines:
-            raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
-
-
-def _group_of(pair: LabelledPair) -> Group:
-    """Return a pair as a group of two rollouts, the chosen one first."""
-    rollouts = [
-        Rollout(pair.conversation, (Text(answer),), principle=pair.principle) for answer in (pair.chosen, pair.rejected)
-    ]
-    return Group(pair.key, rollouts)
 
 
 def read_replies(uri: str, s3: S3Options, max_line_bytes: int) -> Replies:

@@ -5,71 +5,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.errors import InputError
-from genrm_cli.evaluation.accuracy import Judgement, JudgeQuality, PairOutcome, Preference
-from genrm_cli.scored.json_form import FormError, extended, from_json
-from genrm_cli.scored.lines import OutcomeRecord
+from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord
+from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.scored.run_record import InputVersion, JudgeRecord, PanelRecord
-from genrm_cli.scored.write_lines import outcome_record
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object
-from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy, Verdict
+from genrm_cli.verdicts import StoppedBy
 
 FORMAT: Literal[1] = 1
-Word = Literal["right", "wrong", "tie"]
-_WORDS: Mapping[Preference, Word] = {
-    Preference.CHOSEN: "right",
-    Preference.REJECTED: "wrong",
-    Preference.TIE: "tie",
-}
-_MEANINGS = {word: preference for preference, word in _WORDS.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderRecord(OutcomeRecord):
-    """The result of a pair in one order; without a verdict, `result` is None."""
-
-    result: Word | None
-
-    @classmethod
-    def of(cls, judgement: Judgement, outcome: Outcome) -> "OrderRecord":
-        """Return the record of a judgement, and of the request behind it."""
-        verdict = outcome.result if isinstance(outcome.result, Verdict) else None
-        word = None if judgement.preference is None else _WORDS[judgement.preference]
-        return extended(cls, outcome_record(outcome, verdict), result=word)
-
-    @property
-    def judgement(self) -> Judgement:
-        """The preference, or the kind of failure."""
-        if self.result is not None:
-            return Judgement(_MEANINGS[self.result])
-        return Judgement(FailureKind.NO_VERDICT if self.failure is None else self.failure.kind)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairRecord:
-    """The results of one labelled pair.
-
-    Attributes:
-        key: of its content: equal pairs, equal keys.
-        item: identifies the line that the pair comes from.
-        chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
-    """
-
-    id: str
-    key: str
-    item: str
-    line: int
-    category: str | None
-    chosen_chars: int
-    rejected_chars: int
-    chosen_first: OrderRecord
-    chosen_second: OrderRecord
-
-    @property
-    def outcome(self) -> PairOutcome:
-        """The results of both orders."""
-        return PairOutcome(self.item, self.chosen_first.judgement, self.chosen_second.judgement)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

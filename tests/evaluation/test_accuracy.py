@@ -5,10 +5,9 @@ from dataclasses import asdict, fields
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judged_pairs import judged_pair
 
 from genrm_cli.evaluation.accuracy import (
-    Judgement,
-    PairOutcome,
     Preference,
     Share,
     evaluate,
@@ -17,15 +16,14 @@ from genrm_cli.evaluation.accuracy import (
 )
 from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
 
-RIGHT, WRONG, TIE = Preference.CHOSEN, Preference.REJECTED, Preference.TIE
+RIGHT, WRONG, TIE = Preference.RIGHT, Preference.WRONG, Preference.TIE
 FAILED, SKIPPED = FailureKind.NO_VERDICT, FailureKind.NOT_ASKED
 
 
-def outcome(first, second, item="", *, chosen=10, rejected=5, category=None):
+def outcome(first, second, item="", **given):
     """Make an outcome; without an item it is a line of its own."""
     outcome.count += 1
-    orders = Judgement(first, 1, 100, 10, 2.0), Judgement(second, 1, 100, 10, 4.0)
-    return PairOutcome(item or f"item-{outcome.count}", *orders, category, chosen, rejected)
+    return judged_pair(first, second, item or f"item-{outcome.count}", **given)
 
 
 outcome.count = 0
@@ -141,7 +139,7 @@ def test_pairs_of_one_line_are_one_observation():
 
 def test_costs_are_per_judgement_that_was_paid_for():
     """Calls, tokens, cost and latency are means (median) over judgements with calls; none without prices or calls."""
-    free = PairOutcome("free", Judgement(RIGHT), Judgement(RIGHT))
+    free = outcome(RIGHT, RIGHT, calls=0)
     figures = evaluate([outcome(RIGHT, WRONG), free], price_in=2.0, price_out=10.0)
     assert (figures.calls_per_judgement, figures.latency_median_s) == (1, 3.0)
     assert (figures.prompt_tokens_per_judgement, figures.completion_tokens_per_judgement) == (100, 10)

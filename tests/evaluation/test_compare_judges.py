@@ -3,12 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judged_pairs import judged_pair
 
-from genrm_cli.evaluation.accuracy import Judgement, PairOutcome, Preference
+from genrm_cli.evaluation.accuracy import Preference
 from genrm_cli.evaluation.compare_judges import compare_judges
 from genrm_cli.verdicts import FailureKind
 
-RIGHT, WRONG, TIE = Preference.CHOSEN, Preference.REJECTED, Preference.TIE
+RIGHT, WRONG, TIE = Preference.RIGHT, Preference.WRONG, Preference.TIE
 FAILED, SKIPPED = FailureKind.TRUNCATED, FailureKind.NOT_ASKED
 
 
@@ -16,7 +17,7 @@ def run(*results, items=None):
     """Make a judge's outcomes of pairs 0, 1, ...; each is a result for both orders or one for each."""
     both = [result if isinstance(result, tuple) else (result, result) for result in results]
     return {
-        str(number): PairOutcome(items[number] if items else str(number), Judgement(first), Judgement(second))
+        str(number): judged_pair(first, second, items[number] if items else str(number))
         for number, (first, second) in enumerate(both)
     }
 

@@ -1,0 +1,43 @@
+"""Labelled pairs with the results that a judge gave."""
+
+from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, Preference
+from genrm_cli.scored.lines import FailureRecord
+from genrm_cli.verdicts import FailureKind
+
+
+def judged_pair(
+    first: Preference | FailureKind,
+    second: Preference | FailureKind,
+    item: str,
+    *,
+    calls: int = 1,
+    category: str | None = None,
+    chosen: int = 10,
+    rejected: int = 5,
+) -> PairRecord:
+    """Make a pair from its results in both orders; the first took 2 s, the second 4 s."""
+    first_order, second_order = (
+        OrderRecord(
+            result=result if isinstance(result, Preference) else None,
+            failure=FailureRecord(kind=result, detail="") if isinstance(result, FailureKind) else None,
+            score_1=None,
+            score_2=None,
+            ranking=None,
+            attempts=calls,
+            latency_s=latency_s,
+            prompt_tokens=100,
+            completion_tokens=10,
+        )
+        for result, latency_s in ((first, 2.0), (second, 4.0))
+    )
+    return PairRecord(
+        id=item,
+        key=item,
+        item=item,
+        line=1,
+        category=category,
+        chosen_chars=chosen,
+        rejected_chars=rejected,
+        chosen_first=first_order,
+        chosen_second=second_order,
+    )
