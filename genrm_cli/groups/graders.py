@@ -10,8 +10,13 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
-from genrm_cli.judging.rubrics.grading import grades_of_empty, grading_profile
-from genrm_cli.judging.rubrics.group_grading import CLUSTERS, grades_of_single, ranking_profile
+from genrm_cli.judging.rubrics.grading import (
+    CLUSTERS,
+    grades_of_empty,
+    grades_of_single,
+    grading_profile,
+    ranking_profile,
+)
 from genrm_cli.judging.rubrics.rubric_sets import RubricSet
 from genrm_cli.rewards.component import Column
 from genrm_cli.rollouts.scenario import parse_scenario

@@ -52,7 +52,7 @@ class Claims:
         self._has_claimed = True
         if self._taken is None:
             self._taken = loop.create_future()
-            loop.call_soon(self._commit)
+            loop.call_soon(self._commit, self._taken)
         self._wanted.append(key)
         if key not in await asyncio.shield(self._taken):
             return False
@@ -89,12 +89,10 @@ class Claims:
                 self._connection.execute("DELETE FROM claims WHERE run = ?", (self._run,))
         self._has_claimed = False
 
-    def _commit(self) -> None:
+    def _commit(self, taken: asyncio.Future[set[bytes]]) -> None:
         """Write the claims of this turn, and tell each waiter whether it got its claim."""
-        taken, self._taken = self._taken, None
+        self._taken = None
         wanted, self._wanted = self._wanted, []
-        if taken is None or taken.done():
-            return
         try:
             with self._errors:
                 taken.set_result(self._write(wanted))

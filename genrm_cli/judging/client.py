@@ -6,6 +6,7 @@ redirects, cookies and authentication are not needed here and cost as much as th
 either library.
 """
 
+import contextlib
 import errno
 import time
 from contextlib import AbstractAsyncContextManager
@@ -71,7 +72,6 @@ class CallError(Exception):
     Attributes:
         failure: what happened, with the key masked.
         may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
-        retry_after_s: the wait that the server asked for, if any.
         overloaded: whether the server reported overload (503).
         was_sent: False if this process had no file descriptor left for a connection.
     """
@@ -98,7 +98,6 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         Raises:
             UsageError: the URL is not http(s), or the CA bundle cannot be read.
         """
-        self._address = address
         self._key = KeyMask(address.api_key)
         self._url = httpx.URL(chat_url(address.base_url))
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "genrm"}
@@ -107,15 +106,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         self._headers = httpx.Headers(headers)
         self._transport = _transport(address)
 
-    @property
-    def base_url(self) -> str:
-        """The base URL of the judge, as the user wrote it."""
-        return self._address.base_url
-
     async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
         """Close the client. Cancelled calls may continue until the process ends."""
         await self._transport.aclose()
 
@@ -127,7 +118,13 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         Raises:
             CallError: there was no reply, or it is not a chat completion.
         """
-        return self._parse_completion(await self._call("POST", self._url, timeout_s, body))
+        content = await self._call("POST", self._url, timeout_s, body)
+        try:
+            reply = parse_completion(orjson.loads(content))
+        except ValueError as error:
+            raise self._body_error(f"not a chat completion ({error})", content) from error
+        # Answers are stored. Mask them after parsing, as JSON has several ways to write the characters of the key.
+        return replace(reply, text=self._key.mask(reply.text), reasoning=self._key.mask(reply.reasoning))
 
     async def list_models(self, timeout_s: float) -> list[str]:
         """Return the names of the models that the server lists, sorted.
@@ -191,21 +188,15 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             overloaded=status == httpx.codes.SERVICE_UNAVAILABLE,
         )
 
-    def _parse_completion(self, content: bytes) -> Reply:
-        try:
-            reply = parse_completion(orjson.loads(content))
-        except ValueError as error:
-            raise self._body_error(f"not a chat completion ({error})", content) from error
-        # Answers are stored. Mask them after parsing, as JSON has several ways to write the characters of the key.
-        return replace(reply, text=self._key.mask(reply.text), reasoning=self._key.mask(reply.reasoning))
-
     def _body_error(self, found: str, content: bytes) -> CallError:
         start = self._key.mask(content.decode("utf-8", "replace"))[:80]
         # A proxy's HTML page with status 200 disappears once the server behind it is back.
         return CallError(Failure(FailureKind.BAD_BODY, self._mask(f"{found}: {start!r}")), may_pass=True)
 
     def _mask(self, text: str) -> str:
-        return _shorten(self._key.mask(text))
+        """Mask the key, and cut the middle out of a long text: the error comes first or, after a trace, last."""
+        masked, kept_chars = self._key.mask(text), (_MAX_DETAIL_CHARS - 3) // 2
+        return masked if len(masked) <= _MAX_DETAIL_CHARS else f"{masked[:kept_chars]}...{masked[-kept_chars:]}"
 
 
 # Keys, routes (and redirects to a login) and models can be fixed while a run waits; a fault of one request cannot.
@@ -291,27 +282,14 @@ def _message_in(content: bytes, key: KeyMask) -> str:
     return " ".join(str(error).split())
 
 
-def _shorten(text: str) -> str:
-    """Cut the middle out of a long text: servers put the error first or, after a trace, last."""
-    if len(text) <= _MAX_DETAIL_CHARS:
-        return text
-    kept_chars = (_MAX_DETAIL_CHARS - 3) // 2
-    return f"{text[:kept_chars]}...{text[-kept_chars:]}"
-
-
 def _retry_after_s(response: httpx.Response) -> float | None:
     """Read Retry-After, as seconds or as a date; None if it is missing or unreadable."""
-    value = response.headers.get("retry-after")
-    if value is None:
-        return None
-    try:
+    value = response.headers.get("retry-after", "")
+    with contextlib.suppress(ValueError):
         return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
         return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return None
+    return None
 
 
 def _reason(error: BaseException) -> str:

@@ -32,7 +32,7 @@ def parse_completion(completion: object) -> Reply:
         if error or choice.get("finish_reason") == "error":
             raise ValueError(f"the server reports an error: {_object(error).get('message') or error or 'no reason'}")
         content, usage = message.get("content"), _object(completion.get("usage"))  # type: ignore[attr-defined]
-        reasoning = message.get("reasoning_content") or message.get("reasoning") or _thinking_in(content)
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
         details = _object(usage.get("prompt_tokens_details"))
         return Reply(
             text=_text_in(content),
@@ -54,12 +54,6 @@ def _text_in(content: object) -> str:
         return content
     parts = [_object(part) for part in content] if isinstance(content, list) else []
     return "".join(text for part in parts if isinstance(text := part.get("text"), str))
-
-
-def _thinking_in(content: object) -> str:
-    """Return the thinking parts of a content that is a list."""
-    parts = [_object(part) for part in content] if isinstance(content, list) else []
-    return "".join(_text_in(part.get("thinking")) for part in parts)
 
 
 def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:

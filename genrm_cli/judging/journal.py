@@ -45,8 +45,7 @@ _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
 
 
-_Entry = tuple[bytes, str, Outcome]
-"""Key, judge and outcome."""
+_Entry = tuple[bytes, str, Outcome]  # key, judge and outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +98,14 @@ class Journal(AbstractContextManager["Journal"]):
     Writes of one turn of the event loop are committed together, and each writer waits for the commit. A killed process
     loses no committed entry; a power failure may lose the most recent ones. A damaged verdict counts as absent.
 
-    Attributes:
-        path: path of the file.
-        claims: requests in progress of the runs on this journal.
-        sums: running sums of servers.
-        damaged: keys of the damaged verdicts found so far.
+    `damaged` holds the keys of the damaged verdicts found so far.
     """
 
     def __init__(self, path: str, copier: Copier | None = None, *, read_only: bool = False) -> None:
         """Open a journal, creating it if needed, or raise `StorageError`. Any thread may use it, one at a time.
 
-        Args:
-            path: path of the file.
-            copier: receives every entry that this process records, after its commit.
-            read_only: record nothing; works on read-only files and file systems.
+        The copier receives every entry that this process records, after its commit. `read_only` records nothing and
+        works on read-only files.
         """
         self.path = path
         self.damaged: set[bytes] = set()
@@ -135,7 +128,6 @@ class Journal(AbstractContextManager["Journal"]):
         self.close()
 
     def _one(self, query: str, *values: object) -> Any:
-        """Return the first row of a query; None if there is none."""
         with self._errors:
             return self._connection.execute(query, values).fetchone()
 
@@ -208,7 +200,7 @@ class Journal(AbstractContextManager["Journal"]):
         loop = asyncio.get_running_loop()
         if self._committed is None:
             self._committed = loop.create_future()
-            loop.call_soon(self._commit)
+            loop.call_soon(self._commit, self._committed)
         self._batch.append((key, judge, outcome))
         await asyncio.shield(self._committed)  # cancelling one waiter must not cancel the others
         if not isinstance(outcome.result, Failure):
@@ -238,18 +230,15 @@ class Journal(AbstractContextManager["Journal"]):
             failed = self._connection.execute(
                 f"SELECT judge, kind, count(*) {_UNANSWERED} GROUP BY judge, kind ORDER BY judge, kind"
             ).fetchall()
+            verdicts = self._connection.execute(f"SELECT key, {_READ_COLUMNS} FROM verdicts")  # noqa: S608
+            damaged = sum(sound_opinion(key, outcome, checksum) is None for key, *outcome, checksum in verdicts)
         return JournalStatistics(
             self.path,
             Path(self.path).stat().st_size,
             [JudgeStatistics(*row) for row in rows],
             [FailureCount(*row) for row in failed],
-            self._count_damaged(),
+            damaged,
         )
-
-    def _count_damaged(self) -> int:
-        with self._errors:
-            rows = self._connection.execute(f"SELECT key, {_READ_COLUMNS} FROM verdicts")  # noqa: S608
-            return sum(sound_opinion(key, outcome, checksum) is None for key, *outcome, checksum in rows)
 
     def mean_tokens(self) -> tuple[float, float] | None:
         """Return the mean prompt and completion tokens of verdicts whose server reported them; None without any."""
@@ -258,8 +247,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     def mean_latency_s(self) -> float | None:
         """Return the mean latency of verdicts; None without any."""
-        with self._errors:
-            (mean_s,) = self._connection.execute("SELECT avg(latency_s) FROM verdicts").fetchone()
+        mean_s = self._one("SELECT avg(latency_s) FROM verdicts")[0]
         return None if mean_s is None else float(mean_s)
 
     def iter_entries(self) -> Iterator[Row]:
@@ -322,18 +310,18 @@ class Journal(AbstractContextManager["Journal"]):
                 self._connection.execute("VACUUM")
         return verdicts, failed
 
-    def _commit(self) -> None:
+    def _commit(self, committed: asyncio.Future[None]) -> None:
         """Write the batch and wake its waiters."""
-        committed, self._committed = self._committed, None
+        self._committed = None
         try:
             with self._errors:
                 self._write()
         except (StorageError, ValueError, ArithmeticError) as error:  # anything else is a bug
-            if committed is not None and not committed.done():
+            if not committed.done():
                 committed.set_exception(error)
-            return
-        if committed is not None and not committed.done():
-            committed.set_result(None)
+        else:
+            if not committed.done():
+                committed.set_result(None)
 
     def _write(self) -> None:
         batch, self._batch = self._batch, []

@@ -66,23 +66,19 @@ def _load_builtin(name: str) -> AnyProfile:
     return replace(parse_custom_profile(table, f"{name}.toml"), version=version, models=models)
 
 
-def _load_installed(name: str) -> AnyProfile:
-    profile = load_extension(Seam.PROFILES, name, AnyProfile)
-    if profile.name != name:
-        # Names and versions identify verdicts in journals.
-        raise UsageError(f"{name} of {Seam.PROFILES} is a profile named {profile.name}; rename one.")
-    return profile
-
-
 class _Profiles(Mapping[str, AnyProfile]):
     """All profiles by name, built-in ones first, each loaded when it is first used."""
 
     def __getitem__(self, name: str) -> AnyProfile:
         if name in _builtin_names():
             return _load_builtin(name)
-        if name in extension_names(Seam.PROFILES):
-            return _load_installed(name)
-        raise KeyError(name)
+        if name not in extension_names(Seam.PROFILES):
+            raise KeyError(name)
+        profile = load_extension(Seam.PROFILES, name, AnyProfile)
+        if profile.name != name:
+            # Names and versions identify verdicts in journals.
+            raise UsageError(f"{name} of {Seam.PROFILES} is a profile named {profile.name}; rename one.")
+        return profile
 
     def __iter__(self) -> Iterator[str]:
         installed = extension_names(Seam.PROFILES)
@@ -100,10 +96,6 @@ PROFILES: Mapping[str, AnyProfile] = _Profiles()
 def profile_for(name: str | None, model: str | None) -> AnyProfile:
     """Choose a profile by its own name, or else by the name of the model; `DEFAULT_PROFILE` for an unknown model.
 
-    Args:
-        name: a key of `PROFILES`, or None to go by the model.
-        model: name of the model on the endpoint, possibly `organisation/name` or a path.
-
     Raises:
         UsageError: no profile has that name.
     """
@@ -117,7 +109,7 @@ def profile_for(name: str | None, model: str | None) -> AnyProfile:
 
 
 def profile_of_model(model: str | None) -> str | None:
-    """Return the built-in profile of a model by its name; None for an unknown name."""
+    """Return the built-in profile of a model by its name, `organisation/name` or a path; None for an unknown name."""
     last_part = (model or "").rstrip("/").rpartition("/")[2].lower()
     return next((name for pattern, name in _model_patterns() if fnmatchcase(last_part, pattern)), None)
 
@@ -143,11 +135,7 @@ def source_of_profile(config: JudgeConfig) -> ProfileSource:
 
 
 def find_profile(name: str | None, model: str | None) -> AnyProfile:
-    """Return a profile by its name, its TOML file, or else by the model name.
-
-    Raises:
-        UsageError: unknown name, or an invalid file.
-    """
+    """Return a profile by its name, its TOML file, or else by the model name; raise `UsageError` for a wrong one."""
     return _own_profile(name) if name is not None and name.endswith(".toml") else profile_for(name, model)
 
 
@@ -179,11 +167,7 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
 
 
 def find_rubric_set(name: str) -> RubricSet:
-    """Return a rubric set by its name or its TOML file.
-
-    Raises:
-        UsageError: unknown name, or an invalid file.
-    """
+    """Return a rubric set by its name or its TOML file; raise `UsageError` for a wrong one."""
     if name.endswith(".toml"):
         return parse_rubric_set(read_toml(Path(name)), name)
     sets = _builtin_rubric_sets()

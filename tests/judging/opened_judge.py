@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,26 +93,19 @@ async def open_judge(
     profile: AnyProfile | str = "nemotron",
 ) -> AsyncIterator[Opened]:
     """Open a judge with short waits."""
-    clients = [JudgeClient(JudgeAddress(base_url, None, 2, concurrency)) for base_url in base_urls]
-    endpoints = [
-        Endpoint(client.base_url, client, Limit(concurrency), first_trial_s=0.05, last_trial_s=0.2)
-        for client in clients
-    ]
-    pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
-    policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
-    budget = budget or Budget()
-    chosen = PROFILES[profile] if isinstance(profile, str) else profile
-    remote = RemoteJudge(pool, chosen, policy, budget, model="m", sampling={})
-    journaled = (
-        None
-        if journal is None
-        else CachedJudge(remote, journal, RecallPolicy(only_failed=only_failed, with_replies=True))
-    )
-    try:
+    async with AsyncExitStack() as clients:
+        endpoints = []
+        for base_url in base_urls:
+            client = await clients.enter_async_context(JudgeClient(JudgeAddress(base_url, None, 2, concurrency)))
+            endpoints.append(Endpoint(base_url, client, Limit(concurrency), first_trial_s=0.05, last_trial_s=0.2))
+        pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
+        policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
+        budget = budget or Budget()
+        chosen = PROFILES[profile] if isinstance(profile, str) else profile
+        remote = RemoteJudge(pool, chosen, policy, budget, model="m", sampling={})
+        recall = RecallPolicy(only_failed=only_failed, with_replies=True)
+        journaled = None if journal is None else CachedJudge(remote, journal, recall)
         yield Opened(remote, pool, budget, journaled)
-    finally:
-        for client in clients:
-            await client.aclose()
 
 
 def with_judge(use: Callable[[Opened], Any], *base_urls: str, **given: Any) -> Opened:

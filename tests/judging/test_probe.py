@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import time
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -27,17 +28,16 @@ def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -
     """Probe a judge at one or more endpoints."""
 
     async def run() -> str | None:
-        clients = [JudgeClient(JudgeAddress(base_url, None, 2, 4)) for base_url in base_urls]
-        endpoints = [Endpoint(client.base_url, client, Limit(4)) for client in clients]
-        pool = EndpointPool(endpoints, 10, lambda event, fields: None)
-        policy = CallPolicy(10, 60, 0, 0)
-        judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", sampling={})
-        try:
+        async with AsyncExitStack() as clients:
+            endpoints = []
+            for base_url in base_urls:
+                client = await clients.enter_async_context(JudgeClient(JudgeAddress(base_url, None, 2, 4)))
+                endpoints.append(Endpoint(base_url, client, Limit(4)))
+            pool = EndpointPool(endpoints, 10, lambda event, fields: None)
+            policy = CallPolicy(10, 60, 0, 0)
+            judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", sampling={})
             warnings = await probe_judge(judge, endpoints, timeout_s)
             return "; ".join(map(str, warnings)) or None
-        finally:
-            for client in clients:
-                await client.aclose()
 
     return asyncio.run(run())
 

@@ -20,8 +20,7 @@ from reply_mutations import Mutator
 from genrm_cli.judging.lookup import PROFILES, find_rubric_set
 from genrm_cli.judging.profiles.profile import AnyProfile, parse_reply
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.grading import grading_profile
-from genrm_cli.judging.rubrics.group_grading import CLUSTERS, ranking_profile
+from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 

@@ -53,9 +53,13 @@ def parse_answer(
     if reply.refusal or reply.finish_reason == "content_filter":
         return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
     cut_off = reply.finish_reason == "length"
-    answer = Answer(without_thinking(reply.text), cut_off, shown.responses)
+    answer = Answer(reply.text.rpartition(END_THINK)[2], cut_off, shown.responses)
     if not answer.text.strip():
-        return _nothing_said(reply, cut_off)
+        thought = bool(reply.reasoning.strip() or reply.text.strip())
+        found = "only reasoning, no answer after it" if thought else "no text at all"
+        if cut_off:
+            return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
+        return make_failure(FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})")
     outcome = read(answer)
     if isinstance(outcome, Verdict) and opening is not None and opening.match(reply.text):
         earlier = read(Answer(_ANY_THINK.split(reply.text, maxsplit=1)[0], False, shown.responses))
@@ -107,19 +111,6 @@ def make_failure(kind: FailureKind, detail: str) -> Failure:
     return Failure(kind, detail[:MAX_DETAIL_CHARS])
 
 
-def without_thinking(text: str) -> str:
-    """Return the text after the last `</think>`, or all of it."""
-    return text.rpartition(END_THINK)[2]
-
-
-def _nothing_said(reply: Reply, cut_off: bool) -> Failure:
-    thought = bool(reply.reasoning.strip() or reply.text.strip())
-    found = "only reasoning, no answer after it" if thought else "no text at all"
-    if cut_off:
-        return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
-    return make_failure(FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})")
-
-
 MEANINGS: Mapping[str, Verdict] = {
     "much_better": Verdict(5.0, 1.0, 1.0),
     "better": Verdict(4.0, 2.0, 2.0),
@@ -148,7 +139,8 @@ def verdict_of_scores(first: float, second: float, low: float, high: float) -> V
     for score in (first, second):
         if not low <= score <= high:  # also true for NaN
             return make_failure(FailureKind.OUT_OF_RANGE, f"a score is {score:g}, expected {low:g} to {high:g}")
-    return Verdict(_rescale(first, low, high), _rescale(second, low, high), _ranking((first - second) / (high - low)))
+    scores = [MIN_SCORE + (MAX_SCORE - MIN_SCORE) * ((score - low) / (high - low)) for score in (first, second)]
+    return Verdict(scores[0], scores[1], _ranking((first - second) / (high - low)))
 
 
 def verdict_of_grades(first: float, second: float) -> Verdict:
@@ -160,10 +152,6 @@ def parse_decimal(text: str) -> float | None:
     """Return the decimal number in a text, ignoring spaces around it; None for anything else (`4/5`, `nan`)."""
     stripped = text.strip()
     return float(stripped) if _DECIMAL.fullmatch(stripped) else None
-
-
-def _rescale(score: float, low: float, high: float) -> float:
-    return MIN_SCORE + (MAX_SCORE - MIN_SCORE) * ((score - low) / (high - low))
 
 
 def _ranking(lead: float) -> float:

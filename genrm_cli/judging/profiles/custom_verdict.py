@@ -93,11 +93,8 @@ def _agree(one: Carrier[Verdict], other: Carrier[Verdict]) -> bool:
     """Return whether two verdicts of one form are equal, or two verdicts of different forms name the same winner."""
     if one.form == other.form or isinstance(one.said, Failure) or isinstance(other.said, Failure):
         return one.said == other.said
-    return _winner(one.said) == _winner(other.said)
-
-
-def _winner(verdict: Verdict) -> int:
-    return (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
+    leads = [verdict.score_1 - verdict.score_2 for verdict in (one.said, other.said)]
+    return (leads[0] > 0, leads[0] < 0) == (leads[1] > 0, leads[1] < 0)
 
 
 def _find_by_pattern(verdict: Fields, where: str) -> tuple[Find, set[str]]:
@@ -148,15 +145,10 @@ def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
 def _text_of(pairs: Pairs, key: str) -> str:
     """Return the text of a value; of several that differ, one that is neither a number nor a label."""
     values = [value for name, value in pairs if name == key]
-    texts = {
-        value if isinstance(value, str) else _number_text(value) if isinstance(value, float) else "" for value in values
-    }
-    return " and ".join(sorted(texts))
-
-
-def _number_text(number: float) -> str:
-    """Format a number as a decimal with as few places as needed, at most nine: `8.7`, `10`."""
-    return f"{number:.9f}".rstrip("0").rstrip(".")
+    # A number as a decimal has as few places as needed, at most nine: `8.7`, `10`.
+    numbers = {f"{value:.9f}".rstrip("0").rstrip(".") for value in values if isinstance(value, float)}
+    others = {value if isinstance(value, str) else "" for value in values if not isinstance(value, float)}
+    return " and ".join(sorted(numbers | others))
 
 
 def _compile(pattern: object, where: str) -> re.Pattern[str]:

@@ -5,6 +5,7 @@ a broken object (an entry of a list of rubrics, JSON quoted from a candidate) ca
 object. Braces in prose, code and LaTeX do not start an object. The time is linear in the length of any text.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -93,15 +94,8 @@ def decode_object(source: str) -> Pairs | None:
     Raw newlines and control characters are allowed in strings. If the object cannot be decoded otherwise, a backslash
     that starts no JSON escape (`\Delta`, `\underline`) is a plain backslash.
     """
-    pairs = _decode(source)
-    if pairs is None and "\\" in source:
-        pairs = _decode(_BACKSLASH.sub(lambda found: found[0] if len(found[0]) > 1 else r"\\", source))
-    return pairs
-
-
-def _decode(source: str) -> Pairs | None:
-    try:
-        value: object = _DECODER.decode(source)
-    except (json.JSONDecodeError, RecursionError):  # RecursionError: nested thousands of levels deep
-        return None
-    return value if isinstance(value, tuple) else None
+    for text in (source, _BACKSLASH.sub(lambda found: found[0] if len(found[0]) > 1 else r"\\", source)):
+        with contextlib.suppress(json.JSONDecodeError, RecursionError):  # RecursionError: thousands of levels deep
+            value: object = _DECODER.decode(text)
+            return value if isinstance(value, tuple) else None
+    return None

@@ -19,12 +19,6 @@ THINKING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tok
 """For judges that think first: greedy thinking tends to loop, and most of the tokens are thoughts."""
 
 
-def _as_it_is(prompt: PairwisePrompt) -> Mapping[str, int]:
-    """Count nothing: chat roles separate the texts, so no text is changed."""
-    del prompt
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class AnyProfile:
     """How one family of models is asked.
@@ -51,8 +45,7 @@ class Profile(AnyProfile):
     """How a judge is prompted to compare two responses, and how its reply is parsed.
 
     Attributes:
-        render_messages: prompt → chat messages.
-        parse_reply: reply and prompt → verdict, or the failure that explains why it has none. Never raises.
+        parse_reply: never raises.
         render_second_turn: for families with two turns: the first reply without its thinking → the messages that
             follow the first ones. The second reply holds the verdict.
         count_neutralised: prompt → how many delimiters were neutralised in the conversation, each response and the
@@ -62,7 +55,7 @@ class Profile(AnyProfile):
     render_messages: Callable[[PairwisePrompt], list[ChatMessage]]
     parse_reply: Callable[[Reply, PairwisePrompt], Verdict | Failure]
     render_second_turn: Callable[[str], list[ChatMessage]] | None = None
-    count_neutralised: Callable[[PairwisePrompt], Mapping[str, int]] = _as_it_is
+    count_neutralised: Callable[[PairwisePrompt], Mapping[str, int]] = lambda prompt: {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +63,7 @@ class GradingProfile(AnyProfile):
     """How a judge is prompted to grade responses one by one or as a group, and how its reply is parsed.
 
     Attributes:
-        render_messages: prompt → chat messages.
-        parse_reply: reply and prompt → grades, or the failure that explains why it has none. Never raises.
+        parse_reply: never raises.
         whole_group: True for one prompt with all responses of a group, False for one prompt per response.
     """
 
@@ -125,18 +117,14 @@ def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | 
     if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
         return profile.parse_reply(reply, shown)
     if isinstance(profile, ChatProfile) and isinstance(shown, ChatPrompt):
-        return _parse_turn(reply)
+        if reply.text.strip():
+            return ChatTurn(is_truncated=reply.finish_reason == "length")
+        if reply.finish_reason == "length":
+            return Failure(FailureKind.TRUNCATED, "the token limit cut the reply off before its first word")
+        if reply.refusal or reply.finish_reason == "content_filter":
+            return Failure(FailureKind.REFUSED, f"the server filtered the reply: {reply.refusal or 'content_filter'}")
+        return Failure(FailureKind.EMPTY, "the reply is empty")
     raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
-
-
-def _parse_turn(reply: Reply) -> ChatTurn | Failure:
-    if reply.text.strip():
-        return ChatTurn(is_truncated=reply.finish_reason == "length")
-    if reply.finish_reason == "length":
-        return Failure(FailureKind.TRUNCATED, "the token limit cut the reply off before its first word")
-    if reply.refusal or reply.finish_reason == "content_filter":
-        return Failure(FailureKind.REFUSED, f"the server filtered the reply: {reply.refusal or 'content_filter'}")
-    return Failure(FailureKind.EMPTY, "the reply is empty")
 
 
 def freeze(value: object) -> object:

@@ -60,7 +60,7 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
     carriers = [found for found in objects if _fields_of(found.pairs)]
     if stands_outside(answer.text, THINK, carriers):
         return open_thought()
-    own = pick_own(answer, _find_carriers, carriers=_carriers_of(carriers))
+    own = pick_own(answer, lambda text: _carriers_of(iter_objects(text, KEYS)), carriers=_carriers_of(carriers))
     if isinstance(own, Failure):
         return own
     if own is not None:
@@ -72,13 +72,11 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
     if answer.cut_off:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
-    return _read_broken(
-        text_without(answer.text, (found for found in objects if found.pairs is not None)), answer.responses
-    )
-
-
-def _find_carriers(text: str) -> list[Carrier[Verdict]]:
-    return _carriers_of(iter_objects(text, KEYS))
+    text = text_without(answer.text, (found for found in objects if found.pairs is not None))
+    verdict, quotations = _read_loosely(text), Quotations(answer.responses)
+    if isinstance(verdict, Verdict) and all(quotations.hold(found[0]) for found in _LOOSE_FIELD.finditer(text)):
+        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} also occurs in a response")
+    return verdict
 
 
 def _carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Verdict]]:
@@ -87,14 +85,6 @@ def _carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Verdict]]:
         for found in objects
         if (fields := _fields_of(found.pairs))
     ]
-
-
-def _read_broken(text: str, responses: Sequence[str]) -> Verdict | Failure:
-    """Parse the keys and their values from broken JSON, unless a response contains all of them."""
-    verdict, quotations = _read_loosely(text), Quotations(responses)
-    if isinstance(verdict, Verdict) and all(quotations.hold(found[0]) for found in _LOOSE_FIELD.finditer(text)):
-        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} also occurs in a response")
-    return verdict
 
 
 def _fields_of(pairs: Pairs | None) -> Fields:

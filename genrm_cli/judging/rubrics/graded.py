@@ -82,14 +82,10 @@ def parse_object(
     inner_keys: tuple[str, ...],
     parse: Callable[[Pairs], Grades | Failure],
 ) -> Grades | Failure:
-    """Parse the object with one of the keys; it may be repeated, but not with other grades.
+    """Parse the object with one of the keys at its top level; it may be repeated, but not with other grades.
 
-    Args:
-        reply: `ambiguous` if one of any of the keys follows the object.
-        prompt: what was shown; objects that the judge quotes from a response do not count.
-        keys: an object with none of these at its top level is ignored.
-        inner_keys: the keys of nested objects.
-        parse: parses the members of such an object.
+    Objects that the judge quotes from a response do not count. A reply is `ambiguous` if any of the keys, or of the
+    `inner_keys` of nested objects, follows the object.
     """
     return parse_answer(reply, prompt, partial(_read_object, keys, inner_keys, parse))
 

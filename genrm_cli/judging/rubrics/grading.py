@@ -1,15 +1,21 @@
-"""Rubric scores: a judge scores one response by each rubric of a set, and quotes its evidence."""
+"""What a judge grades by rubrics: one response by each rubric, or all responses of a group in one call.
 
+The responses of a group are sorted into tiers, best first, or into clusters by their tactic.
+"""
+
+from collections.abc import Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 
-from genrm_cli.judging.profiles.answer import excerpt, make_failure
+from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_decimal
 from genrm_cli.judging.profiles.json_objects import Pairs
-from genrm_cli.judging.profiles.profile import ChatMessage, Fields, GradingProfile
+from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.graded import (
     SESSION,
     find_intruder,
     find_member,
+    find_miscount,
     find_number,
     object_of,
     parse_object,
@@ -21,7 +27,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 2
 """Increased whenever the prompt or its parsing changes, for any set."""
-MAX_NOTE_CHARS = 300
+MAX_NOTE_CHARS = MAX_LABEL_CHARS = 300
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
@@ -42,12 +48,18 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
 
     Grades have one value per rubric, in the set's order, 0 to 1 with 1 the best, and quotations as notes.
     """
+    text = {"type": "string"}
+    # The score comes last, so that it follows from the reasons.
+    entries = {
+        rubric.component_name: object_of({"evidence": text, "reasoning": text, "score": _schema_of_score(rubric)})
+        for rubric in rubric_set.rubrics
+    }
     return GradingProfile(
         name=f"rubric-{rubric_set.name}",
         # Both only increase, or the version of the set is a digest of its content.
         version=rubric_set.version + FORM_VERSION - 1,
         about=rubric_set.about,
-        request_fields=request_object("grades", _properties(rubric_set)),
+        request_fields=request_object("grades", {"scores": object_of(entries)}),
         render_messages=partial(_render_messages, rubric_set),
         parse_reply=partial(_parse_reply, rubric_set),
     )
@@ -56,16 +68,6 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
 def grades_of_empty(rubric_set: RubricSet) -> Grades:
     """Return the grades of an empty response, which no judge sees: 0 even for flaws, so that silence does not pay."""
     return Grades((0.0,) * len(rubric_set.rubrics))
-
-
-def _properties(rubric_set: RubricSet) -> Fields:
-    # The score comes last, so that it follows from the reasons.
-    text = {"type": "string"}
-    entries = {
-        rubric.component_name: object_of({"evidence": text, "reasoning": text, "score": _schema_of_score(rubric)})
-        for rubric in rubric_set.rubrics
-    }
-    return {"scores": object_of(entries)}
 
 
 def _schema_of_score(rubric: Rubric) -> dict[str, object]:
@@ -147,3 +149,170 @@ def _read_value(rubric: Rubric, scores: Pairs) -> float | Failure:
     if value is None:
         return make_failure(FailureKind.OUT_OF_RANGE, f"{rubric.component_name} is {raw:g}, expected {_range(rubric)}")
     return value
+
+
+# All responses of a group
+
+_RANK = f"""\
+You are an impartial judge. Below are a conversation between a user and an assistant, and several responses to it, \
+numbered from 0. Rank the responses by the evaluation plan. Their numbers, their length and their confidence are not \
+merits.
+
+{SESSION} If there is a BACKGROUND, it says what the responses were to achieve and to keep to."""
+_RANK_PLAN = "Weigh these together. Responses between which you see no difference that matters are equal."
+_RANK_CLOSING = """\
+Sort all {count} responses into tiers, the best first; responses that are equal share a tier, and each number \
+stands in exactly one tier. Answer with one JSON object in this form and nothing else:
+{{"reasoning": "<why, in brief>", "tiers": [[<numbers of the best>], [<numbers of the next>], ...]}}"""
+_TIERS = {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}
+
+
+def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
+    """Make the profile that ranks the responses of a group by all rubrics of a set together.
+
+    Prompts hold the non-empty responses, shuffled by the caller. Grades have one value per response, in the order
+    shown, 0 to 1 with 1 the best; the mean is 0.5.
+    """
+    return GradingProfile(
+        name=f"rubric-rank-{rubric_set.name}",
+        version=rubric_set.version + FORM_VERSION - 1,
+        about=f"all responses of a group ranked in one call; {rubric_set.about}",
+        request_fields=request_object("ranking", {"reasoning": {"type": "string"}, "tiers": _TIERS}),
+        render_messages=partial(_render_ranking, rubric_set),
+        parse_reply=_parse_ranking,
+        whole_group=True,
+    )
+
+
+def grades_of_single() -> Grades:
+    """Return the grade of a single response, for which no judge is asked: 1."""
+    return Grades(values_of_tiers([[0]]))
+
+
+def values_of_tiers(tiers: Sequence[Sequence[int]]) -> tuple[float, ...]:
+    """Return the values of responses 0 to m - 1 from their tiers, best first; 1 for a sole response.
+
+    Source: 1 - p / (m - 1), p the mean of the ranks (from 0) that the tier occupies.
+    """
+    count = sum(map(len, tiers))
+    values = [1.0] * count
+    before = 0
+    for tier in tiers:
+        for index in tier:
+            values[index] = 1.0 - (before + (len(tier) - 1) / 2) / max(count - 1, 1)
+        before += len(tier)
+    return tuple(values)
+
+
+def _render_ranking(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[ChatMessage]:
+    directions = {True: "more of it is better", False: "less of it is better"}
+    rubrics = [f"{each.title} ({directions[each.positive]})\n{each.description}" for each in rubric_set.rubrics]
+    plan = "\n\n".join([*rubrics, _RANK_PLAN])
+    return render_graded(prompt, _RANK, plan, _RANK_CLOSING.format(count=len(prompt.responses)))
+
+
+def _parse_ranking(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    return parse_object(reply, prompt, ("tiers",), (), partial(_read_tiers, len(prompt.responses)))
+
+
+def _read_tiers(count: int, pairs: Pairs) -> Grades | Failure:
+    if intruder := find_intruder(pairs, ("tiers",), ()):
+        return intruder
+    tiers = find_member(pairs, "tiers", list)
+    if isinstance(tiers, Failure):
+        return tiers
+    read: list[list[float]] = []
+    for tier in tiers:
+        given = tier if isinstance(tier, list) else [None]
+        numbers = [parse_decimal(index) if isinstance(index, str) else index for index in given]
+        read.append([number for number in numbers if isinstance(number, float)])
+        if len(read[-1]) < len(numbers):
+            return make_failure(FailureKind.NO_VERDICT, f"a tier is not a list of numbers: {excerpt(tier)}")
+    if miscount := find_miscount([index for tier in read for index in tier], count):
+        return miscount
+    return Grades(values_of_tiers([[int(index) for index in tier] for tier in read]))
+
+
+_SORT = f"""\
+Below are a conversation between a user and an assistant, and several responses to it, numbered from 0. Sort the \
+responses into clusters by the evaluation plan. Do not say which are better: only what they have in common counts.
+
+{SESSION}"""
+_SORT_PLAN = """\
+1. Responses belong to one cluster if they follow the same underlying tactic: the same idea, method or way of \
+dealing with the request. Wording, order, length, tone and details do not matter.
+2. Two responses in the same words but with different tactics stand apart; two with nothing of their words in common \
+and the same tactic stand together.
+3. All responses that are empty and all that refuse share one cluster.
+4. A response that nobody else's tactic fits is a cluster of its own."""
+_SORT_CLOSING = """\
+Assign each of the {count} responses to exactly one cluster. Number the clusters from 0 and label each by its tactic \
+in a few words. Answer with one JSON object in this form and nothing else, with one entry for each response:
+{{"assignments": [{{"index": <number of the response>, "cluster_id": <number>, "label": "<tactic>"}}, ...]}}"""
+_ASSIGNMENTS = {
+    "type": "array",
+    "items": object_of({"index": {"type": "integer"}, "cluster_id": {"type": "integer"}, "label": {"type": "string"}}),
+}
+
+_KEYS = ("index", "cluster_id")
+_Cluster = tuple[float | str, str]
+
+
+def cluster_numbers(ids: Iterable[object]) -> tuple[float, ...]:
+    """Number the ids by first appearance: 0, 1, ..."""
+    numbers: dict[object, float] = {}
+    return tuple(numbers.setdefault(each, float(len(numbers))) for each in ids)
+
+
+def _render_sorting(prompt: ListwisePrompt) -> list[ChatMessage]:
+    return render_graded(prompt, _SORT, _SORT_PLAN, _SORT_CLOSING.format(count=len(prompt.responses)))
+
+
+def _parse_sorting(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    return parse_object(reply, prompt, ("assignments",), _KEYS, partial(_read_assignments, len(prompt.responses)))
+
+
+def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
+    if intruder := find_intruder(pairs, ("assignments",), _KEYS):
+        return intruder
+    assignments = find_member(pairs, "assignments", list)
+    if isinstance(assignments, Failure):
+        return assignments
+    clusters: list[tuple[float, _Cluster]] = []
+    for assignment in assignments:
+        index, cluster = find_number(assignment, "index"), _read_cluster(assignment)
+        if isinstance(index, Failure):
+            return index
+        if isinstance(cluster, Failure):
+            return cluster
+        clusters.append((index, cluster))
+    if miscount := find_miscount([index for index, _ in clusters], count):
+        return miscount
+    ordered = [cluster for _, cluster in sorted(clusters, key=itemgetter(0))]
+    return Grades(cluster_numbers(each for each, _ in ordered), tuple(label for _, label in ordered))
+
+
+def _read_cluster(assignment: object) -> _Cluster | Failure:
+    """Parse the id of a cluster, a number or a name, and its optional label."""
+    if intruder := find_intruder(assignment, _KEYS, ("assignments",)):
+        return intruder
+    found = find_member(assignment, "cluster_id", object)
+    if isinstance(found, Failure):
+        return found
+    number = parse_decimal(found) if isinstance(found, str) else found
+    name = found.strip() if isinstance(found, str) and number is None else number
+    if not isinstance(name, str | float) or name == "" or name != name:  # NaN is not even equal to itself
+        return make_failure(FailureKind.NO_VERDICT, f"cluster_id is neither a number nor a name: {excerpt(found)}")
+    label = find_member(assignment, "label", str)
+    return name, "" if isinstance(label, Failure) else label[:MAX_LABEL_CHARS]
+
+
+CLUSTERS = GradingProfile(
+    name="clusters",
+    version=2,
+    about="all responses of a group sorted by their tactic in one call; values are the clusters' numbers from 0",
+    request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),
+    render_messages=_render_sorting,
+    parse_reply=_parse_sorting,
+    whole_group=True,
+)

@@ -11,10 +11,6 @@ from genrm_cli.judging.profiles.custom import parse_name, version_of
 from genrm_cli.judging.profiles.custom_verdict import refuse_unknown
 from genrm_cli.judging.profiles.profile import Fields
 
-_TOP = {"name", "about", "rubric"}
-_RUBRIC = {"title", "description", "polarity", "scores"}
-_POSITIVE = {"positive": True, "negative": False}
-
 ScoreMap = tuple[tuple[float, str], ...]
 
 YES_OR_NO: ScoreMap = ((0.0, "no"), (1.0, "yes"))
@@ -72,25 +68,13 @@ class RubricSet:
 
 
 def parse_rubric_set(table: Fields, where: str) -> RubricSet:
-    """Parse a rubric set; its version is a digest of its content.
-
-    Args:
-        table: a list `rubric` of tables with `title`, `description`, and optionally `polarity` (`positive`, or
-            `negative` for a flaw) and `scores` (a list, or a table of meanings); optionally `name` and `about`.
-        where: the file, for messages.
+    """Parse a rubric set from the file `where`; its version is a digest of its content.
 
     Raises:
         UsageError: a value is missing, unknown or invalid.
     """
-    refuse_unknown(table, _TOP, where)
-    name = parse_name(table, where)
-    about = table.get("about", f"from {where}")
-    if not isinstance(about, str):
-        raise UsageError(f"{where}: about is {about!r}; expected one line of text.")
-    return RubricSet(name, version_of(table), about, _rubrics_of(table, where))
-
-
-def _rubrics_of(table: Fields, where: str) -> tuple[Rubric, ...]:
+    refuse_unknown(table, {"name", "about", "rubric"}, where)
+    name, about = parse_name(table, where), str(table.get("about", f"from {where}"))
     entries = table.get("rubric")
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{where}: no [[rubric]] found; add one with a title and a description.")
@@ -103,57 +87,46 @@ def _rubrics_of(table: Fields, where: str) -> tuple[Rubric, ...]:
                 f"{where}: the titles {twin.title!r} and {rubric.title!r} both map to {rubric.component_name}; "
                 "rename one of them."
             )
-    return tuple(rubrics.values())
+    return RubricSet(name, version_of(table), about, tuple(rubrics.values()))
 
 
 def _rubric_of(entry: object, where: str) -> Rubric:
     if not isinstance(entry, Mapping):
         raise UsageError(f"{where} is {entry!r}; expected a table with a title and a description.")
-    refuse_unknown(entry, _RUBRIC, where)
-    title, description = _text_of(entry, "title", where), _text_of(entry, "description", where)
+    refuse_unknown(entry, {"title", "description", "polarity", "scores"}, where)
+    title, description = entry.get("title"), entry.get("description")
+    if not isinstance(title, str) or not isinstance(description, str) or not (title.strip() and description.strip()):
+        raise UsageError(f"{where}: title is {title!r}, description is {description!r}; expected non-empty texts.")
     if not re.search("[A-Za-z0-9]", title):
         raise UsageError(f"{where}: title {title!r} needs a letter a to z or a digit, to name its component.")
     polarity = entry.get("polarity", "positive")
-    if not isinstance(polarity, str) or polarity not in _POSITIVE:
+    if polarity not in ("positive", "negative"):
         raise UsageError(f"{where}: polarity is {polarity!r}; expected positive, or negative for a flaw.")
     score_map = _score_map_of(entry["scores"], where) if "scores" in entry else YES_OR_NO
-    return Rubric(title, description, _POSITIVE[polarity], score_map)
-
-
-def _text_of(entry: Fields, key: str, where: str) -> str:
-    text = entry.get(key)
-    if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"{where}: {key} is {text!r}; expected a non-empty text.")
-    return text.strip()
+    return Rubric(title.strip(), description.strip(), polarity == "positive", score_map)
 
 
 def _score_map_of(scores: object, where: str) -> ScoreMap:
-    """Parse the scores and sort them."""
-    pairs = [(score, "") for score in scores] if isinstance(scores, list) else _meanings_of(scores, where)
+    """Parse the scores, a list or a table of meanings, and sort them."""
+    if not isinstance(scores, list | Mapping):
+        raise UsageError(
+            f"{where}: scores is {scores!r}; expected a list such as [1, 2], "
+            "or a table such as { 1 = 'bad', 2 = 'good' }."
+        )
+    pairs = scores.items() if isinstance(scores, Mapping) else [(score, "") for score in scores]
     numbers: dict[float, str] = {}
     for given, meaning in pairs:
+        if not isinstance(meaning, str):  # a table where TOML took the point of a score for a path
+            raise UsageError(
+                f"{where}: the meaning of score {given} is {meaning!r}; expected a text (and a score such as '0.5' in "
+                "quotation marks)."
+            )
         score = parse_decimal(given) if isinstance(given, str) and isinstance(scores, Mapping) else given
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
             raise UsageError(f"{where}: the score {given!r} is not a number.")
         if float(score) in numbers:
             raise UsageError(f"{where}: the score {given!r} is given twice.")
-        numbers[float(score)] = meaning
+        numbers[float(score)] = " ".join(meaning.split())
     if len(numbers) < 2:
         raise UsageError(f"{where}: scores must have at least two entries, so that the judge has a choice.")
     return tuple(sorted(numbers.items()))
-
-
-def _meanings_of(scores: object, where: str) -> list[tuple[object, str]]:
-    if not isinstance(scores, Mapping):
-        raise UsageError(
-            f"{where}: scores is {scores!r}; expected a list such as [1, 2], "
-            "or a table such as { 1 = 'bad', 2 = 'good' }."
-        )
-    for score, meaning in scores.items():
-        if isinstance(meaning, Mapping):
-            raise UsageError(
-                f"{where}: TOML parses the point in {score}.… as a path; put the score in quotation marks."
-            )
-        if not isinstance(meaning, str):
-            raise UsageError(f"{where}: the meaning of score {score} is {meaning!r}; expected a text.")
-    return [(score, " ".join(str(meaning).split())) for score, meaning in scores.items()]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.group_grading import CLUSTERS, cluster_numbers
+from genrm_cli.judging.rubrics.grading import CLUSTERS, cluster_numbers
 from genrm_cli.verdicts import Failure, FailureKind
 
 

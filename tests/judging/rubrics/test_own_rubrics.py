@@ -66,12 +66,11 @@ RUBRIC = {"title": "T", "description": "D"}
     ("table", "named"),
     [
         ({"name": "My Set"}, "invalid name 'My Set'"),
-        ({"about": 3}, "about is 3"),
         ({"rubrics": []}, "unknown key 'rubrics'; known keys are about, name, rubric"),
         ({"rubric": []}, "no [[rubric]] found"),
         ({"rubric": RUBRIC}, "no [[rubric]] found"),
         ({"rubric": ["Safety"]}, "[[rubric]] 1 is 'Safety'"),
-        ({"rubric": [RUBRIC, {"title": "X"}]}, "[[rubric]] 2: description is None"),
+        ({"rubric": [RUBRIC, {"title": "X"}]}, "description is None"),
         ({"rubric": [{**RUBRIC, "title": " "}]}, "title is ' '"),
         ({"rubric": [{**RUBRIC, "title": "共感"}]}, "needs a letter a to z"),
         ({"rubric": [{**RUBRIC, "weight": 1}]}, "unknown key 'weight'"),
@@ -86,7 +85,7 @@ RUBRIC = {"title": "T", "description": "D"}
         ({"rubric": [{**RUBRIC, "scores": {"low": "bad", "2": "good"}}]}, "the score 'low' is not a number"),
         ({"rubric": [{**RUBRIC, "scores": {"1": "bad", "1.0": "good"}}]}, "is given twice"),
         ({"rubric": [{**RUBRIC, "scores": {"1": 0, "2": 1}}]}, "the meaning of score 1 is 0"),
-        ({"rubric": [{**RUBRIC, "scores": {"0": {"5": "half"}, "1": "all"}}]}, "put the score in quotation marks"),
+        ({"rubric": [{**RUBRIC, "scores": {"0": {"5": "half"}, "1": "all"}}]}, "in quotation marks"),
         (
             {"rubric": [{**RUBRIC, "title": "A b"}, {**RUBRIC, "title": "a-B"}]},
             "'A b' and 'a-B' both map to rubric_a_b",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.group_grading import grades_of_single, ranking_profile, values_of_tiers
+from genrm_cli.judging.rubrics.grading import grades_of_single, ranking_profile, values_of_tiers
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 HELPFULNESS = find_rubric_set("helpfulness")

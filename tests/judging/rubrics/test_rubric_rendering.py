@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt
-from genrm_cli.judging.rubrics.grading import grading_profile
-from genrm_cli.judging.rubrics.group_grading import CLUSTERS, ranking_profile
+from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 
 HELPFULNESS = find_rubric_set("helpfulness")
