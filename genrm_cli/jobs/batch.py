@@ -59,10 +59,7 @@ class BatchReport:
         keeps: whether results are kept; of many inputs those that are up to date are not.
         results: those that were kept.
         last: of the last input.
-        samples: rewards of the first groups, for a person to look at.
         judges: as they were asked; empty if none was.
-        counts: of all inputs, by status.
-        exit_code: the worst of all inputs.
         fatal: the error that ended the run early; None without one.
         is_interrupted: whether Ctrl-C or SIGTERM ended it.
         is_listed: whether all inputs were found before the run ended.
@@ -146,8 +143,6 @@ async def score_inputs(
     One that fails does not stop the others; a judge that cannot be used stops the run, as does a cancellation.
 
     Args:
-        inputs: as on the command line.
-        run: settings, metrics and events.
         report: gets the results, so that those of an interrupted run are known, too.
         judges: open, of a process that asks about several shards; their limits are not divided by shards.
         held: the outputs to write, with their leases, if the caller took them; nothing else is scored.
@@ -185,11 +180,7 @@ async def score_inputs(
 
 
 class _Batch:
-    """One run over many inputs.
-
-    Attributes:
-        queue: inputs that are due; None for each lane at the end.
-    """
+    """One run over many inputs; those that are due are queued, then None for each lane."""
 
     def __init__(
         self, run: RunContext, report: BatchReport, held: Held | None, queue: "asyncio.Queue[Decision | None]"

@@ -23,7 +23,6 @@ def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = (),
     """Read a compare request: `conversation_history`, `response_objs`, and perhaps a `principle`.
 
     Args:
-        text: the request.
         where: its name in errors.
         require_metadata: `FIELD=VALUE` pairs that the request must declare.
         as_gym: accept and refuse what NeMo Gym does (`compat`).

@@ -36,8 +36,6 @@ class RunContext:
     """One call of a command.
 
     Attributes:
-        settings: the effective settings.
-        plan: compiled from them.
         api_keys: of the judges that need one, by name; never shown, not even by `repr`.
         metrics: of one input.
         progress: of all inputs; another thread may read it.

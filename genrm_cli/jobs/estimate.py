@@ -57,12 +57,7 @@ class Estimate:
 
 
 def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimate:
-    """Estimate what scoring an input needs.
-
-    Args:
-        index: of the input.
-        run: settings, and the metrics that the index was made with.
-        scored_uri: where its scored lines go: beside it lies the journal.
+    """Estimate what scoring an input needs, with the metrics that its index was made with.
 
     Raises:
         StorageError: the journal cannot be read.

@@ -72,7 +72,6 @@ class InputIndex:
 
     Attributes:
         shard: whose groups are asked about; None for all.
-        sources: the files.
         lines: how many each of them has.
         unit: what their numbers count: `line`, or `item` of a container.
         table: which rollouts form which group.
@@ -168,7 +167,6 @@ def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject],
     """Read all lines of an input; the caller closes the index.
 
     Args:
-        sources: its files.
         run: settings, plan, and the metrics that count lines, rollouts, groups and planned comparisons.
         on_reject: called with each line that cannot be read or does not declare what it must.
 

@@ -53,10 +53,6 @@ async def judge_input(
     is announced, the judges are probed, and the rest is asked.
 
     Args:
-        index: of the input.
-        uri: of the input.
-        run: plan, metrics and events.
-        judges: open.
         journal: of the input; None to keep none.
         scores: gets scores and comparisons; None to ask only, for another run to conclude.
 

@@ -20,12 +20,8 @@ from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.grouping import TornPrompts
-from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.settings import changed
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.leases import Leases
-from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
 _FORMAT = 1
@@ -98,9 +94,7 @@ class Problems:
         """Count the problems of a group.
 
         Args:
-            group: the group.
             rows: its rollouts.
-            index: of the input.
             group_by: the field that names groups, if the user says.
         """
         table = index.table
@@ -190,16 +184,9 @@ class Preview:
     """What an input holds, and what a run over it would ask.
 
     Attributes:
-        input: the input, or the name of a set of files.
-        files: how many it has.
         counts: of its lines, rollouts and groups, and of planned comparisons.
-        contents: of its groups.
         without_response: rollouts that cannot be compared.
-        format_keys: the keys by which each format was recognised, in its first line.
-        pairing: which comparisons are planned.
-        plan: what they need.
         requests_max: calls, if each took all its retries.
-        problems: the most frequent first.
         can_be_scored: whether anything would be asked, or rewards need no judge.
     """
 
@@ -208,7 +195,6 @@ class Preview:
     counts: RunMetrics
     contents: Contents
     without_response: int
-    format_keys: dict[str, list[str]]
     pairing: PairingPlan
     plan: Estimate
     requests_max: int
@@ -231,7 +217,6 @@ class Preview:
             "lines": counts.lines,
             "rejected_lines": counts.rejects,
             "formats": dict(counts.formats.most_common()),
-            "format_keys": self.format_keys,
             "rollouts": counts.rollouts,
             "rollouts_without_response": self.without_response,
             "blank_responses": counts.blank,
@@ -295,10 +280,7 @@ def iter_previews(
 ) -> Iterator[Preview | GenrmError]:
     """Yield the preview of each input of a command line, or the error of one that cannot be read.
 
-    Args:
-        inputs: as on the command line.
-        run: settings, metrics and events.
-        torn: gets the prompts of each input.
+    `torn` gets the prompts of each input.
 
     Raises:
         UsageError: the settings name unknown components, or contradict the inputs.
@@ -326,19 +308,14 @@ def iter_previews(
 def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
     settings, metrics = run.settings, run.metrics
     problems, contents = Problems(), Contents()
-    with (
-        task.sources(run) as sources,
-        index_input(sources, run, problems.add_reject) as index,
-    ):
+    with task.sources(run) as sources, index_input(sources, run, problems.add_reject) as index:
         torn.add(index.table.prompts())
         for _, rows, group in index.iter_groups():
             problems.add_group(group, rows, index, settings.input.group_by)
             contents.add(group, index.plan)
         unanswered = sum(len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups())
-        keys: dict[str, list[str]] = {}
         for number in range(len(sources.uris)):
             with sources.open(number) as source:
-                _add_deciding_keys(keys, source, run)
                 source.verify_unchanged()
         plan = estimate_run(index, run, task.places.scored)
     return Preview(
@@ -347,29 +324,12 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
         metrics,
         contents,
         unanswered,
-        keys,
         index.plan.pairing,
         plan,
         requests_max=plan.calls * (1 + settings.limits.reask) * (1 + settings.limits.retries),
         problems=problems.ordered(),
         can_be_scored=metrics.planned > 0 or (metrics.rollouts > 0 and bool(index.plan.rewards.components)),
     )
-
-
-def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunContext) -> None:
-    """Add the keys by which each format was recognised, from its first line."""
-    for line in source.iter_lines():
-        if len(found) == len(run.metrics.formats):
-            break
-        if line.oversize is not None:
-            continue
-        try:
-            record = parse_record(line.raw)
-            format_ = format_of(record, run.settings.input)
-        except (BadLineError, UnreadableRecordError):
-            continue
-        if format_.name in run.metrics.formats and format_.name not in found:
-            found[format_.name] = [name for name in format_.fields.names() if name.partition(".")[0] in record]
 
 
 def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
@@ -387,10 +347,7 @@ def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
 def _planned(decision: Decision, run: RunContext) -> Decision:
     first = FirstRejects()
     try:
-        with (
-            decision.task.sources(run) as sources,
-            index_input(sources, run, first) as index,
-        ):
+        with decision.task.sources(run) as sources, index_input(sources, run, first) as index:
             refuse_unreadable(index, first)
             return replace(decision, plan=estimate_run(index, run, decision.task.places.scored))
     except GenrmError as error:

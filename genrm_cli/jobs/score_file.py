@@ -45,7 +45,6 @@ class Report:
     """The report of a finished input.
 
     Attributes:
-        metrics: the metrics file.
         samples: rewards of the first groups with the beginnings of their answers, for a person to look at.
     """
 
@@ -61,9 +60,7 @@ async def score_task(
     Reading and writing are done in threads, beside the calls of other inputs.
 
     Args:
-        task: the input and its output places.
         run: settings, plan, events, and metrics of this input's own.
-        judges: open.
         lease: on the output; checked once more before anything appears.
         overwrite: whether existing outputs may be replaced.
 

@@ -11,7 +11,7 @@ from genrm_cli.groups.judge_group import begin_group, iter_prompts, view_for_jud
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
-from genrm_cli.jobs.index import Reject, index_input
+from genrm_cli.jobs.index import FirstRejects, index_input
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
 from genrm_cli.judging.requests import Prompt
@@ -107,16 +107,8 @@ def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Ite
     """Yield the groups of a file, or of a set of files, with its plan; at most the one of this key."""
     task = _task_of(inputs, run)
     names: list[str] = []
-    rejects: list[Reject] = []  # the first one
-
-    def note(reject: Reject) -> None:
-        if not rejects:
-            rejects.append(reject)
-
-    with (
-        task.sources(run) as sources,
-        index_input(sources, run, note) as index,
-    ):
+    rejects = FirstRejects()
+    with task.sources(run) as sources, index_input(sources, run, rejects) as index:
         for _, _, group in index.iter_groups():
             if key is None or group.key == key:
                 yield group, index.plan

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.listing import Found, iter_named
-from genrm_cli.storage.location import S3Options, folder_of, is_s3, stem_of
+from genrm_cli.storage.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
 
 _MARK = ".lease-"
@@ -65,15 +65,10 @@ class Lease:
             raise LeaseLostError(
                 f"{self.uri}: another run took over this lease; its results are kept instead of those of this run."
             )
-        if content is None and not is_s3(self.uri) and not Path(folder_of(self.uri)).is_dir():
-            raise LeaseLostError(
-                f"{folder_of(self.uri)}: this folder was removed while the run worked on an output in it; nothing was "
-                "written. Run again."
-            )
         if content is None:
             raise LeaseLostError(
-                f"{self.uri}: this lease was removed: another run took it over and finished, or someone deleted it. "
-                "This run wrote nothing. Run again."
+                f"{self.uri}: this lease was removed: another run took it over and finished, or someone deleted it or "
+                "its folder. This run wrote nothing. Run again."
             )
 
     def renew(self) -> None:

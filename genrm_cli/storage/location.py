@@ -167,10 +167,6 @@ def common_folder(uris: Sequence[str]) -> str:
 def stem_of_set(uris: Sequence[str], name: str) -> str:
     """Return where the files beside the scored lines of a set are, without their suffixes.
 
-    Args:
-        uris: of the scored lines.
-        name: of the set.
-
     Raises:
         UsageError: the name is no file name, or the files have no common folder.
     """
@@ -187,7 +183,6 @@ def render_place(template: str, uri: str, below: str) -> str:
     Args:
         template: `{dir}` is the input's folder, `{path}` that folder relative to `below`, `{stem}` the input's name
             without suffixes.
-        uri: the input.
         below: the folder that was searched; the input's own folder if it was named.
     """
     folder = folder_of(uri)

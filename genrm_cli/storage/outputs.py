@@ -32,7 +32,6 @@ class CommitEntry:
 
     Attributes:
         name: its name relative to the folder of the manifest; it is in that folder or below it.
-        mark: mark of the new output.
         staged: hidden name of the new local file, in the folder of the output; None on S3.
         replaced: mark of the local file that it replaces, if any.
     """
@@ -146,9 +145,6 @@ class Outputs(AbstractContextManager["Outputs"]):
     Open the output that readers wait for last. Leaving the context without `commit` discards all of them.
 
     Args:
-        s3: connection options.
-        overwrite: whether existing outputs may be replaced.
-        provenance: metadata of S3 objects.
         manifest_uri: URI of the manifest of the commit, in the folder of the outputs or above it; None for a single
             output or streams.
         mode: mode of new local files, subject to the umask.
@@ -187,7 +183,6 @@ class Outputs(AbstractContextManager["Outputs"]):
         """Open another output.
 
         Args:
-            uri: of the output.
             provenance: metadata of this S3 object, instead of that of all.
             mode: of this new local file, instead of that of all.
             one_of_many: whether many outputs wait to be published together.

@@ -31,8 +31,6 @@ class Source(AbstractContextManager["Source"]):
     """An input whose records can be read repeatedly.
 
     Attributes:
-        uri: URI as given by the user.
-        identity: the version being read.
         mode: maximum mode of its outputs: that of a local file, plus read and write access for its owner.
     """
 
@@ -146,7 +144,6 @@ def open_source(
 
     Args:
         uri: a local path, an S3 URI, or `-` for standard input.
-        s3: options for S3.
         max_line_bytes: longer records are marked oversize.
         stop: polled while copying and reading.
         max_unpacked: maximum unpacked size of a stream or a compressed input; None for no limit.

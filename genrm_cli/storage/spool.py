@@ -118,7 +118,6 @@ class UnpackedLimit:
     """Counts the unpacked bytes of an input.
 
     Args:
-        uri: the input.
         max_bytes: maximum allowed by the user; None for no limit.
         room_bytes: available space for temporary data; None if nothing is stored there.
     """

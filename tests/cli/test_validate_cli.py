@@ -15,7 +15,7 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
     report = finished.out.decode()
     comparisons = 2 * (5 * 6 + 28 + 21)  # one response of a group of eight is blank
     for text in (
-        "format       nemo_gym: 36 lines with responses_create_params, response\n",
+        "format       nemo_gym: 36 lines\n",
         "groups       7, by task index\n",
         "5 of 4, 2 of 8",
         f"comparisons  {comparisons} ",

@@ -121,10 +121,7 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     rest = [f"{len(sizes) - _SHOWN_SIZES} more sizes"] if len(sizes) > _SHOWN_SIZES else []
     ids = preview.counts.contradicting_ids
     regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"]
-    formats = [
-        f"{name}: {counted(count, 'line')} with {', '.join(preview.format_keys.get(name, []))}"
-        for name, count in preview.counts.formats.most_common()
-    ]
+    formats = [f"{name}: {counted(count, 'line')}" for name, count in preview.counts.formats.most_common()]
     return {
         "lines": f"{preview.counts.lines:,}, {preview.counts.rejects:,} rejected",
         "format": formats or "none recognised",

@@ -57,14 +57,11 @@ class Decision:
     """What to do with an input, and in the end its result.
 
     Attributes:
-        task: the input.
-        status: see `Status`.
         reason: for the status, or a summary of the scores.
         error: that occurred; also of an input that was scored with too many unscored rollouts.
         freshness: the state of its outputs before; None if they were not looked at.
         report: of an input that was scored now.
         plan: what scoring it would cost, of a dry run only.
-        wall_time_s: spent on it.
     """
 
     task: Task
@@ -146,8 +143,6 @@ def iter_decisions(
     """Yield what to do with each input, in the order of the listing; blocks on storage.
 
     Args:
-        inputs: as on the command line.
-        run: settings.
         leases: to leave out what another run works on; what is scored is leased anyway.
         leftovers: to make due again what is up to date, but has something left beside it.
 

@@ -35,7 +35,6 @@ class OutputPlaces:
 
     Attributes:
         scored: the scored lines. For a set of files no file: the name that its other outputs share.
-        files: the scored lines of each file of a set.
     """
 
     scored: str
@@ -73,12 +72,9 @@ class Task:
     """One input and its output locations.
 
     Attributes:
-        uri: of the input, or the name of a set of files.
-        places: locations of its outputs.
         found: its entry in a listing; None for an input that the user named, and for a set.
         problem: why it cannot be scored; None if it can. The input may then be a folder or prefix that could not be
             listed to its end.
-        members: the files of a set, by name.
     """
 
     uri: str
@@ -144,9 +140,6 @@ def iter_files(
     listed or has no output location yields a task with a problem; the others go on.
 
     Args:
-        inputs: as on the command line.
-        settings: output locations.
-        s3: connection options.
         on_nothing: called with a folder, prefix or pattern without rollout files.
 
     Raises:
@@ -184,8 +177,6 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     """Return the output locations of an input.
 
     Args:
-        uri: the input.
-        settings: `output`, `output_template`, `any_prefix`.
         below: the folder that was searched; the input's own by default.
 
     Raises:

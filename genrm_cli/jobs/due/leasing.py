@@ -89,7 +89,6 @@ class Leftovers:
     """Tells which outputs have leases or manifests beside them. Each folder is listed once, whichever thread asks.
 
     Args:
-        s3: connection options.
         one_output: whether there is only one output, so that its folder need not be listed.
     """
 

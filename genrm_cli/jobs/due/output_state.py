@@ -56,12 +56,6 @@ def look_at_outputs(
 ) -> OutputState:
     """Read the state of the outputs of an input: metrics and scored lines that name each other vouch for all.
 
-    Args:
-        places: of the outputs.
-        identities: of the files of the input.
-        settings: of the run.
-        s3: connection options.
-
     Raises:
         StorageError: an output cannot be read.
     """

@@ -15,7 +15,6 @@ class Sources(AbstractContextManager["Sources"]):
     """The files of an input. Those of a set are open one at a time, except those that can be read only once.
 
     Attributes:
-        uris: of the files.
         identities: of the versions that were read, once they were.
         uri: of the only file, or the name of the set.
     """

@@ -30,16 +30,12 @@ _ADVICE = {
     "404": "no such object; check the key (a prefix ends in /)",
     "ExpiredToken": "the AWS session token has expired; sign in again",
     "ExpiredTokenException": "the AWS session token has expired; sign in again",
-    "InvalidToken": "the AWS session token is not valid; sign in again",
     "InvalidAccessKeyId": "S3 does not know this access key; check the AWS credentials and the S3 endpoint",
     "SignatureDoesNotMatch": "S3 refuses the signature; check the AWS secret key, the region and the clock",
-    "RequestTimeTooSkewed": "the clock of this machine is too far off; correct it",
     "SlowDown": "S3 still asks to slow down after all retries; run again later",
     "503": "S3 is still unavailable after all retries; run again later",
     "PermanentRedirect": "the bucket is in another region; name its region",
     "301": "the bucket is in another region; name its region",
-    "EntityTooLarge": "S3 refuses an object of this size",
-    "QuotaExceeded": "the bucket's quota is used up; free some space",
     "NoSuchUpload": "the upload was ended from outside; run again",
 }
 MISSING = ("404", "NoSuchKey")
