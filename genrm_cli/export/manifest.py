@@ -8,10 +8,9 @@ import numpy as np
 
 from genrm_cli import __version__
 from genrm_cli.export.candidates import ExportOptions
-from genrm_cli.export.make_rows import RowCounts, SideNumbers
+from genrm_cli.export.make_rows import RowCounts
 from genrm_cli.export.read_scored import Reading
 from genrm_cli.scored.json_form import Json, to_json
-from genrm_cli.scored.run_record import RunRecord
 
 MANIFEST_FORMAT = 1
 ADVISORY = "Rewards are a model's judgement: advisory, and no substitute for review by experts before training."
@@ -28,6 +27,7 @@ def manifest_of(
     warnings: list[str],
 ) -> Json:
     """Return the manifest of an export, JSON-ready."""
+    records = [{} if metrics is None else to_json(metrics) for metrics in reading.metrics]
     return {
         "format": MANIFEST_FORMAT,
         "to": options.to,
@@ -42,7 +42,7 @@ def manifest_of(
                 "lines": each.lines,
                 "rollouts": each.rollouts,
                 "judges": sorted(each.judges),
-                "scored_with": _scored_with(reading.metrics[each.input]),
+                "scored_with": {name: records[each.input][name] for name in _SCORED_WITH if records[each.input]},
             }
             for each in reading.inputs
         ],
@@ -63,12 +63,6 @@ def manifest_of(
         **_comparison_of(counts),
         "warnings": warnings,
     }
-
-
-def _scored_with(metrics: RunRecord | None) -> Json:
-    """Return how an input was scored; empty without its metrics."""
-    record = {} if metrics is None else to_json(metrics)
-    return {name: record[name] for name in _SCORED_WITH if name in record}
 
 
 def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, template_strips: bool) -> list[str]:
@@ -121,15 +115,9 @@ def _comparison_of(counts: RowCounts) -> Json:
         return {}
     chosen, rejected = counts.sides["chosen"], counts.sides["rejected"]
     gaps = np.asarray(chosen.rewards) - np.asarray(rejected.rewards)
-    longer = _longer(chosen, rejected)
-    return {
-        "margins": _distribution(gaps.tolist()),
-        "longer_chosen_share": None if longer is None else round(longer, 6),
-    }
-
-
-def _longer(chosen: SideNumbers, rejected: SideNumbers) -> float | None:
-    """Return the share of pairs of different lengths in which the chosen answer is the longer one."""
     differences = np.asarray(chosen.chars, dtype=np.int64) - np.asarray(rejected.chars, dtype=np.int64)
     uneven = int(np.count_nonzero(differences))
-    return int(np.count_nonzero(differences > 0)) / uneven if uneven else None
+    return {
+        "margins": _distribution(gaps.tolist()),
+        "longer_chosen_share": round(int(np.count_nonzero(differences > 0)) / uneven, 6) if uneven else None,
+    }

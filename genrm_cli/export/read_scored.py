@@ -15,7 +15,7 @@ from genrm_cli.rollouts.rollout import Rollout, Turn, has_act, turns_of_items
 from genrm_cli.scored.files import ScoredInput, read_metrics_beside
 from genrm_cli.scored.lines import ScoredLine
 from genrm_cli.scored.parse_lines import ScoredRollout, iter_scored
-from genrm_cli.scored.review_file import SUFFIX, withheld_rollouts
+from genrm_cli.scored.review_file import APPROVED, SUFFIX, read_statuses
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import InputIdentity, S3Options
@@ -97,7 +97,7 @@ def read_scored(
             with open_source(uri, s3, settings.input.max_line_bytes, stop) as source:
                 one.read(source)
                 source.verify_unchanged()
-        reading.incomplete_groups += one.count_incomplete()
+        reading.incomplete_groups += sum(one.seen[key] < size for key, size in one.sizes.items())
         prompts.update(set(one.prompts.values()))
     reading.repeated_prompts = sum(count > 1 for count in prompts.values())
     _refuse_mixed(scored, reading, options)
@@ -109,11 +109,16 @@ def _withheld(scored: ScoredInput, s3: S3Options, settings: Settings) -> dict[tu
     if source is None:
         return {}
     with source:
-        return withheld_rollouts(source.iter_lines(), source.uri)
+        return read_statuses(source.iter_lines(), source.uri)
 
 
 class _InputReader:
-    """One input, a file or a set of files, on its way into the table."""
+    """One input, a file or a set of files, on its way into the table.
+
+    Attributes:
+        prompts: digest of the prompt of each group.
+        sizes: rollouts of each group when it was scored, and in this input in `seen`.
+    """
 
     def __init__(
         self,
@@ -125,8 +130,8 @@ class _InputReader:
         withheld: Mapping[tuple[str, int], str],
     ) -> None:
         self.prompts: dict[str, int] = {}
-        self._expected: dict[str, int] = {}
-        self._seen: Counter[str] = Counter()
+        self.sizes: dict[str, int] = {}
+        self.seen: Counter[str] = Counter()
         self._number = number
         self._table = table
         self._options = options
@@ -160,15 +165,11 @@ class _InputReader:
         read.sha256 = digest.hexdigest()
         reading.inputs.append(read)
 
-    def count_incomplete(self) -> int:
-        """Count the groups that have fewer rollouts in this input than they had when they were scored."""
-        return sum(self._seen[key] < size for key, size in self._expected.items())
-
     def _add(self, scored: ScoredRollout, read: ScoredFile) -> None:
         rollout, line, reading = scored.rollout, scored.line, self._reading
         key = line.group_name(read.lines)
-        self._expected.setdefault(key, line.group_size)
-        self._seen[key] += 1
+        self.sizes.setdefault(key, line.group_size)
+        self.seen[key] += 1
         if key not in self.prompts and rollout.has_prompt:
             self.prompts[key] = digest_of_prompt(rollout.prompt)
         reading.is_baseline |= line.is_baseline
@@ -190,7 +191,7 @@ class _InputReader:
     def _why_left_out(self, rollout: Rollout, line: ScoredLine) -> Drop | Reason | None:
         """Return why a rollout is not exported; None if it is."""
         status = None if line.group is None else self._withheld.get((line.group, line.index))
-        if status is not None:
+        if status not in (None, APPROVED):
             return Drop(f"review_{status}")
         if line.reward is None or line.status == "unscored":
             return line.reason or Drop.UNSCORED

@@ -53,12 +53,16 @@ class PromptSplit:
 
         At least one cluster is chosen if there are two or more, and none if there is only one.
         """
+
+        def rank(members: Sequence[int]) -> bytes:
+            return hashlib.blake2b(f"{seed} {min(members)}".encode(), digest_size=8).digest()
+
         clusters: dict[int, list[int]] = {}
         for digest, root in zip(self._digests, self._roots(), strict=True):
             clusters.setdefault(root, []).append(digest)
         if len(clusters) < 2 or share <= 0:
             return set()
-        ordered = sorted(clusters.values(), key=lambda members: _rank(min(members), seed))
+        ordered = sorted(clusters.values(), key=rank)
         wanted, chosen = share * len(self._digests), set[int]()
         for members in ordered[:-1]:
             if chosen and len(chosen) + len(members) / 2 > wanted:
@@ -97,7 +101,3 @@ class PromptSplit:
             rows = np.argsort(band, kind="stable")
             joined = np.flatnonzero(band[rows[1:]] == band[rows[:-1]])
             yield from zip(rows[joined].tolist(), rows[joined + 1].tolist(), strict=True)
-
-
-def _rank(digest: int, seed: int) -> bytes:
-    return hashlib.blake2b(f"{seed} {digest}".encode(), digest_size=8).digest()

@@ -27,6 +27,7 @@ from genrm_cli.storage.sink import Sink, is_same_place, is_streamed
 from genrm_cli.storage.source import mode_of
 
 TRAIN, VALIDATION = "train", "validation"
+_MANIFEST = ".manifest.json"
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
 
 
@@ -61,8 +62,13 @@ def export(
         if is_same_place(uri, output):
             raise UsageError(f"the output {output} is an input; choose another with ", SettingRef("output"), ".")
     mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
-    with ScoredTable() as table, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs:
-        writers = _Writers(outputs, output, format_, options)
+    stem = stem_of(output)
+    by_name = {TRAIN: output, **({VALIDATION: f"{stem}.{VALIDATION}{output[len(stem) :]}"} if options.split else {})}
+    overwrite = settings.output.force
+    with ScoredTable() as table, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, ExitStack() as opened:
+        files = {name: RowFile(uri, outputs.open(uri), opened) for name, uri in by_name.items()}
+        suffixes = () if is_streamed(output) else (*format_.sides, _MANIFEST)
+        sides = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
         reading = read_scored(scored, table, options, settings, s3, stop)
         compared = (
             _read_comparisons(scored, reading, table, settings, s3)
@@ -71,24 +77,25 @@ def export(
         )
         maker = RowMaker(table, [each.stem for each in scored], format_, options, compared)
         validation = _validation_prompts(table, options)
-        with writers:
-            for row, prompt in maker.iter_rows():
-                name = VALIDATION if prompt in validation else TRAIN
-                maker.counts.rows[name] += 1
-                writers.write(name, row)
-            if not maker.counts.rows:
-                raise InputError(_nothing_left(reading, maker))
-            writers.finish()
+        for row, prompt in maker.iter_rows():
+            name = VALIDATION if prompt in validation else TRAIN
+            maker.counts.rows[name] += 1
+            files[name].write(row)
+        if not maker.counts.rows:
+            raise InputError(_nothing_left(reading, maker))
+        for file in files.values():
+            file.finish()
         warnings = warnings_of(reading, maker.counts, options, template_strips=format_.strips_reasoning)
         if options.split and not validation:
             warnings.append("all prompts are near-duplicates of each other: nothing was split off.")
-        if writers.late_fields:
+        if late := set().union(*(file.late_fields for file in files.values())):
             warnings.append(
-                f"{', '.join(sorted(writers.late_fields))} first appear after 10 MB of JSON lines, where loaders based "
+                f"{', '.join(sorted(late))} first appear after 10 MB of JSON lines, where loaders based "
                 "on `datasets` fail: write .parquet instead."
             )
-        manifest = manifest_of(reading, maker.counts, options, len(table.groups), writers.uris, warnings)
-        writers.write_sides(manifest)
+        manifest = manifest_of(reading, maker.counts, options, len(table.groups), list(by_name.values()), warnings)
+        for suffix, sink in sides.items():
+            sink.write(render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output)))
         outputs.commit()
     return ExportReport(manifest, format_.usage(output))
 
@@ -162,88 +169,41 @@ def _nothing_left(reading: Reading, maker: RowMaker) -> Message:
     return Message.of("nothing is left to export", *(told or ["; the inputs are empty"]), ".")
 
 
-class _Writers:
-    """The outputs of an export by name; use it as a context manager while rows are written."""
-
-    def __init__(self, outputs: Outputs, output: str, format_: ExportFormat, options: ExportOptions) -> None:
-        self._outputs = outputs
-        self._format = format_
-        self._output = output
-        self._by_name = {TRAIN: output}
-        if options.split:
-            stem = stem_of(output)
-            self._by_name[VALIDATION] = f"{stem}.{VALIDATION}{output[len(stem) :]}"
-        self._sinks: dict[str, Sink] = {name: outputs.open(uri) for name, uri in self._by_name.items()}
-        self._sides: dict[str, Sink] = {}
-        self._manifest: Sink | None = None
-        if not is_streamed(output):
-            self._sides = {suffix: outputs.open(sibling(output, suffix)) for suffix in format_.sides}
-            self._manifest = outputs.open(sibling(output, ".manifest.json"))
-        self._tables: dict[str, ParquetWriter] = {}
-        self._late = {name: LateFields() for name in self._by_name}
-        self._opened = ExitStack()
-
-    @property
-    def uris(self) -> list[str]:
-        """The outputs that hold rows."""
-        return list(self._by_name.values())
-
-    @property
-    def late_fields(self) -> set[str]:
-        """Fields of JSON lines that loaders based on `datasets` do not expect."""
-        return set().union(*(late.names for late in self._late.values()))
-
-    def __enter__(self) -> "_Writers":
-        for name, uri in self._by_name.items():
-            if uri.endswith(".parquet"):
-                self._tables[name] = self._opened.enter_context(ParquetWriter(uri))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
-
-    def write(self, name: str, row: Json) -> None:
-        """Write a row to the output of this name."""
-        line = render_record(row)
-        table = self._tables.get(name)
-        if table is None:
-            self._sinks[name].write(line)
-            self._late[name].add(row, len(line))
-        else:
-            table.append(line)
-
-    def finish(self) -> None:
-        """Write the tables, which the last row completes."""
-        for name, table in self._tables.items():
-            table.write_to(self._sinks[name].write)
-
-    def write_sides(self, manifest: Json) -> None:
-        """Write the files beside the rows."""
-        for suffix, sink in self._sides.items():
-            sink.write(render_document(self._format.sides[suffix](self._output)))
-        if self._manifest is not None:
-            self._manifest.write(render_document(manifest))
-
-
 _INFERRED_BYTES = 10 << 20
 
 
-class LateFields:
-    """Find the fields, including nested ones, that no row in the first 10 MiB of a file has."""
+class RowFile:
+    """An output of rows.
 
-    def __init__(self) -> None:
+    Attributes:
+        late_fields: fields of JSON lines, nested ones included, that no row in the first 10 MiB has.
+    """
+
+    def __init__(self, uri: str, sink: Sink, opened: ExitStack) -> None:
+        self.late_fields: set[str] = set()
+        self._sink = sink
+        self._table = opened.enter_context(ParquetWriter(uri)) if uri.endswith(".parquet") else None
         self._known: set[str] = set()
         self._bytes = 0
-        self.names: set[str] = set()
 
-    def add(self, row: Record, size_bytes: int) -> None:
-        """Look at the next row of the file."""
+    def write(self, row: Json) -> None:
+        """Write a row."""
+        line = render_record(row)
+        if self._table is not None:
+            self._table.append(line)
+            return
+        self._sink.write(line)
         fields = set(_iter_fields(row))
         if self._bytes < _INFERRED_BYTES:
             self._known |= fields
         else:
-            self.names |= fields - self._known
-        self._bytes += size_bytes
+            self.late_fields |= fields - self._known
+        self._bytes += len(line)
+
+    def finish(self) -> None:
+        """Write the table, which the last row completes."""
+        if self._table is not None:
+            self._table.write_to(self._sink.write)
 
 
 def _iter_fields(value: object, path: str = "") -> Iterator[str]:

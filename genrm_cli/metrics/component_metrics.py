@@ -1,7 +1,7 @@
 """Spread, discrimination and overlap of the components of a run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, CoSpread, Mergeable, RunningStats, Statistics
@@ -78,13 +78,8 @@ class ComponentMetrics(Mergeable):
     def _summary(self, name: str, one: _OneComponent) -> ComponentSummary:
         others = (other for other in self._by_name if other != name)
         pairs = {other: self._pairs.get(frozenset((name, other)), CoSpread()) for other in others}
-        values = one.spread.statistics()
         return ComponentSummary(
-            count=values.count,
-            mean=values.mean,
-            std=values.std,
-            min=values.min,
-            max=values.max,
+            **asdict(one.spread.statistics()),
             missing=one.missing,
             groups=one.groups,
             discriminating_share=one.groups_with_spread / one.groups if one.groups else None,

@@ -100,7 +100,7 @@ class Alpha(Mergeable):
 
 
 @dataclass(slots=True)
-class PanelMetrics:
+class PanelMetrics(Mergeable):
     """Counts of a panel, in constant memory. Only counts of the same panel can be merged.
 
     Attributes:
@@ -111,23 +111,14 @@ class PanelMetrics:
     names: Sequence[str]
     weights: Sequence[float]
     comparing: Sequence[bool]
-    _judges: list[_JudgeCounts] = field(init=False)
+    _judges: dict[int, _JudgeCounts] = field(init=False)
     _pairs: dict[tuple[int, int], _PairCounts] = field(init=False)
     _left_out: int = 0
     _alpha: Alpha = field(default_factory=Alpha)
 
     def __post_init__(self) -> None:
-        self._judges = [_JudgeCounts() for _ in self.names]
+        self._judges = {number: _JudgeCounts() for number in range(len(self.names))}
         self._pairs = {pair: _PairCounts() for pair in combinations(range(len(self.names)), 2)}
-
-    def merge(self, other: "PanelMetrics") -> None:
-        """Add the counts of another part of the run, of the same panel."""
-        for mine, theirs in zip(self._judges, other._judges, strict=True):
-            mine.merge(theirs)
-        for pair, counts in self._pairs.items():
-            counts.merge(other._pairs[pair])
-        self._left_out += other._left_out
-        self._alpha.merge(other._alpha)
 
     def add_comparison(
         self, verdicts: Sequence[Verdict | None], *, counts: bool, asked: Sequence[bool] | None = None
@@ -142,7 +133,7 @@ class PanelMetrics:
         self._left_out += not counts
         preferences = [None if verdict is None else preferred(verdict) for verdict in verdicts]
         all_asked = asked or (True,) * len(verdicts)
-        rows = zip(self._judges, preferences, self.comparing, all_asked, strict=True)
+        rows = zip(self._judges.values(), preferences, self.comparing, all_asked, strict=True)
         for judge, side, compares, was_asked in rows:
             judge.verdicts += side is not None
             judge.failures += side is None and was_asked
@@ -172,7 +163,7 @@ class PanelMetrics:
                 failures=judge.failures,
                 first_place_win_rate=judge.first / judge.decided if judge.decided else None,
             )
-            for name, weight, judge in zip(self.names, self.weights, self._judges, strict=True)
+            for name, weight, judge in zip(self.names, self.weights, self._judges.values(), strict=True)
         )
         pairs = tuple(
             PanelPair(

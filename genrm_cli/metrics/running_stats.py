@@ -23,10 +23,10 @@ class Mergeable:
 
 
 def _merged(mine: Any, theirs: Any) -> Any:
-    """Merge two values of one field: add numbers, merge containers by member, and keep the first of two texts."""
+    """Merge two values of one field: add numbers, merge counts and those in tables, keep the first of other values."""
     if mine is None:
         return copy.deepcopy(theirs)
-    if theirs is None or isinstance(mine, str):
+    if theirs is None or isinstance(mine, str | list | tuple):
         return mine
     if isinstance(mine, bool):
         return mine or theirs

@@ -16,20 +16,21 @@ from genrm_cli.scored.lines import ScoredGroup
 
 
 @dataclass(frozen=True, slots=True)
-class GroupContents:
-    """Digests and ranks of a group, to match it with a group of another run.
+class _Scored:
+    """A rollout with a reward, and the digest of its response."""
 
-    Attributes:
-        prompt: digest of the prompt.
-        responses: digests, by place.
-        indices: of the rollouts, by place; rewards and ranks likewise.
-    """
+    response: bytes
+    index: int
+    reward: float
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupContents:
+    """The digest of a prompt, and its scored rollouts, to match them with those of another run."""
 
     prompt: bytes
-    responses: tuple[bytes, ...]
-    indices: tuple[int, ...]
-    rewards: tuple[float | None, ...]
-    ranks: tuple[int | None, ...]
+    scored: tuple[_Scored, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,11 @@ def contents_of(group: ScoredGroup) -> GroupContents:
     first = group.members[0].rollout
     return GroupContents(
         _digest("\0".join(f"{turn.role}\0{turn.text}" for turn in first.prompt)),
-        tuple(_digest(words_of(each.rollout.response or ())) for each in group.members),
-        tuple(each.line.index for each in group.members),
-        tuple(each.line.reward for each in group.members),
-        tuple(each.line.rank for each in group.members),
+        tuple(
+            _Scored(_digest(words_of(each.rollout.response or ())), each.line.index, each.line.reward, each.line.rank)
+            for each in group.members
+            if each.line.reward is not None
+        ),
     )
 
 
@@ -95,17 +97,13 @@ def compare_runs(first: Mapping[int, GroupContents], second: Mapping[int, GroupC
 
 
 def _match(here: GroupContents, there: GroupContents, numbers: tuple[int, int]) -> MatchedGroup:
-    places: dict[bytes, list[int]] = {}
-    for place, digest in enumerate(there.responses):
-        if there.rewards[place] is not None:
-            places.setdefault(digest, []).append(place)
-    pairs = []
-    for place, digest in enumerate(here.responses):
-        if here.rewards[place] is not None and places.get(digest):
-            pairs.append((place, places[digest].pop(0)))  # equal responses are matched in their order
-    mine = [reward for place, _ in pairs if (reward := here.rewards[place]) is not None]
-    theirs = [reward for _, place in pairs if (reward := there.rewards[place]) is not None]
-    rows = tuple((here.indices[a], there.indices[b], here.ranks[a], there.ranks[b]) for a, b in pairs)
+    waiting: dict[bytes, list[_Scored]] = {}
+    for each in there.scored:
+        waiting.setdefault(each.response, []).append(each)
+    # Equal responses are matched in their order.
+    pairs = [(each, waiting[each.response].pop(0)) for each in here.scored if waiting.get(each.response)]
+    mine, theirs = [a.reward for a, _ in pairs], [b.reward for _, b in pairs]
+    rows = tuple((a.index, b.index, a.rank, b.rank) for a, b in pairs)
     same = bool(pairs) and mine.index(max(mine)) == theirs.index(max(theirs))
     return MatchedGroup(numbers, rank_correlation(mine, theirs), rows, same)
 

@@ -134,7 +134,8 @@ def write_report(
         raise UsageError(naming("$compare requires two scored files"), f"; got {len(scored)}.")
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 and not results else "report.html")
     files = [*(uri for each in scored for uri in each.files), *results]
-    _refuse_inputs(target, files)
+    if any(is_same_place(uri, target) for uri in files):
+        raise UsageError(f"the output {target} is an input; choose another output with -o.")
     mode = reduce(int.__and__, map(mode_of, files))  # as private as the most private input
     overwrite = settings.output.force
     with Blocks() as blocks, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, ExitStack() as on_failure:
@@ -165,11 +166,6 @@ def write_report(
         sum(share.of - share.count for share in asked),
         sum(run.rejected for run in content.runs),
     )
-
-
-def _refuse_inputs(target: str, inputs: Sequence[str]) -> None:
-    if any(is_same_place(uri, target) for uri in inputs):
-        raise UsageError(f"the output {target} is an input; choose another output with -o.")
 
 
 def _read_content(

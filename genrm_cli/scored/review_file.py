@@ -15,11 +15,6 @@ APPROVED = "approved"
 STATUSES = (APPROVED, "pending", "held", "rejected")
 
 
-def withheld_rollouts(lines: Iterable[Line], uri: str) -> dict[tuple[str, int], str]:
-    """Return the rollouts that stay out of exports, by group and index, with their status; may raise `InputError`."""
-    return {rollout: status for rollout, status in read_statuses(lines, uri).items() if status != APPROVED}
-
-
 def read_statuses(lines: Iterable[Line], uri: str) -> dict[tuple[str, int], str]:
     """Return the last status of each rollout in a review file, by group and index.
 

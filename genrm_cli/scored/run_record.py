@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from genrm_cli.json_types import JsonObject
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.metrics.run_summary import RunSummary
+from genrm_cli.scored.json_form import json_schema
+from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
 
 FORMAT: Literal[1] = 1
 """Version of the metrics file; increased when a key changes its meaning or is removed."""
@@ -171,3 +173,18 @@ class RunRecord(RunTotals):
     def parts(self) -> dict[str, FileRecord]:
         """The files of a set by the names of their scored lines; empty for a single file."""
         return {file.output: file for file in self.files or ()}
+
+
+def output_schema() -> Record:
+    """Return the schemas: `ScoredLine` of a rollout's `genrm` object, `ComparisonRecord` and `RunRecord` of files."""
+    line = json_schema(ScoredLine)
+    del line["properties"]["reward"]  # it stands in the line itself, where the format of the line has its reward
+    line["required"].remove("reward")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": {
+            "ScoredLine": line,
+            "ComparisonRecord": json_schema(ComparisonRecord),
+            "RunRecord": json_schema(RunRecord),
+        },
+    }

@@ -1,13 +1,17 @@
 """Log a finished run to the trackers that its settings name."""
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from genrm_cli import __version__
-from genrm_cli.json_types import Record
+from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunTotals
@@ -15,7 +19,6 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.file_settings import TrackingSettings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import is_stream, stem_of
-from genrm_cli.tracking.trackers import TrackedRun, load_tracker
 
 _COUNTS = (
     "groups",
@@ -59,7 +62,46 @@ def flat_metrics(metrics: RunTotals, cost: float | None = None) -> dict[str, flo
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class TrackedRun:
+    """The data of a run for trackers: its name, its configuration, and its numbers."""
+
+    name: str
+    params: JsonObject
+    scalars: Mapping[str, float]
+
+
 LogRun = Callable[[TrackedRun], None]
+
+
+def _log_wandb(wandb: Any, project: str, run: TrackedRun) -> None:
+    with wandb.init(
+        project=project, name=run.name, config=dict(run.params), settings=wandb.Settings(silent=True, console="off")
+    ) as logged:
+        logged.log(dict(run.scalars))
+
+
+def _log_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> None:
+    mlflow.set_experiment(experiment)
+    with mlflow.start_run(run_name=run.name):
+        mlflow.log_params(dict(run.params))
+        mlflow.log_metrics(dict(run.scalars))
+
+
+def _log_tensorboard(summary: Any, folder: str, run: TrackedRun) -> None:
+    # TensorBoard treats each folder as one run.
+    writer = summary.Writer(f"{folder.rstrip('/')}/{run.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
+    for name, value in run.scalars.items():
+        writer.add_scalar(name, value, step=0)
+    writer.close()
+
+
+# By name of the setting, which is also the name of the extra to install.
+_TRACKERS = {
+    "wandb": ("wandb", _log_wandb),
+    "mlflow": ("mlflow", _log_mlflow),
+    "tensorboard": ("tensorboard.summary", _log_tensorboard),
+}
 
 
 def load_trackers(settings: TrackingSettings) -> dict[str, LogRun]:
@@ -68,8 +110,16 @@ def load_trackers(settings: TrackingSettings) -> dict[str, LogRun]:
     Raises:
         UsageError: the library of a tracker is not installed.
     """
-    targets = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    return {name: partial(load_tracker(name), target) for name, target in targets.items() if target}
+    loaded: dict[str, LogRun] = {}
+    for name, (module, log) in _TRACKERS.items():
+        target = getattr(settings, name)
+        try:
+            if target:
+                loaded[name] = partial(log, importlib.import_module(module), target)
+        except ImportError as error:
+            extra = f"requires the {name} extra: pip install 'genrm-cli[{name}]'. ({error})"
+            raise UsageError(SettingRef(name), f" {extra}") from error
+    return loaded
 
 
 def tracked_run(inputs: Sequence[str], record: RunTotals, settings: Settings) -> TrackedRun:

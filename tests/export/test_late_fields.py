@@ -1,24 +1,18 @@
 """Fields that appear too late in JSON lines."""
 
-from genrm_cli.export.write_export import LateFields
+from contextlib import ExitStack
+from io import BytesIO
 
-PLAIN = {"prompt": [{"role": "user", "content": "Why?"}]}
+from genrm_cli.export.write_export import RowFile
+
 CALLING = {"prompt": [{"role": "assistant", "content": "", "tool_calls": [{"name": "look"}]}], "tools": "[]"}
-TEN_MIB = 10 << 20
 
 
 def test_a_field_after_10_mib_is_late_wherever_it_is_nested() -> None:
-    """Each field that no earlier row had is named with its path."""
-    fields = LateFields()
-    fields.add(PLAIN, TEN_MIB)
-    fields.add(CALLING, 100)
-    assert fields.names == {"tools", "prompt.tool_calls", "prompt.tool_calls.name"}
-
-
-def test_a_field_within_10_mib_is_never_late() -> None:
-    """The row that crosses the limit still counts, and so do rows of a small file."""
-    fields = LateFields()
-    fields.add(PLAIN, TEN_MIB - 1)
-    fields.add(CALLING, 100)
-    fields.add(CALLING, 100)
-    assert fields.names == set()
+    """Each field that no earlier row had is named with its path; the row that crosses the limit still counts."""
+    file = RowFile("out.jsonl", BytesIO(), ExitStack())
+    file.write({"prompt": [{"role": "user", "content": "Why?" * (5 << 19)}]})
+    file.write({"prompt": [{"role": "user", "content": ""}]})
+    assert file.late_fields == set()
+    file.write(CALLING)
+    assert file.late_fields == {"tools", "prompt.tool_calls", "prompt.tool_calls.name"}

@@ -40,7 +40,7 @@ def guide(
     if list_pages:
         print_text("\n".join(page_names()))
     elif page == _SCHEMA:
-        from genrm_cli.scored.schema import output_schema
+        from genrm_cli.scored.run_record import output_schema
 
         print_json(output_schema())
     else:
