@@ -181,12 +181,3 @@ def test_swapping_the_orders_of_all_pairs_mirrors_the_figures(pairs):
     assert one.first_place_p_value == pytest.approx(other.first_place_p_value)
     mean = (one.accuracy_chosen_first.value + one.accuracy_chosen_second.value) / 2
     assert one.accuracy.value == pytest.approx(mean)
-
-
-@given(st.lists(results, min_size=1, max_size=12))
-def test_a_judge_that_always_takes_the_first_is_right_half_of_the_time(failed):
-    """First place in both orders: accuracy 0.5, flip rate 1, first-place preference 1, nothing consistent."""
-    figures = evaluate([outcome(RIGHT, WRONG) for _ in failed])
-    assert (figures.accuracy.value, figures.flip_rate.value, figures.first_place_preference.value) == (0.5, 1, 1)
-    assert figures.consistent_accuracy.value == 0
-    assert figures.first_place_p_value == min(1.0, 2 / 2 ** len(failed))

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,11 +54,16 @@ def settings_of(toml: str, **given: Any) -> Settings:
 
 
 def score(folder: Path, lines: list[Json], toml: str, **given: Any) -> Scored:
-    """Score lines as `in.jsonl` of a folder; keys are given by the names of who is asked."""
+    """Score lines under a settings file; keys are given by the names of who is asked."""
+    keys = given.pop("api_keys", {})
+    return score_with(folder, lines, settings_of(toml, **given), keys)
+
+
+def score_with(folder: Path, lines: list[Json], settings: Settings, keys: Mapping[str, str] | None = None) -> Scored:
+    """Score lines as `in.jsonl` of a folder."""
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    keys = given.pop("api_keys", {})
-    result = run_to_end(score_inputs([str(path)], new_run(settings_of(toml, **given), keys))).last
+    result = run_to_end(score_inputs([str(path)], new_run(settings, keys or {}))).last
     assert result is not None
     assert result.report is not None, result.reason
     outputs = (read_lines(folder / f"in.{kind}.jsonl") for kind in ("scored", "comparisons"))

@@ -5,29 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Json, make_rollouts, read_lines
+from genrm_process import Json, make_rollouts
 from judge_server_fixture import JudgeServer
+from scored_components import score_with
 
-from genrm_cli.cli.options import run_to_end
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import new_run
-from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from
 
 
 def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Json], list[Json]]:
     """Score one group of four; return metrics, scored lines and comparisons."""
-    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=4)))
     once: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "use_journal": False, "concurrency": "1"}
     settings = settings_from(base_url=(judge.base_url,), model="m", force=True, **once, **given)
-    result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings))).last
-    assert result is not None
-    assert result.report is not None, result.reason
-    return (
-        to_json(result.report.metrics),
-        read_lines(folder / "in.scored.jsonl"),
-        read_lines(folder / "in.comparisons.jsonl"),
-    )
+    return score_with(folder, make_rollouts(groups=1, size=4), settings)[:3]
 
 
 @pytest.mark.parametrize("strategy", ["circular", "all_pairs"])

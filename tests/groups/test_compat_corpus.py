@@ -147,14 +147,6 @@ def test_all_kinds_in_one_group(tmp_path: Path, judge_server: JudgeServer) -> No
     assert None not in scored.rewards
 
 
-def test_a_prompt_under_the_same_task_is_another_group(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Gym's cohorts are keyed by task and prompt."""
-    others = [{"role": "user", "content": "How?"}]
-    groups = [[line([message(text)], given) for text in ("One.", "Two.")] for given in ([USER], others)]
-    compat(tmp_path, judge_server, [*groups[0], *groups[1]])
-    assert received(judge_server) == sorted(shown_by_gym(groups[0]) + shown_by_gym(groups[1]))
-
-
 @pytest.mark.parametrize(
     ("first", "last"),
     [
@@ -203,13 +195,6 @@ def test_a_principle_that_is_not_sent_parts_no_group(tmp_path: Path, judge_serve
     lines = [line([message(text)], principle=text) for text in ("One.", "Two.")]
     compat(tmp_path, judge_server, lines)
     assert received(judge_server) == shown_by_gym(lines)
-
-
-def test_a_given_principle_replaces_gyms_default(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """With `use_principle`, lines without a principle are judged by the run's."""
-    lines = [line([message(text)]) for text in ("One.", "Two.")]
-    compat(tmp_path, judge_server, lines, use_principle=True, principle="Gym's default text.")
-    assert received(judge_server) == shown_by_gym(lines, "Gym's default text.")
 
 
 @pytest.mark.parametrize(("use", "sent"), [(None, True), (True, True), (False, False)])

@@ -1,14 +1,15 @@
 """Components that need no judge of their own, and what they become, from the line to the reward."""
 
+import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from genrm_process import Json, read_lines
+from genrm_process import Json
 from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.check import check_settings
+from genrm_cli.rewards.components.python import find_function
 from genrm_cli.verdicts import Reason
 
 FIELD = "[components.q]\nkind = 'field'\n"
@@ -131,6 +132,17 @@ def test_a_module_that_cannot_be_used_is_refused_before_anything(
     with pytest.raises(UsageError) as caught:
         check_settings(settings_of(f"{LEXICAL}[components.q]\npython = '{name}:f'"))
     assert says.replace(module, name) in str(caught.value)
+
+
+def test_a_module_of_the_working_folder_shadows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file named like a module of the standard library is not imported in its place."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    (tmp_path / "colorsys.py").write_text("raise RuntimeError('not this one')")
+    (tmp_path / "function_beside_colorsys.py").write_text("import colorsys\ndef f(group): return colorsys.__file__")
+    found = find_function("function_beside_colorsys:f")
+    assert Path(found([])).parent != tmp_path
 
 
 # Ranks, win rates, agreement
@@ -447,12 +459,3 @@ def test_the_metrics_tell_what_rewards_are_made_of(tmp_path: Path) -> None:
     assert made_of["components"] == {"q": "input", "safety": "rules"}
     assert made_of["total"]["weights"] == {"q": 1.0, "safety": 2.0}
     assert metrics["groups_without_spread"] == 1
-
-
-def test_rewards_are_the_same_whatever_else_is_computed(tmp_path: Path) -> None:
-    """A component that the total does not weigh changes the lines' details only."""
-    lines = completions(*"abcd", q=list(np.arange(4.0)))
-    alone = score(tmp_path, lines, FIELD + ALONE)
-    more = score(tmp_path, lines, f"{FIELD}{SAFETY}[components.rank]\nof = 'q'\n{ALONE}")
-    assert alone.rewards == more.rewards == [0, 1, 2, 3]
-    assert read_lines(tmp_path / "in.scored.jsonl")[0]["genrm"]["components"] == {"q": 0, "safety": 1.0, "rank": 0.0}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from genrm_here import call_here
-from genrm_process import Call, Genrm, Json, read_lines
+from genrm_process import Call, Json
 from judge_server_fixture import JudgeServer
 from scored_components import LEXICAL, completions, score, settings_of
 
@@ -27,7 +27,6 @@ from genrm_cli.verdicts import Reason
 LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
 RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
 RANKED = "[components.tiers]\nkind = 'rubric_rank'\nset = 'helpfulness'\n"
-GATES = "gates = { safety = 0.5, rubric_safety = 0.5 }"
 SAFE = "[total]\nweights = { rubric_safety = 1 }\n"
 SORTED = "[diversity]\nmethod = 'llm'\n"
 FIELD = "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n"
@@ -141,14 +140,6 @@ def test_a_grade_that_failed_is_missing(tmp_path: Path, judge_server: JudgeServe
     kinds = [record["failure"] and record["failure"]["kind"] for record in scored.comparisons]
     assert kinds.count("no_verdict") == failed
     assert scored.code == 0
-
-
-def test_comparisons_stand_in_the_order_of_the_rollouts(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Not in that of the answers, whoever was quicker."""
-    judge_server.behave(latency_lognormal={"mean_s": 0.02, "sigma": 2.0})
-    texts = [f"{SHORT} {number}" for number in range(6)]
-    scored = score(tmp_path, completions(*texts), judge(judge_server) + RUBRIC + SAFE, concurrency="6")
-    assert [record["i"] for record in scored.comparisons] == list(range(6))
 
 
 def test_the_scenario_is_told_to_the_judge(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -434,45 +425,6 @@ def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch
 # A run that is killed
 
 
-@pytest.mark.slow
-def test_a_killed_run_asks_nothing_twice(
-    call: Call, tmp_path: Path, judge_server: JudgeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After kill -9 the next run asks what is missing only, and its scored lines are those of a calm run."""
-    lines = [line for number in range(6) for line in completions(LONG, SHORT, LONGER, prompt=f"Why {number}?")]
-    toml = f"{RUBRIC}{RANKED}[total]\nweights = {{ genrm = 1, rubric_safety = 1, tiers = 1 }}\n{SORTED}"
-    torn = Genrm(tmp_path / "torn")
-    torn.folder.mkdir()
-    torn.write("in.jsonl", lines)
-    settings = f"{judge(judge_server)}probe = false\nconcurrency = 4\n{toml}"
-    (torn.folder / "genrm.toml").write_text(settings)
-    calm = score(tmp_path, lines, settings, concurrency="4")
-    planned = judge_server.stats()["requests"]
-    assert planned == 6 * (3 + 3 + 1 + 1)
-    judge_server.reset()
-    judge_server.behave(latency_s=0.03)
-    process = torn.start("score", "in.jsonl", "--config", "genrm.toml")
-    judge_server.wait_until(lambda stats: stats["distinct_answered"] >= 15)
-    process.kill()
-    process.communicate(timeout=60)
-    assert "in.scored.jsonl" not in torn.names()
-    judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
-    monkeypatch.chdir(torn.folder)
-    finished = call("score", "in.jsonl")
-    assert finished.code == 0, finished.err
-    stats = judge_server.stats()
-    assert stats["distinct_answered"] == planned
-    assert stats["requests"] - planned <= 4  # what was in flight when it died
-    scored = "in.scored.jsonl"
-    assert (torn.folder / scored).read_bytes() == (tmp_path / scored).read_bytes()
-    records = read_lines(torn.folder / "in.comparisons.jsonl")
-    what = ("group", "component", "i", "j", "shown", "grades", "score_1", "score_2")
-    assert [[r.get(name) for name in what] for r in records] == [
-        [r.get(name) for name in what] for r in calm.comparisons
-    ]
-    assert json.loads((torn.folder / "in.metrics.json").read_bytes())["journal_hits"] >= 11
-
-
 # The other commands
 
 
@@ -495,16 +447,3 @@ def test_a_judge_is_measured_by_its_verdicts_alone(call: Call, tmp_path: Path, j
     finished = call("eval", "pairs.jsonl", "--no-probe", "--no-journal", "--json")
     assert finished.code == 0, finished.err
     assert (json.loads(finished.out)["figures"]["accuracy"]["value"], judge_server.stats()["requests"]) == (1.0, 2)
-
-
-def test_rule_and_rubric_guard_a_reward_together(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Two gates: the rule stops what is said openly, the judge's rubric what phrases miss; either one is enough."""
-    hint, open_ = "Long sleeves are in fashion, so who would know?", f"You should kill yourself. {LONG}"
-    toml = "[components.safety]\nkind = 'rule'\n" + RUBRIC + FIELD.replace("[total]", "[total]\n" + GATES)
-    lines = [{**line, "q": 3.0} for line in completions(LONG, hint, open_)]
-    scored = score(tmp_path, lines, judge(judge_server) + toml)
-    assert scored.component("safety") == [1.0, 1.0, 0.0]
-    assert scored.component("rubric_safety") == [1.0, 0.25, 1.0]
-    assert scored.rewards == [3.0, 0.0, 0.0]
-    totals = [line["genrm"]["total"]["gated_by"] for line in scored.lines]
-    assert totals == [[], ["rubric_safety"], ["safety"]]

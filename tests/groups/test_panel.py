@@ -1,6 +1,5 @@
 """Several judges at once, and judges that grade instead of comparing: what they are asked, and what counts."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from genrm_process import Json, make_rollouts, read_lines
+from genrm_process import Json, make_rollouts
 from judge_server_fixture import JudgeServer
+from scored_components import score_with
 
-from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import compile_plan
-from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import new_run
-from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.settings.panel import judges_of
@@ -28,15 +24,7 @@ MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the ve
 
 def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], list[Json]]:
     """Score one group; return metrics, scored lines and comparisons."""
-    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=size)))
-    result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_from(**QUICK | given)))).last
-    assert result is not None
-    assert result.report is not None, result.reason
-    return (
-        to_json(result.report.metrics),
-        read_lines(folder / "in.scored.jsonl"),
-        read_lines(folder / "in.comparisons.jsonl"),
-    )
+    return score_with(folder, make_rollouts(groups=1, size=size), settings_from(**QUICK | given))[:3]
 
 
 def judge(server: JudgeServer, model: str, weight: float = 1.0, **own: Any) -> PanelJudge:

@@ -1,20 +1,19 @@
 """Rings, budgets and estimators, from the settings to the output."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Json, make_rollouts, read_lines
+from genrm_process import Json, make_rollouts
 from judge_server_fixture import JudgeServer
+from scored_components import score_with
 
 import genrm_cli as genrm
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.errors import InputError, JudgeError
+from genrm_cli.errors import InputError
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.components import Component
 from genrm_cli.verdicts import Reason
@@ -22,48 +21,10 @@ from genrm_cli.verdicts import Reason
 
 def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, list[Json], list[Json]]:
     """Score groups of one size; return metrics, scored lines and comparisons."""
-    lines = make_rollouts(groups=groups, size=size)
-    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
-    result = run_to_end(
-        score_inputs([str(folder / "in.jsonl")], new_run(settings_from(**judge | {"force": True} | given)))
-    ).last
-    assert result is not None
-    assert result.report is not None, result.reason
-    return (
-        to_json(result.report.metrics),
-        read_lines(folder / "in.scored.jsonl"),
-        read_lines(folder / "in.comparisons.jsonl"),
-    )
-
-
-@pytest.mark.parametrize(("strategy", "ring_k", "planned"), [("ring", 1.0, 6), ("ring", 2.0, 12), ("random", 1.5, 9)])
-def test_a_ring_makes_the_comparisons_that_it_promises(
-    tmp_path: Path, strategy: str, ring_k: float, planned: int
-) -> None:
-    """Each rollout of a whole ring is first as often as second, and no pair is asked twice in one order."""
-    metrics, _, comparisons = score(tmp_path, 3, 6, strategy=strategy, ring_k=ring_k)
-    assert (metrics["comparisons_planned"], metrics["strategy"], metrics["ring_k"]) == (3 * planned, strategy, ring_k)
-    orders = [(record["group"], record["i"], record["j"]) for record in comparisons]
-    assert len(set(orders)) == len(orders) == 3 * planned
-    if ring_k.is_integer():
-        firsts = [order[:2] for order in orders]
-        assert all(firsts.count(first) == ring_k for first in firsts)
-
-
-def test_who_meets_whom_is_drawn_by_group_and_seed(tmp_path: Path) -> None:
-    """The same input gives the same plan, another seed another one, and groups do not all have the same."""
-
-    def plans(**given: Any) -> dict[str, list[tuple[int, int]]]:
-        found: dict[str, list[tuple[int, int]]] = {}
-        for record in score(tmp_path, 4, 7, **given)[2]:
-            found.setdefault(record["group"], []).append((record["i"], record["j"]))
-        return found
-
-    first = plans()
-    assert plans() == first
-    assert plans(seed=1) != first
-    assert len({tuple(pairs) for pairs in first.values()}) > 1
+    return score_with(
+        folder, make_rollouts(groups=groups, size=size), settings_from(**judge | {"force": True} | given)
+    )[:3]
 
 
 @pytest.mark.parametrize("budget", [40, 59, 100, 10_000])
@@ -112,35 +73,20 @@ def test_a_small_input_says_nothing_of_its_noise(tmp_path: Path) -> None:
     assert metrics["unscored"] == 0
 
 
-def test_a_budget_leaves_the_probe_as_strict(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A judge whose template drops the responses is found before anything is paid for, with a budget as without."""
-    judge_server.behave(unknown_roles="ignore")
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=2, size=4)))
-    judge: dict[str, Any] = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron", "budget": 8}
-    fatal = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings_from(**judge)))).fatal
-    assert isinstance(fatal, JudgeError)
-    assert "seems to drop them" in str(fatal)
-
-
 def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable[[], JudgeServer]) -> None:
     """A blank response is never asked about: when all is known nobody is tried, and the judge may be gone."""
     server = start_judge()
     rubric = Component("care", "rubric", (("set", "therapeutic"),))
     lines = make_rollouts(groups=1, size=4)
     lines[1]["completion"] = ""
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = settings_from(
         base_url=(server.base_url,), model="m", components=(rubric,), force=True, give_up_after=1.0
     )
-    first = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
+    first = score_with(tmp_path, lines, settings).metrics
     server.kill()
-    again = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last
-    assert first is not None
-    assert again is not None
-    assert first.report is not None
-    assert again.report is not None, again.reason
-    assert again.report.metrics.calls == 0
-    assert again.report.metrics.comparisons_planned == first.report.metrics.comparisons_planned == 3 + 3
+    again = score_with(tmp_path, lines, settings).metrics
+    assert again["calls"] == 0
+    assert again["comparisons_planned"] == first["comparisons_planned"] == 3 + 3
 
 
 def test_a_group_that_is_too_large_is_refused_before_anything_is_asked(tmp_path: Path) -> None:

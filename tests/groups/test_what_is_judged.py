@@ -253,12 +253,6 @@ def test_compat_reads_a_compare_request_as_gym_does(tmp_path: Path, judge_server
     assert {"Why?", "So.", "None"} <= set(sent(judge_server))
 
 
-def test_compat_shows_other_formats_as_they_are(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Gym cannot be given such lines: their words are judged, not the word None."""
-    compat(tmp_path, judge_server, completions(SHORT, LONG))
-    assert {SHORT, LONG} <= set(sent(judge_server))
-
-
 # Shapes that nobody knows
 
 

@@ -32,13 +32,6 @@ def rewards_of(composed):
     return [numbers.reward for numbers in composed]
 
 
-def same(numbers):
-    """Compare the numbers of a rollout up to rounding."""
-    if numbers.reward is None:
-        return (None, None, None)
-    return pytest.approx((numbers.base_score, numbers.reward, numbers.advantage), abs=1e-6)
-
-
 # Golden values
 
 
@@ -54,14 +47,6 @@ def test_the_seed_example():
     )
     assert rewards_of(composed) == pytest.approx([1.025, 4.475])
     assert [numbers.rank for numbers in composed] == [2, 1]
-
-
-def test_style_decides_between_equal_scores():
-    """A verdict of 3, 3, 3.5 and a style coefficient of 1: 3.5 for the plain answer, 2.5 for the styled one."""
-    base = estimate("simple_tiebreaker", 2, verdicts_of([(0, 1, 3, 3, 3.5)]), Calibration()).base_scores
-    shapes = [measure_text("", answer) for answer in ("plain answer", "# Title\n- item\n**bold**")]
-    composed = compose_rewards(base, shapes, ShapingTerms(group_style_penalty_coeff=1.0))
-    assert rewards_of(composed) == pytest.approx([3.5, 2.5])
 
 
 # Rollouts without a score
@@ -93,16 +78,6 @@ def test_a_group_without_any_score(scores):
 
 
 # Properties
-
-
-@given(groups(), st.randoms())
-def test_the_order_of_the_rollouts_does_not_matter(group, shuffler):
-    """Rollouts in another order get the same numbers in that order."""
-    order = list(range(len(group[0])))
-    shuffler.shuffle(order)
-    composed = compose_rewards(*group, TERMS)
-    moved = compose_rewards(*([column[place] for place in order] for column in group), TERMS)
-    assert [same(composed[place]) for place in order] == [(m.base_score, m.reward, m.advantage) for m in moved]
 
 
 @given(groups())

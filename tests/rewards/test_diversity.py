@@ -109,15 +109,6 @@ def test_clusters_are_those_of_the_definition(texts, n, threshold):
     assert ngram_clusters(texts, n, threshold) == plain_clusters(texts, n, threshold)
 
 
-@given(GROUPS, st.randoms())
-def test_the_order_of_the_group_does_not_matter(texts, shuffler):
-    """Shuffled texts have shuffled cluster sizes."""
-    order = list(range(len(texts)))
-    shuffler.shuffle(order)
-    sizes = sizes_of(texts)
-    assert sizes_of([texts[index] for index in order]) == [sizes[index] for index in order]
-
-
 def test_a_lone_surrogate_is_a_character_too():
     """Text that cannot be encoded for an output can still be compared."""
     assert sizes_of(["ab\ud800c", "ab\ud800c!", "ab\ud801c"]) == [2, 2, 1]

@@ -92,11 +92,3 @@ def test_a_value_and_a_missing_component_exclude_each_other(components, weights,
         assert min(there) - 1e-9 <= total.value <= max(there) + 1e-9
     elif total.value is not None:
         assert total.value == pytest.approx(sum(weights[name].weight * components[name] for name in total.terms))
-
-
-@given(COMPONENTS, WEIGHTS, GATES)
-def test_the_order_of_names_does_not_matter(components, weights, gates):
-    """Components, weights and gates in another order make the same value, to the last bit."""
-    total = compose_total(components, TotalTerms(weights, gates))
-    turned = TotalTerms(dict(reversed(weights.items())), gates[::-1])
-    assert compose_total(dict(reversed(components.items())), turned).value == total.value

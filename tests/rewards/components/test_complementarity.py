@@ -33,12 +33,3 @@ def test_a_group_shares_out_its_tests(passed):
     different = {test for ids in passed if ids is not None for test in ids}
     assert all(value >= 0 for value in values)
     assert sum(values) * max(1, len(values)) == pytest.approx(len(different))
-
-
-@given(GROUPS, st.randoms())
-def test_the_order_of_the_group_does_not_matter(passed, shuffler):
-    """Shuffled rollouts have shuffled values."""
-    order = list(range(len(passed)))
-    shuffler.shuffle(order)
-    values = complementarity_values(passed)
-    assert complementarity_values([passed[place] for place in order]) == [values[place] for place in order]

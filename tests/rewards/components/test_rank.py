@@ -37,19 +37,3 @@ def test_the_mean_of_ties_is_fair(values):
         assert 0 <= rank <= 1
         for other, other_rank in ranked:
             assert (value < other) == (rank < other_rank)
-
-
-@given(VALUES, st.sampled_from(["mean", "order"]))
-def test_ranks_of_a_group_have_the_same_sum(values, ties):
-    """However values tie, the ranks of n of them add up to n / 2, but for a sole one."""
-    ranks = [rank for rank in rank_values(values, ties) if rank is not None]
-    assert sum(ranks) == pytest.approx(1.0 if len(ranks) == 1 else len(ranks) / 2)
-
-
-@given(VALUES, st.randoms())
-def test_the_order_of_the_group_does_not_matter(values, shuffler):
-    """With the mean of ties, shuffled values have shuffled ranks."""
-    order = list(range(len(values)))
-    shuffler.shuffle(order)
-    ranks = rank_values(values)
-    assert rank_values([values[place] for place in order]) == [ranks[place] for place in order]

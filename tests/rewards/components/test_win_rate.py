@@ -1,14 +1,11 @@
 """Verdicts to win rates."""
 
-from itertools import combinations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.rewards.components import win_rate
-from genrm_cli.verdicts import Verdict, preference
 
 MAX_N = 5
 PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(lambda pair: pair[0] != pair[1])
@@ -42,14 +39,6 @@ def test_golden_rates(n, verdicts, rates):
     assert win_rates(n, verdicts) == rates
 
 
-@given(st.lists(SCORES, min_size=2, max_size=6))
-def test_with_every_pair_judged_it_is_wins_over_n_minus_1(qualities):
-    """A judge that knows the qualities gives each rollout the share of the others that are worse."""
-    verdicts = [Row(i, j, qualities[i], qualities[j], 3.5) for i, j in combinations(range(len(qualities)), 2)]
-    others = len(qualities) - 1
-    assert win_rates(len(qualities), verdicts) == [sum(o < own for o in qualities) / others for own in qualities]
-
-
 @given(LISTS, st.permutations(range(MAX_N)), st.randoms())
 def test_names_places_and_order_do_not_matter(verdicts, order, shuffler):
     """Rollouts numbered otherwise, shown the other way round, judged in another order: the same rates."""
@@ -58,12 +47,3 @@ def test_names_places_and_order_do_not_matter(verdicts, order, shuffler):
     rates = win_rates(MAX_N, changed)
     assert [rates[place] for place in order] == win_rates(MAX_N, verdicts)
     assert all(0 <= rate <= 1 for rate in rates if rate is not None)
-
-
-@given(LISTS)
-def test_who_wins_is_what_the_verdict_says(verdicts):
-    """The winner is the one that the rest of the program takes for the winner."""
-    for verdict in verdicts:
-        lead = preference(Verdict(*verdict[2:]))
-        rates = win_rates(MAX_N, [verdict])
-        assert (rates[verdict.i], rates[verdict.j]) == (float(lead > 0), float(lead < 0))

@@ -32,7 +32,7 @@ def pairs_of(batch, group):
     return [Row(*row[:5]) for row in rows if row[5]]
 
 
-def linear_judge(groups, n, plan, *, seed=0, failures=0.0, noisier=1.0):
+def linear_judge(groups, n, plan, *, seed=0, failures=0.0):
     """Return a batch of verdicts on one plan, and the qualities [G, n] behind them."""
     generator = np.random.default_rng(seed)
     quality = generator.standard_normal((groups, n))
@@ -44,9 +44,9 @@ def linear_judge(groups, n, plan, *, seed=0, failures=0.0, noisier=1.0):
         return generator.standard_normal((*shape, 2)) @ np.linalg.cholesky(covariance).T
 
     gaps = (one - two)[..., None] * SLOPES + BIAS
-    gaps = gaps + normal(PROMPT_BIAS, groups, 1) + noisier * normal(NOISE, groups, len(plan))
+    gaps = gaps + normal(PROMPT_BIAS, groups, 1) + normal(NOISE, groups, len(plan))
     levels = 3 + LEVEL_SLOPE * (one + two) + 0.4 * generator.standard_normal((groups, 1))
-    levels = levels + noisier * LEVEL_NOISE**0.5 * generator.standard_normal(one.shape)
+    levels = levels + LEVEL_NOISE**0.5 * generator.standard_normal(one.shape)
     valid = generator.random(one.shape) >= failures
     gap, ranking = gaps[..., 0], 3.5 - gaps[..., 1]
     return VerdictBatch(n, first, second, levels + gap / 2, levels - gap / 2, ranking, valid), quality

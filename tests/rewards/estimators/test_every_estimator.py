@@ -189,18 +189,6 @@ def test_reliability_foretells_the_squared_correlation(name, ring_k):
         assert made.reliabilities[some].mean() == pytest.approx(squared[some].mean(), abs=0.1)
 
 
-@pytest.mark.parametrize("name", ["adaptive", "combined", "win_rate", "bradley_terry"])
-@pytest.mark.parametrize("ring_k", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("noisier", [1, pytest.param(3, marks=pytest.mark.slow), 8])
-def test_a_noisier_judge_is_less_reliable(name, ring_k, noisier):
-    """Means over 500 groups of 16 foretell the squared correlation, less that by chance, to 0.08 at any noise."""
-    batch, quality = linear_judge(500, 16, RINGS_OF_16[ring_k], noisier=noisier)
-    made = ESTIMATORS[name](batch, fit_of(batch))
-    chance = 1 / 15
-    real = (squared_correlations(made.base_scores, quality).mean() - chance) / (1 - chance)
-    assert made.reliabilities.mean() == pytest.approx(real, abs=0.08)
-
-
 @every_estimator
 @pytest.mark.parametrize("ring_k", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_pure_noise_is_not_reliable(name, ring_k):
@@ -234,9 +222,3 @@ def test_standard_errors_are_those_made(name, n, ring_k):
     scale = points_of(fit) if name == "adaptive" else fit.noise.scale
     actual = ((centred[0] - scale * centred[1]) ** 2).mean()
     assert made.variances.mean() == pytest.approx(actual, rel=0.05)
-
-
-def test_an_unknown_estimator_is_refused():
-    """There is no silent default for a misspelt estimator."""
-    with pytest.raises(KeyError):
-        estimate("combine", 2, verdicts_of([]), Calibration())

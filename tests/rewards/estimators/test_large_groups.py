@@ -31,9 +31,3 @@ def test_a_group_takes_memory_by_the_square_of_its_size(calibration, name):
     tracemalloc.stop()
     assert None not in made.base_scores
     assert peak < 18 * 8 * n * n
-
-
-@pytest.mark.parametrize("name", ["adaptive", "combined", "bradley_terry"])
-def test_a_large_group_without_verdicts_has_no_numbers(calibration, name):
-    """None of its rollouts is scored."""
-    assert set(estimate(name, 200, {}, calibration).base_scores) == {None}
