@@ -74,18 +74,6 @@ def test_a_file_named_twice_is_read_once(call: Call, folder: Path) -> None:
     assert (len(read_lines(folder / "out.jsonl")), manifest_of(folder)["rollouts"]) == (1, 3)
 
 
-def test_exports_are_the_same_in_every_run(call: Call, folder: Path) -> None:
-    """Two runs over one input write the same bytes, labels spread at random included."""
-    lines = [scored(f"{g} {i}", float(i), group=f"task:{g}", index=i, size=4) for g in range(9) for i in range(4)]
-    write_lines(folder / "x.scored.jsonl", lines)
-    for name in ("trl-kto", "trl-dpo"):
-        for out in ("a.jsonl", "b.jsonl"):
-            assert (
-                call("export", "x.scored.jsonl", "--to", name, "-o", out, "--pairs", "best-random", "--force").code == 0
-            )
-        assert (folder / "a.jsonl").read_bytes() == (folder / "b.jsonl").read_bytes()
-
-
 def test_rollouts_that_must_not_be_trained_on_stay_out(call: Call, folder: Path) -> None:
     """Unscored, single and defaulted rollouts, blank ones, and rewards that a user gave to unscored ones."""
     bad = [
@@ -447,16 +435,3 @@ def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, call: Call, s3_bucket: A
     manifest = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.manifest.json")["Body"].read()
     assert [each["uri"] for each in json.loads(manifest)["inputs"]] == [f"{root}/rl/env/{n}.scored.jsonl" for n in "ab"]
     assert list(genrm.folder.iterdir()) == []
-
-
-def test_the_best_responses_are_ranked_by_their_lower_bound(call: Call, folder: Path) -> None:
-    """A sure good response is imitated rather than a perhaps better one; an unknown error is left out."""
-    lines = [
-        scored("unsure", 4.5, standard_error=2.0, size=3),
-        scored("sure", 4.0, index=1, standard_error=0.1, size=3),
-        scored("unknown", 5.0, index=2, standard_error=None, size=3),
-    ]
-    write_lines(folder / "x.scored.jsonl", lines)
-    assert call("export", "x.scored.jsonl", "--to", "trl-sft", "--min-confidence", 0.9, "-o", "out.jsonl").code == 0
-    assert [row["completion"][-1]["content"] for row in read_lines(folder / "out.jsonl")] == ["sure"]
-    assert manifest_of(folder)["dropped"] == {"best_of": 1, "unknown_confidence": 1}

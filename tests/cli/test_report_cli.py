@@ -3,9 +3,8 @@ import re
 from pathlib import Path
 
 import pytest
-from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts
+from genrm_process import SAMPLE_DATA, Call, Genrm
 from hostile_texts import TEXTS
-from judge_server_fixture import JudgeServer
 from report_pages import unpacked
 from scored_lines import scored, verdict, write_lines
 
@@ -32,16 +31,6 @@ def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm: Genrm, call:
     assert len(page) < 150_000
     assert "The built-in lexical baseline judged this" in page
     assert len(unpacked(page, "index")["groups"]) == 7
-
-
-def test_the_page_has_the_words_of_the_judge(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With --report the replies are kept, and each comparison on the page has its own."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron", "--no-probe")
-    assert call("score", "in.jsonl", *judge, "--report").code == 0
-    group = unpacked((genrm.folder / "in.report.html").read_text(encoding="utf-8"), "block-0")[0]
-    assert len(group["comparisons"]) == 3
-    assert all("response_1_analysis" in each["reply"] for each in group["comparisons"])
 
 
 def test_a_page_needs_a_file_beside_it(call: Call) -> None:

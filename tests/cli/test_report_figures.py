@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
 from scored_lines import metrics, scored, verdict, write_lines
@@ -93,11 +92,10 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
     assert "max_calls stopped the run" in run["partial"]
 
 
-@pytest.mark.parametrize("name", ["size", "mean", "spread", "reliability", "length", "residual", "failed"])
-def test_the_figures_hold_a_row_for_each_group(genrm: Genrm, call: Call, name: str) -> None:
+def test_the_figures_hold_a_row_for_each_group(genrm: Genrm, call: Call) -> None:
     """Each number of the list of groups is in the figures, in the order of the file."""
     run = write_run(genrm.folder, "x", 1.0, 1)
     found = json.loads(call("report", run, "-o", "out.html", "--json").out)["runs"][0]["by_group"]
     assert [row["key"] for row in found] == [f"task:{letter}" for letter in "abcdefghijkl"]
-    assert all(row[name] is None or isinstance(row[name], int | float) for row in found)
-    assert any(row[name] for row in found)
+    for name in ("size", "mean", "spread", "reliability", "length", "residual", "failed"):
+        assert any(row[name] for row in found), name

@@ -9,7 +9,6 @@ from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 from report_pages import unpacked
 from scored_lines import write_lines
-from test_score_s3 import CREDENTIALS
 
 PROFILE = ("--model", "m", "--profile", "nemotron", "--no-probe", "-q")
 
@@ -41,13 +40,6 @@ def test_a_comparison_without_its_reply_names_it_in_the_journal(run: Path, call:
     assert all(
         "journal_key" not in line and line["reply"] for line in read_lines(run.with_name("in.comparisons.jsonl"))
     )
-
-
-def test_an_offline_run_names_no_journal(genrm: Genrm, call: Call) -> None:
-    """The built-in baseline has no journal."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    assert call("score", "in.jsonl", "--offline").code == 0
-    assert all("journal_key" not in line for line in read_lines(genrm.folder / "in.comparisons.jsonl"))
 
 
 def test_words_come_from_the_journal_beside_the_output(run: Path, call: Call) -> None:
@@ -95,17 +87,3 @@ def test_words_from_the_journal_are_masked(run: Path, call: Call) -> None:
     assert call("report", run, "-o", "out.html", "--redact-pattern", "analysis").code == 0
     replies = [each["reply"] for each in comparisons(run.with_name("out.html"))]
     assert all("response_1_[REDACTED]" in reply and "analysis" not in reply for reply in replies)
-
-
-@pytest.mark.slow
-def test_a_journal_on_s3_is_read_as_well(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, s3: str, s3_bucket: Any
-) -> None:
-    """The segments that any machine copied are enough; this machine's own copy is not needed."""
-    aws = {**CREDENTIALS, "AWS_ENDPOINT_URL": s3, "AWS_DEFAULT_REGION": "us-east-1"}
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    journal = ("--journal", f"s3://{s3_bucket.name}/rl/journal")
-    assert call("score", "in.jsonl", "--base-url", judge_server.base_url, *PROFILE, *journal, **aws).code == 0
-    elsewhere = {"XDG_STATE_HOME": str(genrm.folder / "elsewhere")}
-    assert call("report", "in.scored.jsonl", "-o", "out.html", *journal, **{**aws, **elsewhere}).code == 0
-    assert all("response_1_analysis" in each["reply"] for each in comparisons(genrm.folder / "out.html"))

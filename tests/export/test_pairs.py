@@ -116,13 +116,6 @@ def test_the_typical_worst_is_not_an_outlier():
     assert chosen(rewards, "best-typical-worst") == [(0, 29)]
 
 
-def test_all_pairs_come_with_the_widest_gap_first():
-    """All unequal pairs are made, each with the higher reward chosen."""
-    dropped: Counter[str] = Counter()
-    assert chosen([1.0, 3.0, 2.0, 3.0], "all", dropped) == [(1, 0), (3, 0), (1, 2), (2, 0), (3, 2)]
-    assert dropped == {"tie": 1}
-
-
 def test_a_response_that_broke_a_gate_is_rejected_only():
     """The best that passes the gates is chosen, although one that does not has a higher reward."""
     group = [candidate(0, 5.0, gated=True), candidate(1, 4.0), candidate(2, 1.0, gated=True)]
@@ -174,9 +167,3 @@ def test_a_teacher_is_chosen_over_the_policy_only():
         "teacher_worse": 1,
         "no_teacher": 1,
     }
-
-
-def test_a_gated_teacher_teaches_nothing():
-    """What broke a gate is never chosen, whoever made it."""
-    group = [replace(candidate(0, 4.0, gated=True), is_teacher=True), candidate(1, 1.0)]
-    assert choose_pairs(group, PairOptions("teacher-student"), Counter()) == []

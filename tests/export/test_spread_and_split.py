@@ -29,13 +29,6 @@ def test_rows_of_one_prompt_are_neighbours_only_where_they_outnumber_the_rest(ke
         assert count_neighbours(ordered) <= max(0, most - 1)
 
 
-def test_a_batch_of_equal_groups_holds_each_prompt_once():
-    """With 50 prompts of 8 rows, any 50 rows in a row of one round are of 50 prompts."""
-    keys = [row // 8 for row in range(400)]
-    ordered = [keys[row] for row in spread_order(keys, 0).tolist()]
-    assert all(len(set(ordered[start : start + 50])) == 50 for start in range(0, 400, 50))
-
-
 def split_of(prompts, share, seed=0):
     """Return the numbers of the prompts on the validation side."""
     split = PromptSplit()
@@ -58,13 +51,6 @@ def test_the_split_has_about_the_share_that_was_asked_for(share):
     """Of 400 different prompts the validation side holds the share, to within a few."""
     source = [" ".join(f"w{(number * 31 + at * at * 17) % 1009}" for at in range(12)) for number in range(400)]
     assert len(split_of(source, share)) == pytest.approx(share * 400, abs=4)
-
-
-def test_the_split_is_the_same_in_every_run_and_differs_by_seed():
-    """Digests and seed decide, nothing else."""
-    prompts = [" ".join(f"w{(number * 37 + at * 101) % 997}" for at in range(9)) for number in range(100)]
-    assert split_of(prompts, 0.1, 1) == split_of(prompts, 0.1, 1)
-    assert split_of(prompts, 0.1, 1) != split_of(prompts, 0.1, 2)
 
 
 def test_prompts_that_are_all_alike_are_not_split():

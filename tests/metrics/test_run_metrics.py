@@ -3,10 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import reference_metrics, summarise
 from genrm_cli.scored.json_form import to_json
@@ -40,15 +37,6 @@ def test_golden_metrics_of_the_seed_example():
         "mean_individual_score": 2.75,
         "std_individual_score": pytest.approx(1.7853571071357126, abs=1e-15),
         "tiebreak_usage_rate": 0.0,
-    }
-
-
-def test_golden_metrics_of_a_tie():
-    """A single tied verdict: raw scores before the tiebreak, and a tiebreak rate of 1."""
-    assert reference_metrics(metrics_of(Verdict(3, 3, 2))) == {
-        "mean_individual_score": 3.0,
-        "std_individual_score": 0.0,
-        "tiebreak_usage_rate": 1.0,
     }
 
 
@@ -111,16 +99,6 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
     assert (summary["prompt_tokens"], summary["completion_tokens"], summary["cached_prompt_tokens"]) == (10, 5, 4)
 
 
-def test_failures_are_counted_by_kind():
-    """Every comparison is a verdict or a failure with its kind, and their sum is what was finished."""
-    kinds = [FailureKind.TIMEOUT, FailureKind.RATE_LIMITED, FailureKind.TIMEOUT]
-    metrics = metrics_of(*SEED_EXAMPLE, *(Failure(kind, "why") for kind in kinds))
-    summary = summary_of(metrics, 2.0)
-    assert summary["failures_by_kind"] == {"rate_limited": 1, "timeout": 2}
-    assert (summary["verdicts"], summary["failures"], metrics.finished) == (2, 3, 5)
-    assert summary["comparisons_per_s"] == 2.5
-
-
 @pytest.mark.parametrize(
     ("verdicts", "rate"),
     [
@@ -163,68 +141,3 @@ def test_group_sizes_are_json_keys_in_numeric_order():
     for size in (16, 8, 16, 1):
         metrics.group_sizes[size] += 1
     assert list(summary_of(metrics, 1.0)["group_sizes"].items()) == [("1", 1), ("8", 1), ("16", 2)]
-
-
-# Merging
-
-
-VERDICTS = st.builds(Verdict, st.integers(1, 5), st.integers(1, 5), st.integers(1, 6))
-RESULTS = st.one_of(VERDICTS, st.sampled_from(list(FailureKind)).map(lambda kind: Failure(kind, "why")))
-OUTCOMES = st.builds(
-    Outcome,
-    RESULTS,
-    attempts=st.integers(0, 3),
-    prompt_tokens=st.integers(0, 99),
-    from_journal=st.booleans(),
-)
-PARTS = st.lists(st.tuples(OUTCOMES, st.floats(0, 5), st.sampled_from("ab")), max_size=12)
-
-
-def count_all(parts):
-    """Count outcomes, rewards, components and panel verdicts as a run does."""
-    metrics = RunMetrics()
-    for outcome, reward, name in parts:
-        metrics.groups += 1
-        metrics.add_outcome(outcome)
-        metrics.rewards.add(reward)
-        metrics.latencies.add(reward)
-        metrics.reliabilities.add(reward / 5)
-        metrics.statuses["scored"] += 1
-        metrics.shares[name] += reward
-        metrics.components.add_group({name: [reward, None, 1.0]}, [reward, None, 2.0])
-        if isinstance(outcome.result, Verdict):
-            metrics.add_verdict(outcome.result)
-            metrics.pairs.repeats.add([(outcome.result, Verdict(4, 2, 2))])
-            metrics.panel = metrics.panel or PanelMetrics(["x", "y"], [1, 1], [True, True])
-            metrics.panel.add_comparison([outcome.result, Verdict(2, 4, 5)], counts=True)
-            metrics.panel.add_group([[reward, 1.0], [1.0, 2.0]])
-    return metrics
-
-
-def rounded(value):
-    """Return a JSON object with its floats ready to be compared up to rounding."""
-    if isinstance(value, dict):
-        return {name: rounded(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [rounded(part) for part in value]
-    return pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
-
-
-@given(PARTS, PARTS)
-def test_the_merged_metrics_of_two_parts_are_those_of_the_whole(one, other):
-    """Counts are equal and statistics equal up to rounding, whichever part is empty; the merged part is left alone."""
-    merged, added = count_all(one), count_all(other)
-    before = summary_of(added, 1.0)
-    merged.merge(added)
-    assert summary_of(merged, 1.0) == rounded(summary_of(count_all(one + other), 1.0))
-    assert summary_of(added, 1.0) == before
-
-
-@given(PARTS)
-def test_a_part_that_was_merged_does_not_change_with_the_whole(parts):
-    """What goes on being counted in the whole does not reach back into a part."""
-    part, whole = count_all(parts), RunMetrics()
-    before = summary_of(part, 1.0)
-    whole.merge(part)
-    whole.merge(count_all(parts))
-    assert summary_of(part, 1.0) == before

@@ -27,14 +27,6 @@ def test_the_spread_is_that_of_the_whole_list(values):
     }
 
 
-def test_the_spread_of_nothing_is_null():
-    """Without a number there is no mean; with one there is no deviation."""
-    assert to_json(RunningStats().statistics()) == {"count": 0, "mean": None, "std": None, "min": None, "max": None}
-    spread = RunningStats()
-    spread.add(4.0)
-    assert (spread.mean, spread.deviation()) == (4.0, 0.0)
-
-
 def test_the_spread_survives_a_large_offset():
     """A mean far from 0 does not swallow the deviation."""
     spread = RunningStats()

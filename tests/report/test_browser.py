@@ -1,7 +1,6 @@
 """The page in a real browser, offline and opened from disk."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -203,43 +202,3 @@ def test_the_words_of_two_judges_stand_side_by_side(browser: Any, folder: Path, 
     opened.page.locator("[data-pair='0,2']").click()
     assert "not asked" in opened.page.locator(".sides > div").nth(1).inner_text()
     assert opened.said == []
-
-
-def test_what_was_not_asked_is_an_empty_cell(browser: Any, folder: Path) -> None:
-    """A comparison that was planned and not asked has no cell to open, in contrast to one that failed."""
-    opened = Opened(browser, folder / "compared.html")
-    opened.visit("#group=task%3A1&run=0")
-    assert opened.page.locator("[data-pair='1,2']").count() == 0
-    assert opened.page.locator(".matrix button").count() == 2
-
-
-def test_sorting_and_deep_links_say_what_they_show(browser: Any, folder: Path) -> None:
-    """The order and the search of a link stand in their fields, and choosing an order changes the link."""
-    opened = Opened(browser, folder / "sample.report.html")
-    opened.visit("#list=&sort=high&q=a")
-    assert opened.page.input_value("#sort") == "high"
-    assert opened.page.input_value("#search") == "a"
-    opened.page.select_option("#sort", "low")
-    opened.page.wait_for_function("location.hash.includes('sort=low')")
-    assert opened.said == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_follows_the_colours_of_the_system(browser: Any, folder: Path, scheme: str) -> None:
-    """Text stands out from its background in both."""
-    page = browser.new_context(offline=True, color_scheme=scheme).new_page()
-    page.goto((folder / "sample.report.html").as_uri())
-    found = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
-    text, ground = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in found)
-    assert (text < 150 < 600 < ground) if scheme == "light" else (ground < 150 < 600 < text)
-
-
-def test_printing_leaves_the_controls_out_and_cuts_no_text(browser: Any, folder: Path) -> None:
-    """On paper there is nothing to select, and long responses are not scrolled but whole."""
-    opened = Opened(browser, folder / "sample.report.html")
-    opened.visit("#group=task%3A6")
-    opened.page.emulate_media(media="print")
-    assert not opened.page.locator("nav").is_visible()
-    assert opened.page.evaluate(
-        "[...document.querySelectorAll('.long')].every((e) => e.scrollHeight <= e.clientHeight + 1)"
-    )
