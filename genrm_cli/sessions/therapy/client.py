@@ -5,13 +5,12 @@ The idea of a state that rules move and a model only puts into words follows arX
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from random import Random
 from typing import ClassVar
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.environment import Dialogue, without_asking
-from genrm_cli.sessions.rules.transcript import Session
+from genrm_cli.sessions.environment import Dialogue, EpisodeState, without_asking
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 
 LABELS: Mapping[str, str] = {
@@ -87,7 +86,7 @@ class Mood:
 
     def as_list(self) -> list[float]:
         """Return trust, distress, resistance and disclosure, rounded."""
-        return [round(value, 4) for value in (self.trust, self.distress, self.resistance, self.disclosure)]
+        return [round(value, 4) for value in astuple(self)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +119,16 @@ class ClientState:
     def is_stable(self, *, in_crisis: bool) -> bool:
         """Whether the client stayed calm long enough; in a crisis only after a question about safety."""
         return self.calm_turns >= _CALM_TURNS and (self.was_asked_about_safety or not in_crisis)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState(EpisodeState):
+    """One moment of a session; the client's state is hidden from the policy."""
+
+    scenario: SessionScenario
+    variant: int
+    seed: int
+    client: ClientState
 
 
 def first_mood(trust: float, distress: float, resistance: float, rng: Random) -> Mood:
@@ -186,33 +195,15 @@ class Client(ABC):
         return without_asking("")
 
     @abstractmethod
-    def read(
-        self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
-    ) -> Dialogue[tuple[str, ...] | None]:
+    def read(self, messages: tuple[Turn, ...], found: tuple[str, ...]) -> Dialogue[tuple[str, ...] | None]:
         """Return the labels of the counsellor's last turn, names in `LABELS`; None if they could not be read.
 
-        Args:
-            exchange: its last two turns, as the rules see them.
-            found: the labels found by phrases.
+        `found` are those that phrases found.
         """
 
     @abstractmethod
-    def word(
-        self,
-        scenario: SessionScenario,
-        messages: tuple[Turn, ...],
-        state: ClientState,
-        seed: str,
-        closing: str | None,
-    ) -> Dialogue[str]:
-        """Return the client's next words.
-
-        Args:
-            scenario: who the client is, and what it could tell.
-            state: after the counsellor's last turn.
-            seed: of everything random in this reply.
-            closing: why the client now ends the session; None for an ordinary reply.
-        """
+    def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
+        """Return the client's next words; `closing` says why it now ends the session, None for an ordinary reply."""
 
 
 def band_of(mood: Mood) -> str:

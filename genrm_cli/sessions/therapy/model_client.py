@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Ask, Dialogue, ModelUse
-from genrm_cli.sessions.rules.transcript import Session
-from genrm_cli.sessions.therapy.client import LABELS, LEFT, STABLE, Client, ClientState, Mood, band_of, move_mood
-from genrm_cli.sessions.therapy.scenario import SessionScenario
+from genrm_cli.sessions.therapy.client import LABELS, LEFT, STABLE, Client, Mood, SessionState, band_of, move_mood
 
 READER, SPEAKER = "client-reader", "client"
 
@@ -75,37 +73,27 @@ class ModelClient(Client):
             return f"it does not tell a kind turn ({_KIND!r}) from a cruel one ({_CRUEL!r})"
         return ""
 
-    def read(
-        self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
-    ) -> Dialogue[tuple[str, ...] | None]:
+    def read(self, messages: tuple[Turn, ...], found: tuple[str, ...]) -> Dialogue[tuple[str, ...] | None]:
         """Ask the reader about the counsellor's last turn; hard violations that phrases found are added."""
-        del exchange
         heard = messages[-2].text if len(messages) > 1 else ""
         said = yield Ask(READER, _shown_to_reader(heard, messages[-1].text))
         labels = parse_labels(said)
         return labels if labels is None or "harms" not in found else tuple(sorted({*labels, "harms"}))
 
-    def word(
-        self,
-        scenario: SessionScenario,
-        messages: tuple[Turn, ...],
-        state: ClientState,
-        seed: str,
-        closing: str | None,
-    ) -> Dialogue[str]:
+    def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
         """Ask the speaker, who knows the persona, the mood in words, and what may be told now."""
-        del seed  # the server's own sampling varies the words
-        told = [f"You have told: {fact}" for fact in scenario.facts[: state.told] if fact]
-        tells = [] if state.tells is None else [f"Tell this now, in your own words: {scenario.facts[state.tells]}"]
-        if "asks_about_safety" in (state.labels[-1] if state.labels else ()) and scenario.safety_answer:
+        scenario, client = state.scenario, state.client
+        told = [f"You have told: {fact}" for fact in scenario.facts[: client.told] if fact]
+        tells = [] if client.tells is None else [f"Tell this now, in your own words: {scenario.facts[client.tells]}"]
+        if "asks_about_safety" in client.labels[-1] and scenario.safety_answer:
             tells.append(f"You are asked about safety. Your answer: {scenario.safety_answer}")
         keeps = "Keep everything else about yourself to yourself." if closing is None else _CLOSINGS[closing]
         persona = scenario.persona or f"You are a person with this background: {', '.join(scenario.client_profile)}."
         system = _SPEAKER.format(
-            persona=persona, mood=_MOODS[band_of(state.mood)], tells="\n".join([*told, *tells, keeps])
+            persona=persona, mood=_MOODS[band_of(client.mood)], tells="\n".join([*told, *tells, keeps])
         )
         swapped = {"user": "assistant", "assistant": "user"}
-        spoken = (Turn(swapped[turn.role], turn.text) for turn in messages if turn.role in swapped)
+        spoken = (Turn(swapped[turn.role], turn.text) for turn in state.messages if turn.role in swapped)
         # Many chat templates want the first turn from the user.
         said = yield Ask(SPEAKER, (Turn("system", system), Turn("user", "Hello."), *spoken))
         return said

@@ -6,8 +6,8 @@ from hashlib import blake2b
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Dialogue, without_asking
-from genrm_cli.sessions.rules.transcript import CLIENT, Session, sentences_of, stems
-from genrm_cli.sessions.therapy.client import Client, ClientState, band_of
+from genrm_cli.sessions.rules.transcript import CLIENT, sentences_of, stems
+from genrm_cli.sessions.therapy.client import Client, SessionState, band_of
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 
 # The first that fits is what the client reacts to.
@@ -39,37 +39,27 @@ class ScriptedClient(Client):
     def __init__(self, words: ClientWords) -> None:
         self.words = words
 
-    def read(
-        self, messages: tuple[Turn, ...], exchange: Session, found: tuple[str, ...]
-    ) -> Dialogue[tuple[str, ...] | None]:
+    def read(self, messages: tuple[Turn, ...], found: tuple[str, ...]) -> Dialogue[tuple[str, ...] | None]:
         """Return the labels that the phrases found."""
-        del messages, exchange
+        del messages
         return without_asking(found)
 
-    def word(
-        self,
-        scenario: SessionScenario,
-        messages: tuple[Turn, ...],
-        state: ClientState,
-        seed: str,
-        closing: str | None,
-    ) -> Dialogue[str]:
+    def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
         """Return a reaction with a fact, an answer about safety, or a remark that fits the mood."""
-        said = "\n".join(turn.text for turn in messages if turn.role == "user")
+        scenario, client = state.scenario, state.client
+        seed = f"{state.seed}/{scenario.scenario_id}/{state.variant}/{state.turn_index}"
+        said = "\n".join(turn.text for turn in state.messages if turn.role == "user")
         if closing is not None:
             return without_asking(choose_unsaid(self.words.closings[closing], said, seed))
-        labels = state.labels[-1]
-        reaction = choose_unsaid(self.words.reactions[_occasion(labels)], said, seed)
-        asked = "asks_about_safety" in labels and scenario.safety_answer and scenario.safety_answer not in said
-        if asked:
-            return without_asking(f"{reaction} {scenario.safety_answer}")
-        if state.tells is not None:
-            return without_asking(f"{reaction} {scenario.facts[state.tells]}")
-        return without_asking(f"{reaction} {choose_unsaid(self.words.remarks[band_of(state.mood)], said, seed)}")
-
-
-def _occasion(labels: Sequence[str]) -> str:
-    return next((name for name, of in _REACTION_TO if any(label in labels for label in of)), "plain")
+        labels = client.labels[-1]
+        occasion = next((name for name, of in _REACTION_TO if any(label in labels for label in of)), "plain")
+        if "asks_about_safety" in labels and scenario.safety_answer and scenario.safety_answer not in said:
+            then = scenario.safety_answer
+        elif client.tells is not None:
+            then = scenario.facts[client.tells]
+        else:
+            then = choose_unsaid(self.words.remarks[band_of(client.mood)], said, seed)
+        return without_asking(f"{choose_unsaid(self.words.reactions[occasion], said, seed)} {then}")
 
 
 def choose_unsaid(lines: Sequence[str], said: str, seed: str) -> str:
@@ -125,16 +115,12 @@ def counsel(
     if echoed := _echo(messages):
         parts.append(echoed)
     if (step := index - _LISTENING_TURNS) in range(len(scenario.expected_outcomes)):
-        parts.append(_towards(scenario.expected_outcomes[step], words))
+        outcome = scenario.expected_outcomes[step].lower().replace("_", " ")
+        usual = (line for cue, line in words.outcomes.items() if cue in outcome)
+        parts.append(next(usual, f"What I would like us to do together: {outcome}."))
     else:
         parts.append(choose_unsaid(words.asks, said, draw))
     return " ".join(parts)
-
-
-def _towards(outcome: str, words: CounsellorWords) -> str:
-    text = outcome.lower().replace("_", " ")
-    usual = next((line for cue, line in words.outcomes.items() if cue in text), None)
-    return usual or f"What I would like us to do together: {text}."
 
 
 def _echo(messages: Sequence[Turn]) -> str:

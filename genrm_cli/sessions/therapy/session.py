@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
@@ -17,15 +17,14 @@ from genrm_cli.sessions.environment import (
     TURN_LIMIT,
     Dialogue,
     Environment,
-    EpisodeState,
     ended,
     without_asking,
 )
 from genrm_cli.sessions.session_rules import RULES, read_phrases, read_rule
-from genrm_cli.sessions.therapy.client import LEFT, STABLE, Client, ClientState, first_mood, move_client
+from genrm_cli.sessions.therapy.client import LEFT, STABLE, Client, ClientState, SessionState, first_mood, move_client
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODELS, ModelClient
 from genrm_cli.sessions.therapy.scenario import SessionScenario, parse_scenario_table
-from genrm_cli.sessions.therapy.screening import client_faults, last_exchange, turn_reader
+from genrm_cli.sessions.therapy.screening import TurnReader, client_faults
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS, ClientWords, CounsellorWords, ScriptedClient, counsel
 
 CLIENT_STABLE, CLIENT_LEFT = "client_stabilised", "client_left"
@@ -37,20 +36,6 @@ _MARKER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionState(EpisodeState):
-    """One moment of a session.
-
-    Attributes:
-        client: hidden from the policy.
-    """
-
-    scenario: SessionScenario
-    variant: int
-    seed: int
-    client: ClientState
-
-
 class TherapeuticSession(Environment[SessionScenario, SessionState]):
     """A counsellor, which is the policy, and a simulated client."""
 
@@ -60,8 +45,8 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
 
     def __init__(self, *, has_models: bool = False, max_turns: int | None = None) -> None:
         super().__init__(has_models=has_models, max_turns=max_turns)
-        self.client: Client = ModelClient() if has_models else ScriptedClient(_client_words())
-        self._reader = turn_reader(read_phrases("empathy"), read_phrases("safety"))
+        self.client: Client = ModelClient() if has_models else ScriptedClient(ClientWords(**_table("client_words")))
+        self._reader = TurnReader(read_phrases("empathy"), read_phrases("safety"))
         self._rules = {name: read_rule(name) for name in RULES}
 
     def identity(self) -> Record:
@@ -78,7 +63,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
 
     def scripted_turn(self, kind: str, state: SessionState, seed: int) -> str:
         """Return the next turn of a scripted counsellor."""
-        words, scenario = _counsellor_words(), state.scenario
+        words, scenario = CounsellorWords(**_table("counsellor_words")), state.scenario
         draw = f"{seed}/{scenario.scenario_id}/{state.variant}/{state.turn_index}"
         return counsel(kind, words, scenario, state.messages, draw, in_crisis=rule_scenario(scenario).is_crisis)
 
@@ -113,10 +98,8 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         if not text and has_marker:
             return ended(state, END_MARKER, _POLICY)
         state = replace(state, messages=(*state.messages, Turn("assistant", text)), turn_index=state.turn_index + 1)
-        exchange = last_exchange(state.messages)
-        violations = self._reader.violations(exchange)
-        found = self._reader.labels(exchange, violations)
-        labels = yield from self.client.read(state.messages, exchange, found)
+        violations, found = self._reader.read(state.messages)
+        labels = yield from self.client.read(state.messages, found)
         client = move_client(state.client, labels, state.scenario.openness, len(state.scenario.facts))
         state = replace(state, client=client)
         if violations:
@@ -129,7 +112,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             return (yield from self._close(state, CLIENT_STABLE, STABLE))
         if state.turn_index >= (self.max_turns or state.scenario.max_turns):
             return ended(state, TURN_LIMIT)
-        reply, has_marker = strip_marker((yield from self._word(state, None)))
+        reply, has_marker = strip_marker((yield from self.client.word(state, None)))
         if reply:
             state = replace(state, messages=(*state.messages, Turn("user", reply)))
         return ended(state, END_MARKER, _CLIENT) if has_marker or not reply else state
@@ -163,13 +146,9 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
 
     def _close(self, state: SessionState, reason: str, closing: str) -> Dialogue[SessionState]:
         """End a session with the client's last words."""
-        words, _ = strip_marker((yield from self._word(state, closing)))
+        words, _ = strip_marker((yield from self.client.word(state, closing)))
         messages = (*state.messages, Turn("user", words)) if words else state.messages
         return ended(replace(state, messages=messages), reason, _CLIENT)
-
-    def _word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
-        seed = f"{state.seed}/{state.scenario.scenario_id}/{state.variant}/{state.turn_index}"
-        return self.client.word(state.scenario, state.messages, state.client, seed, closing)
 
 
 def strip_marker(text: str) -> tuple[str, bool]:
@@ -185,13 +164,8 @@ def rule_scenario(scenario: SessionScenario) -> Scenario:
 
 
 @cache
-def _client_words() -> ClientWords:
-    return ClientWords(**tomllib.loads(_text("client_words")))
-
-
-@cache
-def _counsellor_words() -> CounsellorWords:
-    return CounsellorWords(**tomllib.loads(_text("counsellor_words")))
+def _table(name: str) -> Record:
+    return tomllib.loads(_text(name))
 
 
 def _text(name: str) -> str:
