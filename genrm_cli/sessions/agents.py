@@ -106,7 +106,10 @@ class Agents:
             outcome = None if slot is None else await judge.ask(request, slot)
         else:
             await self._judges.yield_regularly()
-        if outcome is None or _was_stopped(outcome):
+        stopped = outcome is None or (
+            isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED
+        )
+        if outcome is None or stopped:
             raise RunStoppedError(judge.stopped_by or "deadline")
         return outcome
 
@@ -212,7 +215,3 @@ def setting_names(role: str) -> Mapping[str, str]:
     if role == TRUNK:  # it shares the policy's sampling and key
         names |= {name: f"trunk_{name}" for name in ("base_url", "model")}
     return names
-
-
-def _was_stopped(outcome: Outcome) -> bool:
-    return isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED

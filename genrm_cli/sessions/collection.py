@@ -14,6 +14,7 @@ from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
 from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.scored.describe_run import versions_record
 from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
@@ -29,7 +30,6 @@ from genrm_cli.sessions.counts import CollectCounts
 from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import (
-    Act,
     EpisodeSlot,
     Played,
     RunOrigin,
@@ -68,7 +68,7 @@ async def collect(
     check_journal_place(settings)
     work = _Collecting(environment, scenarios, options, run, places)
     async with cancelled_by_signals():
-        await run.in_thread(work.make_folder)
+        await run.in_thread(lambda: make_folder(places.episodes))  # for its lease too
         async with _lease(places.episodes, run) as lease:
             if (known := await run.in_thread(work.find_current)) is not None:
                 return CollectReport(known)
@@ -145,38 +145,29 @@ class _Collecting:
             return None
         return known
 
-    def make_folder(self) -> None:
-        """Create the folder of the output, for its lease too."""
-        make_folder(self._places.episodes)
-
     # The run
 
     async def collect(self, lease: Lease | None) -> Record:
         """Play all episodes, write the outputs and return the summary."""
+        options, run, output = self._options, self._run, self._places.episodes
         started_s = time.monotonic()
         with EpisodeRecords(self.counts.planned) as records:
-            await self._play_all(records)
+            async with AsyncExitStack() as opened:
+                journal = None
+                if options.agents:
+                    path = turns_path(output, run.settings)
+                    journal = await opened.enter_async_context(open_journal_at(path, output, run))
+                agents = await opened.enter_async_context(open_agents(options.agents, self._environment, run, journal))
+                await self._play_all(agents.ask, records)
             wall_time_s = time.monotonic() - started_s
-            return await self._run.in_thread(lambda: self._write(records, lease, wall_time_s))
+            return await run.in_thread(lambda: self._write(records, lease, wall_time_s))
 
-    def _policy(self, answer: Answer) -> Act:
-        if self._options.scripted_policy is not None:
-            return scripted_policy(self._options.scripted_policy, self._environment)
-        trunk_turns = 0 if self._options.trunk is None else (self._options.branch_at or 1) - 1
-        return asked_policy(answer, trunk_turns)
-
-    async def _play_all(self, records: EpisodeRecords) -> None:
-        options, run, output = self._options, self._run, self._places.episodes
-        async with AsyncExitStack() as opened:
-            journal = None
-            if options.agents:
-                path = turns_path(output, run.settings)
-                journal = await opened.enter_async_context(open_journal_at(path, output, run))
-            agents = await opened.enter_async_context(open_agents(options.agents, self._environment, run, journal))
-            await self._play_slots(self._policy(agents.ask), agents.ask, records)
-
-    async def _play_slots(self, act: Act, answer: Answer, records: EpisodeRecords) -> None:
-        slots = self._iter_slots()
+    async def _play_all(self, answer: Answer, records: EpisodeRecords) -> None:
+        slots, options = self._iter_slots(), self._options
+        trunk_turns = 0 if options.trunk is None else (options.branch_at or 1) - 1
+        act = asked_policy(answer, trunk_turns)
+        if options.scripted_policy is not None:
+            act = scripted_policy(options.scripted_policy, self._environment)
 
         async def work() -> None:
             for slot in slots:
@@ -193,7 +184,10 @@ class _Collecting:
         async def report() -> None:
             while True:
                 await asyncio.sleep(_PROGRESS_EVERY_S)
-                self._run.on_event("collecting", self._progress())
+                counts = self.counts
+                calls = sum(role.calls for role in counts.roles.values())
+                fields = {"sessions": counts.finished, "planned": counts.planned, "turns": counts.turns, "calls": calls}
+                self._run.on_event("collecting", fields)
 
         reporting = asyncio.create_task(report())
         try:
@@ -231,7 +225,8 @@ class _Collecting:
         counts, environment, slot = self.counts, self._environment, played.slot
         counts.ends[reason] += 1
         faults, values = environment.faults(played.state), environment.components(played.state)
-        counts.add_faults(faults)
+        counts.faults.update(faults)
+        counts.faulty += bool(faults)
         reward = {"total_reward": environment.total(values), "components": values}
         record = episode_record(played, environment, self._origin, reward, faults)
         has_parted = played.state.turn_index >= slot.branch_at
@@ -239,15 +234,11 @@ class _Collecting:
         is_written = has_parted and (not faults or self._options.keep_faulty)
         if is_written:
             counts.written += 1
-            counts.add_values(values)
+            for name, value in values.items():
+                counts.components.setdefault(name, RunningStats()).add(value)
         else:
             record["metadata"]["left_out"] = "client fault" if faults else "ended before its branch"
         records.add(slot.index, record, is_episode=is_written)
-
-    def _progress(self) -> Record:
-        counts = self.counts
-        calls = sum(role.calls for role in counts.roles.values())
-        return {"sessions": counts.finished, "planned": counts.planned, "turns": counts.turns, "calls": calls}
 
     # After the run
 

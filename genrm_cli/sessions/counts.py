@@ -1,7 +1,6 @@
 """Counters of a collection run."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
@@ -68,16 +67,6 @@ class CollectCounts:
         """Count an answer of a model."""
         self.roles.setdefault(role, RoleCounts()).add(outcome)
 
-    def add_values(self, values: Mapping[str, float]) -> None:
-        """Count the components of an episode in the output."""
-        for name, value in values.items():
-            self.components.setdefault(name, RunningStats()).add(value)
-
-    def add_faults(self, names: Sequence[str]) -> None:
-        """Count the faults of an episode."""
-        self.faults.update(names)
-        self.faulty += bool(names)
-
     @property
     def fault_rate(self) -> tuple[float, float, float] | None:
         """Share of the ended episodes with a fault, and its 95 % interval; None before the first."""
@@ -99,10 +88,7 @@ class CollectCounts:
             "client_fault_rate_interval": None if rate is None else list(rate[1:]),
             "ended_before_branch": self.unparted,
             "policy_turns": self.turns,
-            "roles": {
-                role: {name: getattr(counts, name) for name in RoleCounts.__slots__}
-                for role, counts in self.roles.items()
-            },
+            "roles": {role: asdict(counts) for role, counts in self.roles.items()},
             "components": {name: asdict(stats.statistics()) for name, stats in self.components.items()},
             "stopped_by": self.stopped_by,
         }

@@ -205,7 +205,7 @@ async def play_episode(
         except SilentError as silent:
             reason = POLICY_FAILED if role == POLICY else CLIENT_FAILED
             raise _FailedError(reason, str(silent), too_long=silent.is_too_long and role == POLICY) from silent
-        if redactor is not None and (matches := private_matches(words, redactor)):
+        if matches := private_matches(words, redactor):
             raise _FailedError(PRIVATE_DATA, f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}")
         return words
 
@@ -224,10 +224,11 @@ async def play_episode(
     return Played(slot, state, usage=usage)
 
 
-def private_matches(text: str, redactor: Redactor) -> Counter[str]:
-    """Return how often each pattern of private data matches a turn."""
+def private_matches(text: str, redactor: Redactor | None) -> Counter[str]:
+    """Return how often each pattern of private data matches a turn; nothing without a redactor."""
     counts: Counter[str] = Counter()
-    redactor.redact(text, counts)
+    if redactor is not None:
+        redactor.redact(text, counts)
     return counts
 
 

@@ -60,7 +60,7 @@ def test_turns_of_one_session_follow_each_other() -> None:
         sessions = open_sessions(Clock(), scripted=False)
         await sessions.reset("one", EXAM)
         both = await asyncio.gather(sessions.step("one", "And then?"), sessions.step("one", "Since when?"))
-        assert [stepped.observation.turn_index for stepped in both] == [1, 2]
+        assert [seen.turn_index for seen in both] == [1, 2]
         same = await asyncio.gather(*(sessions.step("one", "Who knows?", "id") for _ in range(2)))
         assert same[0] is same[1]
 
@@ -79,7 +79,7 @@ def test_private_data_end_a_session(side: str) -> None:
         redactor = redactor_of(("email",))
         sessions = HostedSessions(MODEL_ENVIRONMENT, samples(), say, most=2, keep_s=10, redactor=redactor)
         opening = (await sessions.reset("one", EXAM)).text
-        seen = (await sessions.step("one", private if side == "policy" else "What is it like?")).observation
+        seen = await sessions.step("one", private if side == "policy" else "What is it like?")
         assert (seen.text, seen.end and seen.end.reason, seen.is_failure) == (opening, "private_data", True)
         assert sessions.look("one").is_failure
         assert sessions.counts.ends == {"private_data": 1}

@@ -4,10 +4,9 @@ import asyncio
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -74,7 +73,9 @@ def check_tls(settings: ServeSettings) -> None:
             raise UsageError(SettingRef("tls_cert", settings.tls_cert), f": {error.strerror or error}.") from error
 
 
-async def run_server(app: ASGIApp, listening: socket.socket, settings: ServeSettings, drain: Callable[[], Any]) -> None:
+async def run_server(
+    app: ASGIApp, listening: socket.socket, settings: ServeSettings, drain: Callable[[], Awaitable[None]] | None = None
+) -> None:
     """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process."""
     config = uvicorn.Config(
         app,
@@ -99,7 +100,7 @@ async def run_server(app: ASGIApp, listening: socket.socket, settings: ServeSett
     await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
     for each in _ENDING:
         loop.remove_signal_handler(each)
-    if not serving.done():
+    if drain is not None and not serving.done():
         await drain()
     server.should_exit = True
     await serving

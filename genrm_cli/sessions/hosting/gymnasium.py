@@ -43,8 +43,7 @@ async def _reset(sessions: HostedSessions, id_: str, row: Json) -> Reply:
 async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
     items = items_of_response(row.get("response")) or ()
     request_id = row.get("_ng_step_request_id")
-    stepped = await sessions.step(id_, words_of(items).strip(), request_id if isinstance(request_id, str) else None)
-    seen = stepped.observation
+    seen = await sessions.step(id_, words_of(items).strip(), request_id if isinstance(request_id, str) else None)
     info: Json = {**seen.info, "reward_components": dict(seen.components)}
     if seen.faults:
         info["client_faults"] = list(seen.faults)
@@ -54,7 +53,7 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
     return Reply(
         {
             "observation": seen.text or None,
-            "reward": stepped.gain,
+            "reward": seen.gain,
             "terminated": seen.end is not None and not is_cut,
             "truncated": is_cut,
             "info": info,
@@ -97,15 +96,6 @@ ENDPOINTS: Mapping[str, Handler] = {
 """What is posted, by path. A session begins with its seed, so an agent may leave out either of the first two."""
 
 
-async def task_rows(sessions: HostedSessions) -> list[Json]:
-    """Return a row of NeMo Gym's input for each scenario, with the instructions that the policy gets."""
-    rows = []
-    for name in sessions.scenarios:
-        said = [{"role": "system", "content": text} for text in await sessions.instructions(name)]
-        rows.append({"responses_create_params": {"input": said}, "scenario_id": name, "variant": 0, "seed": 0})
-    return rows
-
-
 def _episode_of(row: Json, sessions: HostedSessions) -> Episode:
     metadata = row.get("verifier_metadata")
     given = {**metadata, **row} if isinstance(metadata, dict) else row
@@ -143,8 +133,12 @@ def build_environment_app(sessions: HostedSessions, roles: Mapping[str, RoleCoun
 
     async def tasks(request: Request, body: bytes) -> Response:
         del request, body
-        lines = b"".join([orjson.dumps(row) + b"\n" for row in await task_rows(sessions)])
-        return Response(lines, media_type="application/x-ndjson")
+        lines = []
+        for name in sessions.scenarios:  # a row of NeMo Gym's input, with the instructions that the policy gets
+            said = [{"role": "system", "content": text} for text in await sessions.instructions(name)]
+            row = {"responses_create_params": {"input": said}, "scenario_id": name, "variant": 0, "seed": 0}
+            lines.append(orjson.dumps(row) + b"\n")
+        return Response(b"".join(lines), media_type="application/x-ndjson")
 
     async def health() -> Reply:
         return Reply({"status": "ok", "sessions": len(sessions)})
@@ -221,8 +215,4 @@ async def serve_environment(
             sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
             app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
             on_ready(url_of(listening, settings))
-            await run_server(app, listening, settings, _drain)
-
-
-async def _drain() -> None:
-    """Wait for nothing: a session may go on for hours."""
+            await run_server(app, listening, settings)

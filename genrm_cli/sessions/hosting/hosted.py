@@ -15,10 +15,8 @@ from genrm_cli.sessions.environment import (
     PRIVATE_DATA,
     AnyEnvironment,
     Ask,
-    Dialogue,
     End,
     EpisodeScenario,
-    T,
     ended,
     run_dialogue,
 )
@@ -34,6 +32,7 @@ class Observation:
         reward: what they add up to; None before the policy's first turn.
         turn_index: how many turns the policy has had.
         faults: of the simulated client; empty while the episode goes on.
+        gain: what the last step added to the reward; the gains of a session add up to it.
     """
 
     text: str
@@ -42,6 +41,7 @@ class Observation:
     turn_index: int
     end: End | None
     faults: tuple[str, ...]
+    gain: float = 0.0
 
     @property
     def info(self) -> Record:
@@ -87,17 +87,6 @@ class Episode:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Stepped:
-    """The result of a step: the observation, and the growth of the reward.
-
-    The gains of a session add up to its reward.
-    """
-
-    observation: Observation
-    gain: float
-
-
 @dataclass(slots=True)
 class SessionCounts:
     """Counters of all sessions since the start."""
@@ -114,7 +103,7 @@ class _Session:
     used_s: float
     reward: float = 0.0
     request_id: str | None = None
-    last: Stepped | None = None
+    last: Observation | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -159,7 +148,7 @@ class HostedSessions:
 
     async def instructions(self, scenario_id: str) -> list[str]:
         """Return the policy's instructions for a scenario."""
-        state = await self._run(self._environment.reset(self.scenarios[scenario_id], 0, 0))
+        state = await run_dialogue(self._environment.reset(self.scenarios[scenario_id], 0, 0), self._answer)
         return [turn.text for turn in state.messages if turn.role == "system"]
 
     async def reset(self, id_: str, episode: Episode) -> Observation:
@@ -175,14 +164,15 @@ class HostedSessions:
                 422, "unknown_scenario", f"no scenario {episode.scenario_id!r}; for example {known} (all: GET /tasks)"
             )
         self._make_room(id_)
-        state = await self._run(self._environment.reset(scenario, episode.variant, episode.seed))
+        beginning = self._environment.reset(scenario, episode.variant, episode.seed)
+        state = await run_dialogue(beginning, self._answer)
         self._make_room(id_)
         self._sessions.pop(id_, None)
         self._sessions[id_] = _Session(state, self._clock())
         self.counts.begun += 1
         return observe(self._environment, state)
 
-    async def step(self, id_: str, action: str, request_id: str | None = None) -> Stepped:
+    async def step(self, id_: str, action: str, request_id: str | None = None) -> Observation:
         """Take the policy's next turn; a request that repeats the last one's id gets the same answer.
 
         Raises:
@@ -196,12 +186,15 @@ class HostedSessions:
                 raise RefusedError(409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset")
             if not action:
                 raise RefusedError(422, "unreadable", "the response holds no text of the policy")
-            state = await self._step(session.state, action)
-            seen = observe(self._environment, state)
+            session.state = await self._step(session.state, action)
+            seen = observe(self._environment, session.state)
+            self.counts.turns += 1
+            self.counts.faults.update(seen.faults)
+            if seen.end is not None:
+                self.counts.ends[seen.end.reason] += 1
             reward = seen.reward or 0.0
-            self._count(seen)
-            session.last = Stepped(seen, round(reward - session.reward, 9))
-            session.state, session.reward, session.request_id = state, reward, request_id
+            session.last = replace(seen, gain=round(reward - session.reward, 9))
+            session.reward, session.request_id = reward, request_id
             return session.last
 
     def look(self, id_: str) -> Observation:
@@ -221,23 +214,12 @@ class HostedSessions:
 
     async def _step(self, state: Any, action: str) -> Any:
         # Nothing of a private turn stays: the session ends in the state before it.
-        if not self._is_private(action):
-            answered = await self._run(self._environment.step(state, action))
-            if not self._is_private(answered.messages[-1].text if answered.messages[-1].role == "user" else ""):
+        if not private_matches(action, self._redactor):
+            answered = await run_dialogue(self._environment.step(state, action), self._answer)
+            last = answered.messages[-1]
+            if last.role != "user" or not private_matches(last.text, self._redactor):
                 return answered
         return ended(state, PRIVATE_DATA)
-
-    def _is_private(self, text: str) -> bool:
-        return self._redactor is not None and bool(private_matches(text, self._redactor))
-
-    def _count(self, seen: Observation) -> None:
-        self.counts.turns += 1
-        self.counts.faults.update(seen.faults)
-        if seen.end is not None:
-            self.counts.ends[seen.end.reason] += 1
-
-    async def _run(self, dialogue: Dialogue[T]) -> T:
-        return await run_dialogue(dialogue, self._answer)
 
     def _session(self, id_: str) -> _Session:
         self._forget_expired()
