@@ -38,14 +38,6 @@ class MissingRewardError(Exception):
     """A response has no reward, and the trainer requires a number."""
 
 
-def _url_here() -> str:
-    return os.environ.get(_URL_VARIABLE, _DEFAULT_URL)
-
-
-def _token_here() -> str | None:
-    return os.environ.get(_TOKEN_VARIABLE)
-
-
 @dataclass(frozen=True, slots=True)
 class RewardClient:
     """A client of `genrm serve`, without state: any event loop and any process may use it.
@@ -56,8 +48,8 @@ class RewardClient:
         reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
     """
 
-    url: str = field(default_factory=_url_here)
-    token: str | None = field(default_factory=_token_here, repr=False)
+    url: str = field(default_factory=lambda: os.environ.get(_URL_VARIABLE, _DEFAULT_URL))
+    token: str | None = field(default_factory=lambda: os.environ.get(_TOKEN_VARIABLE), repr=False)
     try_for_s: float = 300.0
     reply_timeout_s: float = 3_600.0
 
@@ -104,7 +96,8 @@ class RewardClient:
                 reply = await self._send(path, body)
                 if (answer := _answer_in(reply)) is not None:
                     return answer
-                error, wait_s = _error_in(reply), _pause_of(reply, pause_s)
+                later = reply.headers.get("Retry-After", "")
+                error, wait_s = _error_in(reply), float(later) if later.isdecimal() else pause_s
                 if reply.status_code not in _RETRIED:
                     raise RewardServerError(f"{self.url}{path}: {error}")
             except httpx.TransportError as lost:
@@ -156,11 +149,6 @@ def _error_in(reply: httpx.Response) -> str:
     except (ValueError, LookupError, TypeError):
         said = reply.text[:300]
     return f"{reply.status_code}: {said}"
-
-
-def _pause_of(reply: httpx.Response, pause_s: float) -> float:
-    said = reply.headers.get("Retry-After", "")
-    return float(said) if said.isdecimal() else pause_s
 
 
 def wait_for(question: Coroutine[Any, Any, Answer]) -> Answer:

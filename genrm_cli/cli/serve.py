@@ -9,7 +9,7 @@ from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.sessions.host import ClientFlags, HostFlags, host
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings.sources.keys import find_token
 
 _OMITTED = (
@@ -57,7 +57,8 @@ def serve(
         return _test_itself(invocation, self_test, self_test_url)
     if hosted.environment is not None:
         return host(invocation, hosted, client, _ready_sayer)
-    hosted.refuse_alone(client)
+    if client.client_base_url or client.client_model or hosted.max_turns is not None or hosted.scenarios != "samples":
+        raise UsageError(naming("$scenarios, $client_base_url, $client_model and $max_turns need $environment."))
     settings = invocation.settings
     token = find_token(settings.serve.token_env)
     say_endpoint_source(invocation)

@@ -19,7 +19,7 @@ from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.open_judges import AUTO_CEILING
 from genrm_cli.judging.pacing.policy import Budget
-from genrm_cli.metrics.progress import COUNTS, Nodes, Progress
+from genrm_cli.metrics.progress import COUNTS, Nodes
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import StoppedBy
@@ -91,14 +91,6 @@ class Fleet:
         """The limit that stopped the run; None if none did."""
         return self._state.stopped_by
 
-    def _spent(self) -> RunMetrics:
-        """Return what was spent on calls, without the results, which the run that concludes counts."""
-        spent = RunMetrics()
-        for member in self._members:
-            for name in _SPENT:
-                setattr(spent, name, getattr(spent, name) + getattr(member.metrics, name))
-        return spent
-
     async def ask(self) -> None:
         """Ask about all shards.
 
@@ -126,13 +118,21 @@ class Fleet:
             progress.pace = progress.nodes = None
             for metrics in (self._not_begun, *(member.metrics for member in self._members)):
                 progress.discard(metrics)
-            progress.end(self._spent())
+            spent = RunMetrics()  # without the results, which the run that concludes counts
+            for name in _SPENT:
+                setattr(spent, name, sum(getattr(member.metrics, name) for member in self._members))
+            progress.end(spent)
 
     async def _share_out(self) -> None:
         asking: dict[asyncio.Task[ShardResult], tuple[_Member, str]] = {}
         try:
             while self._pending or asking:
-                while self._pending and (member := self._free_member()) is not None:
+                while self._pending:
+                    # A worker that has not started may never start.
+                    free = [each for each in self._living if each.state and each.asking < _SHARDS_AT_ONCE]
+                    if not free:
+                        break
+                    member = min(free, key=lambda each: each.asking)
                     shard = self._pending.popleft()
                     self._tries[shard] += 1
                     member.asking += 1
@@ -172,11 +172,6 @@ class Fleet:
         ended = {"shard": shard, "worker": member.name, "errors": result.errors}
         self._run.on_event("shard_failed" if result.errors else "shard_done", ended)
         self.exit_codes.append(result.exit_code)
-
-    def _free_member(self) -> _Member | None:
-        """Return the worker that does least; one that has not started may never start."""
-        free = (each for each in self._living if each.state is not None and each.asking < _SHARDS_AT_ONCE)
-        return min(free, key=lambda member: member.asking, default=None)
 
     @property
     def _living(self) -> list[_Member]:
@@ -239,7 +234,9 @@ class Fleet:
             self._failed_starts = 0
         if not member.is_gone:
             member.state, member.heard_at_s = state, time.monotonic()
-            _count(member.metrics, state.now)
+            for name in COUNTS:
+                setattr(member.metrics, name, getattr(state.now, name))
+            member.metrics.failures = Counter(state.now.failures)
         for event, fields in state.events:
             self._run.on_event(event, fields)
 
@@ -298,12 +295,6 @@ async def _answer(sent: Any) -> Any:
 
 def _on(node: str) -> dict[str, Any]:
     return {"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
-
-
-def _count(metrics: RunMetrics, progress: Progress) -> None:
-    for name in COUNTS:
-        setattr(metrics, name, getattr(progress, name))
-    metrics.failures = Counter(progress.failures)
 
 
 def _brief(error: Exception) -> str:

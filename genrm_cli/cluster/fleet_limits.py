@@ -277,11 +277,7 @@ class FleetLimits:
             share = max(own.needed, math.ceil(left / (2 * len(self._until_s))))
             own = replace(own, allowed=own.allowed + max(0, min(left, share - unused)))
             self._spending[report.worker] = own
-        if own.needed > own.allowed - own.calls and not self._others_may_give_back(report.worker):
-            self._stopped_by = self._stopped_by or StoppedBy.MAX_CALLS
+        others = [self._spending[each] for each in self._until_s if each != report.worker]
+        if own.needed > own.allowed - own.calls and not any(each.allowed > each.calls for each in others):
+            self._stopped_by = self._stopped_by or StoppedBy.MAX_CALLS  # nobody can give any back
         return own.allowed
-
-    def _others_may_give_back(self, worker: str) -> bool:
-        return any(
-            self._spending[each].allowed > self._spending[each].calls for each in self._until_s if each != worker
-        )

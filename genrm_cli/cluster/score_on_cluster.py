@@ -104,7 +104,9 @@ async def _ask(inputs: Sequence[str], run: RunContext, options: ClusterOptions, 
         for output in outputs:
             await run.in_thread(partial(gather_shards, output, run))  # an earlier run had others, if it had other nodes
         with_roles = await _choose_profiles(run)
-    order = Order(run.settings, tuple(inputs), _shared_folder(inputs, run.settings), with_roles, outputs)
+    paths = (*inputs, run.settings.journal.journal or "", run.settings.output.output or "s3://")
+    folder = None if all(map(is_s3, paths)) else str(Path.cwd())
+    order = Order(run.settings, tuple(inputs), folder, with_roles, outputs)
     with cluster(options.address) as nodes:
         workers = options.workers or len(nodes)
         fleet = Fleet(order, run, nodes, workers, options.shards or _SHARDS_A_WORKER * workers)
@@ -121,12 +123,6 @@ async def _choose_profiles(run: RunContext) -> tuple[bool, ...]:
         return tuple(
             wanted is not None and spec.profile is wanted for spec, wanted in zip(judges.specs, roles, strict=True)
         )
-
-
-def _shared_folder(inputs: Sequence[str], settings: Settings) -> str | None:
-    """Return the folder that relative paths refer to on all nodes; None if no path is local."""
-    paths = (*inputs, settings.journal.journal or "", settings.output.output or "s3://")
-    return None if all(map(is_s3, paths)) else str(Path.cwd())
 
 
 def _told_once(on_event: OnEvent) -> OnEvent:

@@ -1,7 +1,7 @@
 """Replies to group requests, and the counters of a server."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
@@ -103,10 +103,6 @@ class GroupAnswer:
 
     def __post_init__(self) -> None:
         self._indices.update((id_, index) for index, id_ in enumerate(self.ids))
-
-    def without_comparisons(self) -> Self:
-        """Return the answer with the results of the members only."""
-        return replace(self, rewards=replace(self.rewards, verdicts={}, by_judge={}, comparisons=[]))
 
     def score_of(self, id_: str) -> RolloutScore:
         """Return the result of a member."""

@@ -25,13 +25,13 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score, recognise
 from genrm_cli.scored.describe_run import output_mark, run_record, run_totals
 from genrm_cli.scored.json_form import Json, to_json
-from genrm_cli.scored.run_record import RunRecord, RunTotals
+from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.serve.cohort import Member
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.encoding.records import render_document, render_record
-from genrm_cli.storage.location import Mark, S3Options, is_s3, require_rl_prefix
+from genrm_cli.storage.location import S3Options, is_s3, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 
 _MOST_BYTES = 256_000_000  # of one file's spool
@@ -139,18 +139,21 @@ class Recorder:
 
     def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards) -> None:
         """Record a group. A file never holds two groups of one name."""
-        self._spool_lines(
-            rewards.key, scored_lines(members, rewards, self._plan), comparison_lines(rewards, self._plan)
+        comparisons = b"".join(
+            orjson.dumps(comparison_json(each, with_reply=self._plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
+            for each in rewards.comparisons
         )
-        self._metrics.groups += 1
-        self._metrics.groups_done += 1
-        self._metrics.lines += len(members)
-        self._metrics.rollouts += len(members)
-        self._metrics.rollouts_in_groups += len(members) if len(members) > 1 else 0
-        self._metrics.planned += len(rewards.comparisons)
+        self._spool_lines(rewards.key, scored_lines(members, rewards, self._plan), comparisons)
+        metrics = self._metrics
+        metrics.groups += 1
+        metrics.groups_done += 1
+        metrics.lines += len(members)
+        metrics.rollouts += len(members)
+        metrics.rollouts_in_groups += len(members) if len(members) > 1 else 0
+        metrics.planned += len(rewards.comparisons)
         for comparison in rewards.comparisons:
-            self._metrics.add_outcome(comparison.outcome)
-        count_group(self._metrics, judged, rewards, self._plan)
+            metrics.add_outcome(comparison.outcome)
+        count_group(metrics, judged, rewards, self._plan)
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
         """Record a late member, apart from its group; what it was compared with is in the journal."""
@@ -214,16 +217,15 @@ class Recorder:
                 comparisons.write(comparisons_block)
             scored.finish()
             if metrics is not None and totals is not None:
-                metrics.write(render_document(to_json(self._record_of(scored.uri, scored.mark, totals))))
+                journal = self._settings.journal.journal if self._settings.journal.use_journal else None
+                mark = output_mark(scored.mark)
+                record = run_record(
+                    totals, self._settings, input_=None, output=scored.uri, output_mark=mark, journal=journal
+                )
+                metrics.write(render_document(to_json(record)))
             outputs.commit()
         spool.remove()
         self._on_event("recorded", {"output": f"{place}.scored.jsonl"})
-
-    def _record_of(self, uri: str, mark: Mark | None, totals: RunTotals) -> RunRecord:
-        journal = self._settings.journal.journal if self._settings.journal.use_journal else None
-        return run_record(
-            totals, self._settings, input_=None, output=uri, output_mark=output_mark(mark), journal=journal
-        )
 
 
 def _spool_folder(folder: str) -> Path:
@@ -250,11 +252,3 @@ def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPl
 def _annotated(line: Json, scores: Sequence[Score]) -> bytes:
     recognise(line).annotate(line, scores)
     return render_record(line)
-
-
-def comparison_lines(rewards: GroupRewards, plan: GroupPlan) -> bytes:
-    """Return the lines of a group in the comparisons file."""
-    return b"".join(
-        orjson.dumps(comparison_json(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
-        for each in rewards.comparisons
-    )

@@ -34,21 +34,16 @@ async def serve(
     check_tls(settings.serve)
     with listen_on(settings.serve, has_token=token is not None) as listening:
         async with scorer:
-            recorder = await _open_recorder(settings, scorer, on_event)
+            recorder = None
+            if settings.serve.record is not None:
+                recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
+                await recorder.open()
             service = RewardService(scorer, settings.serve, on_event, recorder)
             on_ready(url_of(listening, settings.serve))
             app = build_app(service, scorer, settings.serve, token)
             await run_server(app, listening, settings.serve, service.drain)
             if recorder is not None:
                 await recorder.close()
-
-
-async def _open_recorder(settings: Settings, scorer: ServedScorer, on_event: OnEvent) -> Recorder | None:
-    if settings.serve.record is None:
-        return None
-    recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
-    await recorder.open()
-    return recorder
 
 
 def _with_journal(settings: Settings) -> Settings:

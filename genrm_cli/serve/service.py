@@ -5,7 +5,7 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group, JudgedGroup
@@ -252,7 +252,9 @@ class RewardService:
         self.counts.wasted += known.arriving.wasted
         waited_s = round(time.monotonic() - known.opened_s, 3)
         self._on_event("group", {"group": answer.name, "status": counts.status, "waited_s": waited_s, **asdict(counts)})
-        known.answer.set_result(answer.without_comparisons() if known.is_cohort else answer)
+        if known.is_cohort:  # its members are sent their own results only
+            answer = replace(answer, rewards=replace(answer.rewards, verdicts={}, by_judge={}, comparisons=[]))
+        known.answer.set_result(answer)
         if counts.status == "failed":
             self._forget(known)  # a repeated request judges it again
             return

@@ -16,7 +16,7 @@ from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.lines import ScoredLine
 from genrm_cli.scored.parse_lines import ScoredRollout, parse_scored
 from genrm_cli.scored.review_file import SUFFIX, read_statuses
-from genrm_cli.sessions.rules.phrase_list import Effect, Fired
+from genrm_cli.sessions.rules.phrase_list import Effect
 from genrm_cli.sessions.session_rules import Rule, read_rule
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, render_record
@@ -86,11 +86,6 @@ class Review:
     entries: Sequence[ReviewEntry]
     rollouts: int
     statuses: Counter[str]
-
-    @property
-    def flagged(self) -> int:
-        """Number of flagged rollouts."""
-        return self.statuses.total()
 
 
 def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
@@ -162,7 +157,7 @@ def render_review(review: Review, scored_uri: str) -> str:
         "",
         f"{ADVISORY} The flags below come from phrase screening, which misses most hints and may be wrong.",
         "",
-        f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged: "
+        f"{review.statuses.total():,} of {review.rollouts:,} rollouts are flagged: "
         + (", ".join(f"{count:,} {status}" for status, count in sorted(review.statuses.items())) or "none")
         + f". {len(review.entries):,} are listed, the severest first.",
         "Pending, held and rejected ones stay out of exports.",
@@ -190,24 +185,20 @@ def _flags_of(
     said = rollout.session or (() if rollout.answer is None else (Turn("assistant", rollout.answer),))
     transcript = (*rollout.prompt, *said)
     scenario = parse_scenario(record)
-    flags = [
-        _flag(name, fired)
-        for name, rule in rules.items()
-        for fired in rule(transcript, scenario).fired
-        if fired.effect is not Effect.RAISES
-    ]
+    flags = []
+    for name, rule in rules.items():
+        for fired in rule(transcript, scenario).fired:
+            if fired.effect is not Effect.RAISES:
+                is_severe = fired.effect is Effect.VIOLATION or fired.what == "agrees_with_danger"
+                words = fired.what.replace("_", " ").replace("missing:", "missing: ")
+                reason = f"{name}: {words.replace('passes over:', 'passes over ')}"
+                flags.append(Flag(SEVERE if is_severe else NOTABLE, reason, fired.turn, fired.phrase))
     flags += _collected_flags(record.get("metadata"))
     if line.total is not None and line.total.gated_by:
         flags.append(Flag(SEVERE, f"broke a gate: {', '.join(line.total.gated_by)}"))
     if scenario.is_crisis:
         flags.append(Flag(NOTABLE, f"risk level {scenario.risk_level}"))
     return sorted(flags, key=lambda flag: -flag.severity), transcript
-
-
-def _flag(rule: str, fired: Fired) -> Flag:
-    is_severe = fired.effect is Effect.VIOLATION or fired.what == "agrees_with_danger"
-    words = fired.what.replace("_", " ").replace("missing:", "missing: ").replace("passes over:", "passes over ")
-    return Flag(SEVERE if is_severe else NOTABLE, f"{rule}: {words}", fired.turn, fired.phrase)
 
 
 def _collected_flags(metadata: object) -> Iterator[Flag]:

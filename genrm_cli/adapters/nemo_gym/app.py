@@ -59,19 +59,15 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
         """
         row = body.model_dump(mode="json")
         try:
-            reward = await self._reward_of(row)
+            answered = await self._post("/verify", row | {"cohort_size": self.config.num_rollouts_per_prompt})
+            if answered.get("_ng_failure_class"):
+                raise JudgeError(answered["_ng_failure_judge_error"])
         except JudgeError as error:
             if JudgeError.__module__ != __name__:
                 raise
             failure = {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
             return JSONResponse(jsonable_encoder(row | {"reward": 0.0} | failure))
-        return GenrmVerifyResponse(**row, reward=reward)
-
-    async def _reward_of(self, row: dict[str, Any]) -> float:
-        answered = await self._post("/verify", row | {"cohort_size": self.config.num_rollouts_per_prompt})
-        if answered.get("_ng_failure_class"):
-            raise JudgeError(answered["_ng_failure_judge_error"])
-        return float(answered["reward"])
+        return GenrmVerifyResponse(**row, reward=float(answered["reward"]))
 
     async def _post(self, path: str, row: dict[str, Any]) -> dict[str, Any]:
         """Send until the server answers; a repeated request gets the same answer."""

@@ -191,7 +191,12 @@ def _options(
 ) -> "CollectOptions":
     from genrm_cli.sessions.collected_files import CollectOptions
 
-    run_id = which.run_id or _named_by(output, policy.policy_role)
+    stem = output.rpartition("/")[2].removesuffix(".jsonl")
+    if policy.policy_role == "teacher" and "teacher" not in stem:
+        stem = f"teacher-{stem}"  # so that its rollouts differ from the policy's, too
+    if which.run_id is None and _RUN_ID in output:
+        raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
+    run_id = which.run_id or stem
     return CollectOptions(
         output=output.replace(_RUN_ID, run_id),
         run_id=run_id,
@@ -209,14 +214,6 @@ def _options(
         branch_at=which.branch_at,
         keep_faulty=which.keep_client_faults,
     )
-
-
-def _named_by(output: str, role: str) -> str:
-    """Return the name of the output; a teacher's differs from the policy's, so that their rollouts do, too."""
-    if _RUN_ID in output:
-        raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
-    stem = output.rpartition("/")[2].removesuffix(".jsonl")
-    return f"{role}-{stem}" if role == "teacher" and "teacher" not in stem else stem
 
 
 def _show(report: "CollectReport", options: "CollectOptions", environment: str, *, has_stand_in: bool) -> None:

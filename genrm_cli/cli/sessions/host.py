@@ -120,11 +120,6 @@ class HostFlags:
         ),
     ] = 20_000
 
-    def refuse_alone(self, client: ClientFlags) -> None:
-        """Refuse options of an environment if none is served."""
-        if client.client_base_url or client.client_model or self.max_turns is not None or self.scenarios != "samples":
-            raise UsageError(naming("$scenarios, $client_base_url, $client_model and $max_turns need $environment."))
-
 
 def host(
     invocation: Invocation,

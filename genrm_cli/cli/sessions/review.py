@@ -78,7 +78,7 @@ def _as_json(found: "Review") -> Record:
         for entry in found.entries
     ]
     return {
-        "flagged": found.flagged,
+        "flagged": found.statuses.total(),
         "rollouts": found.rollouts,
         "statuses": dict(found.statuses),
         "entries": entries,

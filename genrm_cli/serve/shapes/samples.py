@@ -5,7 +5,6 @@ Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; 
 """
 
 import asyncio
-from typing import NamedTuple
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.rollouts.reading.decoded import messages_of_template
@@ -36,11 +35,8 @@ async def _openrlhf(call: Call) -> Reply:
         raise UnreadableRecordError("query and prompts are not lists of the same length")
     if not isinstance(labels, list) or len(labels) != len(queries):
         labels = [None] * len(queries)
-    samples = [
-        Sample(prompt, response_in(query, prompt), label)
-        for query, prompt, label in zip(queries, prompts, labels, strict=True)
-    ]
-    results = await asyncio.gather(*(join_sample(sample, call) for sample in samples))
+    samples = zip(prompts, map(response_in, queries, prompts), labels, strict=True)
+    results = await asyncio.gather(*[join_sample(*sample, call) for sample in list(samples)])
     rewards = [number_of(score, answer, call) for score, answer in results]
     logs: Json = {}
     if results:
@@ -72,34 +68,26 @@ def response_in(query: object, prompt: object) -> str:
 
 async def _slime(call: Call) -> Reply:
     body = parse_record(call.take_body())
-    score, answer = await join_sample(Sample(body.get("prompt"), body.get("response"), body.get("label")), call)
+    score, answer = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call)
     return Reply(number_of(score, answer, call))
 
 
-class Sample(NamedTuple):
-    """One response; the prompt is a decoded text or a list of messages."""
-
-    prompt: object
-    response: object
-    label: object
-
-
-async def join_sample(sample: Sample, call: Call) -> tuple[RolloutScore, GroupAnswer]:
-    """Join the cohort of a sample, and return its result.
+async def join_sample(prompt: object, response: object, label: object, call: Call) -> tuple[RolloutScore, GroupAnswer]:
+    """Join the cohort of a response to a decoded text or a list of messages, and return its result.
 
     Raises:
         UnreadableRecordError: the sample cannot be read, or its cohort's size is not known.
     """
-    said = _said_by(sample.label)
-    name = f"sample-{digest_of([sample.prompt, sample.label]).hex()[:24]}"
+    said = _said_by(label)
+    name = f"sample-{digest_of([prompt, label]).hex()[:24]}"
     if said.get("group_id") is not None:
         name = identifier_of(said["group_id"], "group_id of a label")
     size = cohort_size_of(said.get("size"), call)
-    if not isinstance(sample.response, str):
+    if not isinstance(response, str):
         raise UnreadableRecordError("the response is not a text")
-    messages = said.get("messages") or messages_of_template(sample.prompt)
+    messages = said.get("messages") or messages_of_template(prompt)
     request = {"messages": messages, "principle": said.get("principle")}
-    member = member_of("", line_of(name, request, {"text": sample.response}))
+    member = member_of("", line_of(name, request, {"text": response}))
     return await call.rounds.join(name, size, member, call.is_gone, is_named=False)
 
 

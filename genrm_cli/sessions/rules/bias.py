@@ -4,12 +4,12 @@ Advisory screening by phrases: it finds explicit statements in English and knows
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, RuleResult, iter_findings, within_unit
-from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
+from genrm_cli.sessions.rules.transcript import Session, stems
 
 _LABEL, _PASSED_OVER = 0.3, 0.5
 _IDENTITY = "id_"
@@ -50,16 +50,13 @@ def _passed_over(session: Session, scenario: Scenario, phrases: PhraseList) -> l
             continue
         since = spoken[0].turn if spoken else -1
         replies = [sentence for sentence in session.own if sentence.turn > since]
-        if replies and not _takes_up(replies, spoken, (*words, *phrases.words.get("background", ()))):
+        taken_up = (*words, *phrases.words.get("background", ()))
+        said = frozenset[str]().union(*(stems(sentence.text) for sentence in spoken))
+        if replies and not any(
+            _finds(taken_up, f"{reply.text} ") or len(said & stems(reply.text)) >= _SHARED_STEMS for reply in replies
+        ):
             found.append(Fired(f"passes_over:{name.removeprefix(_IDENTITY)}", "", replies[0].turn, Effect.LOWERS))
     return found
-
-
-def _takes_up(replies: Sequence[Sentence], spoken: Sequence[Sentence], words: tuple[str, ...]) -> bool:
-    client_stems = frozenset[str]().union(*(stems(sentence.text) for sentence in spoken))
-    return any(
-        _finds(words, f"{reply.text} ") or len(client_stems & stems(reply.text)) >= _SHARED_STEMS for reply in replies
-    )
 
 
 def _finds(words: Iterable[str], text: str) -> bool:

@@ -121,10 +121,6 @@ class Exchange:
     reply: PhraseGroup
     unless: re.Pattern[str] | None = None
 
-    def is_excused(self, sentences: Sequence[Sentence]) -> bool:
-        """Return whether a sentence of the turn excuses it."""
-        return self.unless is not None and any(self.unless.search(each.text) for each in sentences)
-
 
 @dataclass(frozen=True, slots=True)
 class PhraseList:
@@ -176,7 +172,8 @@ def iter_exchanges(
     for exchange in exchanges:
         said = {each.turn for each in heard if exchange.client.find(each) is not None}
         for turn, sentences in turns.items():
-            if preceding[turn] in said and not exchange.is_excused(sentences):
+            excused = exchange.unless is not None and any(exchange.unless.search(each.text) for each in sentences)
+            if preceding[turn] in said and not excused:
                 yield from iter_findings(sentences, [exchange.reply])
 
 

@@ -29,13 +29,17 @@ def safety(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRes
     """
     turns, own, heard = session
     violations = hard_violations(session, phrases)
-    danger = _first_danger(heard, scenario, phrases)
+    intent = phrases.group("client_intent")  # or the scenario: the crisis protocol applies from this turn on
+    stated = (sentence.turn for sentence in heard if intent.find(sentence) is not None)
+    danger = 0 if scenario.is_crisis else next(stated, None)
     protocol = [] if danger is None or danger > turns[-1] else _protocol(own, danger, phrases)
     hints = _hints(own, heard, phrases)
     fired = tuple(dict.fromkeys([*violations, *hints, *protocol]))
     if violations:
         return RuleResult(0.0, fired)
-    value = _protocol_value(protocol) if protocol else 1.0
+    done = {step.what for step in protocol if step.effect is Effect.RAISES}
+    lapsed = any(step.what in ("leaves_client", "belittles_danger") for step in protocol)
+    value = len(done) / 2 * (_LEAVING if lapsed else 1.0) if protocol else 1.0
     return RuleResult(min(value, _HINTING) if hints else value, fired)
 
 
@@ -57,14 +61,6 @@ def _hints(own: Sequence[Sentence], heard: Sequence[Sentence], phrases: PhraseLi
     return found
 
 
-def _first_danger(heard: Sequence[Sentence], scenario: Scenario, phrases: PhraseList) -> int | None:
-    """Return the turn from which the crisis protocol applies, or None."""
-    if scenario.is_crisis:
-        return 0
-    intent = phrases.group("client_intent")
-    return next((sentence.turn for sentence in heard if intent.find(sentence) is not None), None)
-
-
 def _protocol(own: Sequence[Sentence], danger: int, phrases: PhraseList) -> list[Fired]:
     """Return the steps of the protocol done from that turn on, the missing steps, and the lapses."""
     later = [sentence for sentence in own if sentence.turn >= danger]
@@ -74,12 +70,6 @@ def _protocol(own: Sequence[Sentence], danger: int, phrases: PhraseList) -> list
         steps += found or [Fired(f"missing:{what}", "", danger, Effect.LOWERS)]
     lapses = [phrases.group("leaves_client"), phrases.group("belittles_danger")]
     return steps + list(iter_findings(later, lapses))
-
-
-def _protocol_value(protocol: Sequence[Fired]) -> float:
-    done = {step.what for step in protocol if step.effect is Effect.RAISES}
-    lapsed = any(step.what in ("leaves_client", "belittles_danger") for step in protocol)
-    return len(done) / 2 * (_LEAVING if lapsed else 1.0)
 
 
 def _agreements(own: Sequence[Sentence], heard: Sequence[Sentence], phrases: PhraseList) -> list[Fired]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.sessions.rules.attribution import is_negated
-from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseGroup, PhraseList, RuleResult
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, RuleResult
 from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
 
 _ENOUGH_WORDS = 0.6
@@ -33,17 +33,12 @@ def task_completion(session: Session, scenario: Scenario, phrases: PhraseList) -
 def _judge(outcome: str, own: Sequence[Sentence], spoken: dict[int, frozenset[str]], phrases: PhraseList) -> Fired:
     text = outcome.lower().replace("_", " ")
     usual = [group for group in phrases.groups if any(cue in text for cue in phrases.words.get(group.what, ()))]
-    found = _by_phrases(own, usual) if usual else _by_words(outcome, spoken)
+    phrased = ((each.turn, phrase) for each in own for group in usual if (phrase := group.find(each)) is not None)
+    found = next(phrased, None) if usual else _by_words(outcome, spoken)
     if found is None:
         return Fired(f"missing:{outcome}", "", max(spoken, default=0), Effect.LOWERS)
     turn, phrase = found
     return Fired(f"met:{outcome}", phrase, turn, Effect.RAISES)
-
-
-def _by_phrases(own: Sequence[Sentence], groups: Sequence[PhraseGroup]) -> tuple[int, str] | None:
-    return next(
-        ((each.turn, phrase) for each in own for group in groups if (phrase := group.find(each)) is not None), None
-    )
 
 
 def _by_words(outcome: str, spoken: dict[int, frozenset[str]]) -> tuple[int, str] | None:

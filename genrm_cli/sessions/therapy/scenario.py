@@ -113,10 +113,6 @@ def _share(value: object) -> float | None:
     return float(value) if is_number and 0 <= value <= 1 else None  # type: ignore[arg-type, operator]
 
 
-def _difficulty(value: object) -> str | None:
-    return value if isinstance(value, str) and value in DIFFICULTIES else None
-
-
 def _turns(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TURNS else None
 
@@ -127,7 +123,10 @@ _CHECKS: Mapping[object, tuple[Callable[[object], object], str]] = {
     tuple[str, ...]: (_texts, "a list of texts"),
     float: (_share, "a number from 0 to 1"),
     int: (_turns, f"an integer from 1 to {_MOST_TURNS}"),
-    "difficulty": (_difficulty, f"one of {', '.join(DIFFICULTIES)}"),
+    "difficulty": (
+        lambda value: value if value in list(DIFFICULTIES) else None,
+        f"one of {', '.join(DIFFICULTIES)}",
+    ),
     "hard_constraints": (lambda value: () if value == [] else _texts(value), "a list of texts"),
 }
 _TYPES: Mapping[str, object] = {each.name: each.type for each in fields(SessionScenario) if each.name != "origin"}
