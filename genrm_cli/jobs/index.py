@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from genrm_cli.errors import Message
 from genrm_cli.groups.compile import fit_budget
@@ -67,7 +67,7 @@ class Reject:
         return {**of_file, "line": self.line, "reason": str(self.reason), "text": self.text}
 
 
-class InputIndex:
+class InputIndex(AbstractContextManager["InputIndex"]):
     """The rollouts of an input, in groups. Use it as a context manager.
 
     Attributes:
@@ -100,13 +100,8 @@ class InputIndex:
         self._may_split = settings.group_by is None
         self._with_records = plan.shows_as_gym or bool(plan.graders) or any(map(reads_record, plan.rewards.components))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._texts.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._texts.__exit__(None, None, None)
 
     def append(self, key: str | None, rollout: Rollout, place: Place, record: dict[str, Any], format_: Format) -> None:
         """Add the rollout of the next row."""

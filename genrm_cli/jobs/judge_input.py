@@ -1,13 +1,10 @@
 """Judge all groups of an input, a few at a time in memory, then turn verdicts into rewards."""
 
-import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
-
-import orjson
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing
@@ -121,7 +118,9 @@ def _keep(number: int, judged: JudgedGroup, plan: GroupPlan, outcomes: OutcomeSt
 def _recall_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcomes: OutcomeStore) -> None:
     """Finish the groups about which nothing has to be asked, and count the requests whose answers are known."""
     planned = known = known_calls = 0
-    for number, _, group in _iter_groups(index, run.stop):
+    for number, _, group in index.iter_groups():
+        if run.stop.is_set():
+            raise StoppedError
         recalled = recall_group(group, index.plan, judges)
         planned += recalled.requests
         known += recalled.known
@@ -130,13 +129,6 @@ def _recall_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcome
             _keep(number, recalled.judged, index.plan, outcomes, run.metrics)
     run.metrics.known, run.metrics.known_calls = known, known_calls
     correct_plan(run.metrics, planned)
-
-
-def _iter_groups(index: InputIndex, stop: threading.Event) -> Iterator[tuple[int, list[int], Group]]:
-    for group in index.iter_groups():
-        if stop.is_set():
-            raise StoppedError
-        yield group
 
 
 def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore) -> None:
@@ -150,7 +142,9 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
             if run.stop.is_set():
                 raise StoppedError
             count_group(run.metrics, judged, result, index.plan)
-            _enter(number, rows, result, index.plan, scores)
+            scores.enter_scores(rows, [scored_line(score, result, index.plan).as_score() for score in result.scores])
+            lines = (comparison_json(each, with_reply=index.plan.keep_replies) for each in result.comparisons)
+            scores.enter_comparisons(number, lines)
             if number < _SHOWN_GROUPS and not index.table.is_left_out(rows):
                 scores.samples += samples_of(result, index.read_group(rows), index.plan)
         chunk.clear()
@@ -180,15 +174,6 @@ def _forecast(plan: GroupPlan, metrics: RunMetrics, calibration: Calibration) ->
     if forecast is not None:
         for name, value in {"ring_k": more.ring_k, **asdict(forecast)}.items():
             metrics.forecast.setdefault(name, RunningStats()).add(value)
-
-
-def _enter(number: int, rows: list[int], rewards: GroupRewards, plan: GroupPlan, scores: ScoreStore) -> None:
-    scores.enter_scores(rows, [scored_line(score, rewards, plan).as_score() for score in rewards.scores])
-    lines = (
-        orjson.dumps(comparison_json(each, with_reply=plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
-        for each in rewards.comparisons
-    )
-    scores.enter_comparisons(number, lines)
 
 
 def samples_of(rewards: GroupRewards, group: Group, plan: GroupPlan) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.scored.run_record import FileRecord, RunRecord
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import Line, parse_record_exactly, render_document, render_record
+from genrm_cli.storage.encoding.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
@@ -287,13 +287,9 @@ def _write_scored_lines(
         if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):
             run.metrics.lines_dropped += 1
             continue
-        sink.write(render_record(_annotated(line, scores, settings)))
-
-
-def _annotated(line: Line, scores: list[Score], settings: Settings) -> dict[str, Any]:
-    if settings.rewards.unscored not in ("null", "drop"):
-        given = float(settings.rewards.unscored)
-        scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
-    record = parse_record_exactly(line.raw)
-    format_of(record, settings.input).annotate(record, scores)
-    return record
+        if settings.rewards.unscored not in ("null", "drop"):
+            given = float(settings.rewards.unscored)
+            scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
+        record = parse_record_exactly(line.raw)
+        format_of(record, settings.input).annotate(record, scores)
+        sink.write(render_record(record))

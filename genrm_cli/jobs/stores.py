@@ -10,8 +10,10 @@ import numpy as np
 import orjson
 
 from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.json_types import Record
 from genrm_cli.rewards.estimators import Calibration, RunStatistics, Verdicts, verdict_array
 from genrm_cli.rollouts.formats import Score
+from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Pieces, Spool
 
 _KEPT_COLUMNS = 6  # whose verdict, and its numbers
@@ -77,10 +79,10 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         for row, score in zip(rows, scores, strict=True):
             self._scores.add(row, orjson.dumps((score.reward, score.detail)))
 
-    def enter_comparisons(self, group: int, lines: Iterable[bytes]) -> None:
+    def enter_comparisons(self, group: int, records: Iterable[Record]) -> None:
         """Keep the comparison records of a group, as lines."""
-        for line in lines:
-            self._comparisons.add(group, line)
+        for record in records:
+            self._comparisons.add(group, render_record(record))
 
     def read_score(self, row: int) -> Score:
         """Return the score of a row."""

@@ -60,6 +60,11 @@ def _compile(name: str) -> re.Pattern[str]:
     return re.compile(translate(name) if name.startswith(".") else rf"(?!\.){translate(name)}")
 
 
+def is_unfinished_name(name: str) -> bool:
+    """Return whether a name is that of an unfinished file."""
+    return name.startswith(UNFINISHED_PREFIX) and name.endswith(UNFINISHED_SUFFIX)
+
+
 def names_many(uri: str) -> bool:
     """Return whether an input is a folder, a prefix or a pattern for `iter_found`.
 
@@ -109,8 +114,7 @@ def iter_named(start: str, s3: S3Options, *, flat: bool = False) -> Iterator[Fou
         return
     folder, slash, name_start = parse_local_path(start).rpartition("/")
     for name in _sorted_entries(folder + slash):
-        unfinished = name.startswith(UNFINISHED_PREFIX) and name.endswith(UNFINISHED_SUFFIX)
-        if name.startswith(name_start) and not name.endswith("/") and not unfinished:
+        if name.startswith(name_start) and not name.endswith("/") and not is_unfinished_name(name):
             yield from _iter_if_file(folder + slash + name)
 
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from genrm_cli.errors import StorageError, UsageError, naming
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, make_encoder
-from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX
+from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX, is_unfinished_name
 from genrm_cli.storage.location import Mark, is_stream, parse_local_path
 from genrm_cli.storage.printable import escaped_in_json
 
@@ -193,11 +193,6 @@ def mark_of_file(uri: str) -> Mark | None:
 def unfinished_path(target: Path) -> Path:
     """Return a new hidden name in a file's folder; `remove_unfinished` knows it by the file's name."""
     return target.with_name(f"{_unfinished_start(target)}{uuid.uuid4().hex}{UNFINISHED_SUFFIX}")
-
-
-def is_unfinished_name(name: str) -> bool:
-    """Return whether a name is one of `unfinished_path`."""
-    return name.startswith(UNFINISHED_PREFIX) and name.endswith(UNFINISHED_SUFFIX)
 
 
 def remove_unfinished(uris: Iterable[str]) -> None:

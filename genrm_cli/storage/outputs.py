@@ -17,7 +17,8 @@ from pathlib import Path
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.json_types import Record
-from genrm_cli.storage.local import is_unfinished_name, mark_of_file, sync_folder, unwritable
+from genrm_cli.storage.listing import is_unfinished_name
+from genrm_cli.storage.local import mark_of_file, sync_folder, unwritable
 from genrm_cli.storage.location import Mark, S3Options, folder_of, is_rollout_file, is_s3, name_below
 from genrm_cli.storage.objects import read_object, remove_object, replace_object
 from genrm_cli.storage.sink import Sink, mark_of, open_sink, place_of

@@ -20,18 +20,11 @@ _BINARY: dict[bytes, Callable[[BinaryIO, str, int], Iterator[Line]]] = {
     b"PK\x05\x06": iter_samples,  # an archive without entries
 }
 _UTF_16 = ("UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {file} > {new}")
-_PICKLE = ("a Python pickle, as torch.save writes", "load it in Python and write each sample as a JSON line")
 # Prefixes of files without readable records, what they are, and what to do.
 _REFUSED = {
     rb"\x1f\x8b": ("compressed with gzip", "rename it: mv {file} {file}.gz"),
     rb"\x28\xb5\x2f\xfd": ("compressed with zstandard", "rename it: mv {file} {file}.zst"),
-    rb"BZh[1-9]": ("compressed with bzip2", "decompress it"),
-    rb"\xfd7zXZ": ("compressed with xz", "decompress it"),
     rb"\xff\xfe|\xfe\xff|[\[{]\x00|\x00[\[{]": _UTF_16,
-    rb"\x80[\x02-\x05]": _PICKLE,
-    rb"\x93NUMPY": ("a NumPy array", "load it with numpy.load and write each rollout as a JSON line"),
-    rb"ARROW1": ("an Arrow file", "write it as Parquet"),
-    rb"\xd0\xcf\x11\xe0": ("an Excel workbook", "save the sheet as JSON lines"),
 }
 # The same for text files, by their prefix without blanks; the first line of a table names its columns.
 _REFUSED_TEXTS = {

@@ -31,12 +31,6 @@ _DAMAGED = (
     NotImplementedError,
     UnicodeDecodeError,
 )
-# Archives of other programs: a characteristic name, what they are, and what to do instead.
-_OTHERS = (
-    (re.compile(r"xl/"), "an Excel workbook", "save the sheet as JSON lines"),
-    (re.compile(r"(.*/)?data\.pkl$"), "a PyTorch file", "load it with torch.load and write each sample as a JSON line"),
-    (re.compile(r".*\.npy$"), "a NumPy archive", "load it with numpy.load and write each rollout as a JSON line"),
-)
 
 
 def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
@@ -65,9 +59,6 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
 
 def _samples_of(archive: zipfile.ZipFile, uri: str) -> list[zipfile.ZipInfo]:
     entries = archive.NameToInfo
-    for telling, kind, advice in _OTHERS:
-        if any(map(telling.match, entries)):
-            raise InputError(f"{uri}: {kind}, not JSON lines; {advice}")
     if any(map(_IN_PARTS.fullmatch, entries)):
         raise InputError(f"{uri}: its samples are stored in chunks; convert it with `inspect log convert --to json`")
     samples = [entry for name, entry in entries.items() if _SAMPLE.fullmatch(name)]

@@ -32,7 +32,6 @@ from genrm_cli.storage.spool import temporary_error
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
-    from types_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
 _MARK = "genrm-create"
 _CREATE_TRIES = 3
@@ -58,17 +57,13 @@ def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) ->
             page = next(pages, None)
         if page is None:
             return
-        yield from _iter_page(bucket, page)
-
-
-def _iter_page(bucket: str, page: "ListObjectsV2OutputTypeDef") -> Iterator[tuple[InputIdentity, float]]:
-    headers = page["ResponseMetadata"]["HTTPHeaders"]
-    now_s = parsedate_to_datetime(headers["date"]).timestamp() if "date" in headers else time.time()
-    for entry in page.get("Contents", []):
-        if not entry["Key"].endswith("/"):
-            uri, etag = f"s3://{bucket}/{entry['Key']}", entry["ETag"].strip('"')
-            age_s = max(0.0, now_s - entry["LastModified"].timestamp())
-            yield InputIdentity(uri, size_bytes=entry["Size"], etag=etag), age_s
+        headers = page["ResponseMetadata"]["HTTPHeaders"]
+        now_s = parsedate_to_datetime(headers["date"]).timestamp() if "date" in headers else time.time()
+        for entry in page.get("Contents", []):
+            if not entry["Key"].endswith("/"):
+                uri, etag = f"s3://{bucket}/{entry['Key']}", entry["ETag"].strip('"')
+                age_s = max(0.0, now_s - entry["LastModified"].timestamp())
+                yield InputIdentity(uri, size_bytes=entry["Size"], etag=etag), age_s
 
 
 def read(uri: str, options: S3Options) -> bytes | None:
