@@ -143,9 +143,6 @@ def _logprobs_of(record: Record) -> list[float] | None:
     return None
 
 
-_MAX_DENSE = 2_048  # rollouts; a posterior of more would take gigabytes
-
-
 @dataclass(slots=True)
 class ComparedVerdicts:
     """The verdicts of all groups, 56 bytes each. Those of a panel are joined by weight."""
@@ -205,7 +202,7 @@ class ComparedVerdicts:
             self._calibration = statistics.fit()
         rows = self._rows(group)
         batch = batch_of(int(rows[:, :2].max()) + 1, [rows])
-        return None if batch.n > _MAX_DENSE else posterior_of(batch, self._calibration)
+        return posterior_of(batch, self._calibration)
 
     def _rows(self, group: int) -> Floats:
         """Return [M, 5] the verdicts of a group: first, second, score_1, score_2, ranking."""

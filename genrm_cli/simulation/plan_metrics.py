@@ -1,18 +1,16 @@
 """Try plans and estimators on a simulated judge, and measure rewards against the truth."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.random import default_rng
 
 from genrm_cli.pairing import RING_STRATEGIES, count_comparisons, plan_comparisons, ring_k_for_budget
-from genrm_cli.rewards.estimators import ESTIMATORS, BatchEstimate, CalibrationStatistics, VerdictBatch
+from genrm_cli.rewards.estimators import ESTIMATORS, CalibrationStatistics, VerdictBatch
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
-from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs, ordered_pairs
-
-_GROUPS, _SIZE = 2_000, 8
+from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
 _BLOCK_CELLS = 2_000_000  # groups × max(pairs, calls): about 300 MB of arrays
 _WORLD, _CALLS = 0, 1
@@ -126,90 +124,28 @@ def simulate(
         for block in blocks:
             statistics.add_batch(verdicts_of(plan, block))
         calibration = statistics.fit()
-        results = {name: _Results() for name in estimators}
-        for block in blocks:
-            for name, result in results.items():
-                result.add(world_of(block).truth, ESTIMATORS[name](verdicts_of(plan, block), calibration))
-        for name, result in results.items():
-            yield result.metrics(plan, name, n)
+        truth = np.concatenate([world_of(block).truth for block in blocks])
+        for name in estimators:
+            made = [ESTIMATORS[name](verdicts_of(plan, block), calibration) for block in blocks]
+            rewards, scored = (np.concatenate([getattr(each, of) for each in made]) for of in ("base_scores", "scored"))
+            yield _metrics_of(plan, name, truth, rewards, scored)
 
 
-@dataclass(slots=True)
-class _Results:
-    """The metrics of each group so far."""
-
-    rows: list[Floats] = field(default_factory=list)
-    unscored: int = 0
-
-    def add(self, truth: Floats, estimate: BatchEstimate) -> None:
-        rewards, scored = estimate.base_scores, estimate.scored
-        index = np.broadcast_to(np.arange(truth.shape[1], dtype=np.float64), truth.shape)
-        self.unscored += int((~scored).sum())
-        self.rows.append(
-            np.stack(
-                [
-                    correlations(rewards, truth, scored),
-                    correlations(ranks(rewards, scored), ranks(truth, scored), scored),
-                    top_hits(rewards, truth, scored),
-                    correlations(rewards, index, scored),
-                ]
-            )
-        )
-
-    def metrics(self, plan: Plan, estimator: str, n: int) -> PlanMetrics:
-        by_group = np.concatenate(self.rows, axis=1)
-        groups = by_group.shape[1]
-        means, errors = by_group.mean(axis=1), by_group.std(axis=1, ddof=1) / np.sqrt(groups)
-        correlation, spearman, top_1, index_bias = zip(means.tolist(), errors.tolist(), strict=True)
-        return PlanMetrics(
-            plan.strategy,
-            estimator,
-            n,
-            groups,
-            plan.calls,
-            *correlation,
-            *spearman,
-            *top_1,
-            *index_bias,
-            unscored=self.unscored / (groups * n),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeMetrics:
-    """Behaviour of a simulated judge on single pairs, as shares.
-
-    A verdict prefers the first when its score is higher or, on equal scores, when the ranking does; an even one
-    prefers neither and counts as wrong.
-
-    Attributes:
-        accuracy: verdicts that prefer the truly better rollout.
-        first_place: verdicts that prefer position 1.
-        flips: pairs whose two orders do not prefer the same rollout.
-        ties: verdicts with equal scores.
-    """
-
-    accuracy: float
-    first_place: float
-    flips: float
-    ties: float
-
-
-def describe_judge(model: JudgeModel, seed: int) -> JudgeMetrics:
-    """Show a simulated judge all pairs of 2,000 groups of 8 in both orders, and count."""
-    generator = default_rng(seed)
-    world = draw_world(model, _GROUPS, _SIZE, generator)
-    first, second = ordered_pairs(_GROUPS, _SIZE)
-    batch = judge_pairs(world, first, second, generator)
-    rows, preferred = np.arange(_GROUPS)[:, None], np.sign(batch.preferences())
-    by_order = np.zeros((_GROUPS, _SIZE, _SIZE))
-    by_order[rows, first, second] = preferred
-    return JudgeMetrics(
-        accuracy=float(np.mean(preferred == np.sign(world.truth[rows, first] - world.truth[rows, second]))),
-        first_place=float(np.mean(preferred > 0)),
-        flips=float(np.mean(preferred != -by_order[rows, second, first])),
-        ties=float(np.mean(batch.score_1 == batch.score_2)),
+def _metrics_of(plan: Plan, estimator: str, truth: Floats, rewards: Floats, scored: Flags) -> PlanMetrics:
+    groups, n = truth.shape
+    index = np.broadcast_to(np.arange(n, dtype=np.float64), truth.shape)
+    by_group = np.stack(
+        [
+            correlations(rewards, truth, scored),
+            correlations(ranks(rewards, scored), ranks(truth, scored), scored),
+            top_hits(rewards, truth, scored),
+            correlations(rewards, index, scored),
+        ]
     )
+    means, errors = by_group.mean(axis=1), by_group.std(axis=1, ddof=1) / np.sqrt(groups)
+    correlation, spearman, top_1, index_bias = zip(means.tolist(), errors.tolist(), strict=True)
+    names = plan.strategy, estimator, n, groups, plan.calls
+    return PlanMetrics(*names, *correlation, *spearman, *top_1, *index_bias, float((~scored).mean()))
 
 
 def correlations(x: Floats, y: Floats, scored: Flags) -> Floats:

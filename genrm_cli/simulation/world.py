@@ -127,12 +127,6 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
     return VerdictBatch(world.truth.shape[1], first, second, score_1, score_2, ranking, np.ones_like(is_top))
 
 
-def ordered_pairs(groups: int, n: int) -> tuple[Indices, Indices]:
-    """Return [G, M] first and second indices of every pair in both orders."""
-    first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
-    return np.tile(first, (groups, 1)), np.tile(second, (groups, 1))
-
-
 def _happens(noise: Floats, share: float) -> Flags:
     """Return what happens in this share of standard normal noise."""
     is_below: Flags = noise < (NormalDist().inv_cdf(share) if 0 < share < 1 else math.copysign(math.inf, share - 0.5))

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from numpy.random import default_rng
+from simulated_pairs import ordered_pairs
 from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.simulation.plan_metrics import Plan, plan_within
 from genrm_cli.simulation.replay import DenseVerdicts, ReplayMetrics, dense_verdicts, replay
-from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
+from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 N = 6
 ESTIMATORS = ("simple_tiebreaker", "combined")

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from numpy.random import default_rng
+from simulated_pairs import ordered_pairs
 
 from genrm_cli.simulation.recorded_verdicts import read_judges
 from genrm_cli.simulation.replay_shares import PanelReplay, replay_shares
-from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs, ordered_pairs
+from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 N, GROUPS = 5, 30
 COST = {"format": 1, "judge_idx": 0, "attempts": 1, "latency_s": 0.1, "prompt_tokens": 1, "completion_tokens": 1}

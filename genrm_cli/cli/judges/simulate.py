@@ -14,7 +14,7 @@ from genrm_cli.cli.options import exits, option, switch
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrm_cli.simulation.plan_metrics import JudgeMetrics, Plan, PlanMetrics
+    from genrm_cli.simulation.plan_metrics import Plan, PlanMetrics
     from genrm_cli.simulation.replay import Estimated, ReplayMetrics
 
 SIMULATION_EPILOG = (
@@ -110,20 +110,18 @@ def simulate(
 def _simulate(
     n: int, plans: "Sequence[Plan]", estimators: Sequence[str], *, groups: int, seed: int, as_json: bool
 ) -> None:
-    """Print the figures of each plan with each estimator, and what the judge is like."""
-    from genrm_cli.simulation.plan_metrics import describe_judge
+    """Print the figures of each plan with each estimator."""
     from genrm_cli.simulation.plan_metrics import simulate as iter_metrics
     from genrm_cli.simulation.world import JudgeModel
 
     rows = list(iter_metrics(JudgeModel(), n, plans, estimators, groups=groups, seed=seed))
-    judge = describe_judge(JudgeModel(), seed)
     if as_json:
         given = {"n": n, "groups": groups, "seed": seed, "judge": asdict(JudgeModel())}
-        print_json(given | {"judge_figures": asdict(judge), "figures": [asdict(row) for row in rows]})
+        print_json(given | {"figures": [asdict(row) for row in rows]})
         return
     print_table(_metrics_table(rows))
     print_text()
-    print_text(f"{groups:,} groups of {n}, seed {seed}; ± is one standard error. {_judge_text(judge)}")
+    print_text(f"{groups:,} groups of {n}, seed {seed}; ± is one standard error.")
 
 
 def _metrics_table(rows: "Sequence[PlanMetrics]") -> Table:
@@ -134,14 +132,6 @@ def _metrics_table(rows: "Sequence[PlanMetrics]") -> Table:
         shares = percent_text(row.top_1), f"{row.index_bias:+.3f}", percent_text(row.unscored)
         add_row(table, row.strategy, row.estimator, str(row.calls), *numbers, *shares)
     return table
-
-
-def _judge_text(judge: "JudgeMetrics") -> str:
-    return (
-        f"The judge: right on {percent_text(judge.accuracy)} of the pairs in one call, position 1 chosen in "
-        f"{percent_text(judge.first_place)}, swapping flips {percent_text(judge.flips)}, scores tie in "
-        f"{percent_text(judge.ties)}."
-    )
 
 
 def _replay(
