@@ -12,6 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import timedelta
 
 import typer
 from rich.console import Console, RenderableType
@@ -106,10 +107,21 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
                 say(progress_text(now, elapsed_s))
             on_event("progress", progress_fields(now, elapsed_s))
 
+    def live_lines() -> Table:
+        now = progress.now()
+        lines = Table.grid()
+        lines.add_row(ProgressBar(now.planned or None, now.finished, width=40, pulse=not now.planned))
+        lines.add_row(Text(progress_text(now, time.monotonic() - started_s)))
+        return lines
+
     reporter = threading.Thread(target=report_regularly, daemon=True)
     reporter.start()
     try:
-        with _live(progress, started_s) if live else nullcontext():
+        with (
+            Live(console=stderr_console, refresh_per_second=4, transient=True, get_renderable=live_lines)
+            if live
+            else nullcontext()
+        ):
             yield
     finally:
         done.set()
@@ -147,7 +159,7 @@ def progress_text(now: Progress, elapsed_s: float) -> str:
 
     asked = now.finished - now.journal_hits
     rate = per_s(asked)
-    left = f"{_duration((now.planned - now.finished) / rate)} left" if rate else "starting"
+    left = f"{timedelta(seconds=int((now.planned - now.finished) / rate))} left" if rate else "starting"
     parts = [f"comparisons {now.finished:,}/{now.planned:,}", f"groups {now.groups_done:,}/{now.groups:,}"]
     if now.pace is not None:
         parts += [
@@ -169,29 +181,6 @@ def progress_text(now: Progress, elapsed_s: float) -> str:
         lost = f"{now.nodes.working:,} of " if now.nodes.working < now.nodes.begun else ""
         parts.append(lost + counted(now.nodes.begun, "node"))
     return ", ".join([*parts, left])
-
-
-def _live(progress: RunProgress, started_s: float) -> Live:
-    return Live(
-        get_renderable=lambda: _live_lines(progress.now(), time.monotonic() - started_s),
-        console=stderr_console,
-        refresh_per_second=4,
-        transient=True,
-    )
-
-
-def _live_lines(now: Progress, elapsed_s: float) -> Table:
-    bar = ProgressBar(total=now.planned or None, completed=now.finished, width=40, pulse=not now.planned)
-    lines = Table.grid()
-    lines.add_row(bar)
-    lines.add_row(Text(progress_text(now, elapsed_s)))
-    return lines
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest_s = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest_s:02}" if hours else f"{minutes}:{rest_s:02}"
 
 
 def _stdout_console() -> Console:
@@ -220,17 +209,9 @@ def is_interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and stderr_console.is_terminal
 
 
-def ask(question: str, default: str | None = None) -> str:
-    """Prompt on the terminal until the user answers.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C or the end of the input.
-    """
-    try:
-        answer: str = typer.prompt(escaped_line(question), default=default, err=True)
-    except typer.Abort as error:
-        raise KeyboardInterrupt from error
-    return answer.strip()
+def confirm(question: str) -> bool:
+    """Ask on the terminal for a yes or no; no by default."""
+    return typer.confirm(escaped_line(question), err=True)
 
 
 def print_markdown(text: str) -> None:
@@ -275,15 +256,10 @@ def add_row(table: Table, *cells: str, style: str | None = None) -> None:
 
 
 def cut(text: str, width: int | None = None) -> str:
-    """Shorten text to a width; by default, the terminal's."""
+    """Shorten text to a width; by default, that of the terminal of stderr."""
     shortened = Text(escaped_line(text))
-    shortened.truncate(terminal_width() if width is None else width, overflow="ellipsis")
+    shortened.truncate(stderr_console.width if width is None else width, overflow="ellipsis")
     return shortened.plain
-
-
-def terminal_width() -> int:
-    """Return the width of the terminal of stderr."""
-    return stderr_console.width
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

@@ -54,20 +54,18 @@ class Events:
                 self._log_only.add(event)
             tell(fields)
         with self._lock:
-            self._write({"time": round(time.time(), 3), "event": event, **fields})
-
-    def _write(self, line: JsonObject) -> None:
-        """Write a line; a log that cannot be written does not stop the run."""
-        if self._log is None:
-            return
-        try:
-            self._log.write(json.dumps(line, default=str) + "\n")
-            self._log.flush()
-        except OSError as error:
-            say_warning(f"--log-json {self._log.name}: {error.strerror}; no more events are written to it.")
-            with contextlib.suppress(OSError):  # closing flushes again
-                self._log.close()
-            self._log = None
+            if self._log is None:
+                return
+            try:
+                self._log.write(
+                    json.dumps({"time": round(time.time(), 3), "event": event, **fields}, default=str) + "\n"
+                )
+                self._log.flush()
+            except OSError as error:  # the run goes on without a log
+                say_warning(f"--log-json {self._log.name}: {error.strerror}; no more events are written to it.")
+                with contextlib.suppress(OSError):  # closing flushes again
+                    self._log.close()
+                self._log = None
 
 
 @contextlib.contextmanager
@@ -132,10 +130,8 @@ def status_text(status: str) -> str:
 
 
 def _say_file(result: JsonObject) -> None:
-    if result["status"] == "failed":
-        say_error(file_text(result))
-    elif result["status"] != "up to date":
-        say(file_text(result))
+    if result["status"] != "up to date":
+        (say_error if result["status"] == "failed" else say)(file_text(result))
 
 
 def _warning(template: str) -> Callable[[JsonObject], None]:

@@ -162,7 +162,7 @@ def ending(on_error: Callable[[GenrmError], None] = lambda error: None) -> Itera
         say_error(error)
         on_error(error)
         code = error.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         say_error(INTERRUPTED_TEXT)
         code = INTERRUPTED
     except BrokenPipeError:

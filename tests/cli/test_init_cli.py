@@ -1,15 +1,10 @@
 """`genrm init`: a settings file from what an endpoint serves."""
 
-import os
-import pty
 import re
-import subprocess
 import tomllib
-from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
-from genrm_process import COMMAND, Call, Genrm, make_rollouts
+from genrm_process import Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.settings.resolve import resolve_settings
@@ -55,7 +50,7 @@ def test_an_existing_file_stays_unless_forced(genrm: Genrm, call: Call, judge_se
 
 
 def test_several_models_need_a_choice(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Without a terminal, the error lists the models; --model chooses one, and a name not listed is a warning."""
+    """The error lists the models; --model chooses one, and a name not listed is a warning."""
     judge_server.behave(models=["b", "a"])
     finished = call("init", OPENAI_BASE_URL=judge_server.base_url)
     assert (finished.code, genrm.names()) == (2, set())
@@ -74,27 +69,6 @@ def test_an_endpoint_without_a_list_needs_a_model(genrm: Genrm, call: Call, judg
 
 
 def test_no_endpoint_is_a_usage_error(genrm: Genrm, call: Call) -> None:
-    """Without a terminal, there is no prompt."""
+    """The error says how to name one."""
     finished = call("init")
     assert (finished.code, "pass --base-url" in finished.err, genrm.names()) == (2, True, set())
-
-
-def test_a_terminal_is_asked_for_endpoint_and_model(genrm: Genrm, judge_server: JudgeServer) -> None:
-    """A person answers with the endpoint, and the number of a model in the list."""
-    judge_server.behave(models=["one", "two"])
-    ours, its = pty.openpty()
-    os.write(ours, f"{judge_server.base_url}\n9\n2\n".encode())
-    environment = genrm.environment(TERM="dumb")
-    with subprocess.Popen([*COMMAND, "init"], stdin=its, stderr=its, cwd=genrm.folder, env=environment) as process:
-        os.close(its)
-        shown = b"".join(_iter_shown(ours))
-    assert process.returncode == 0, shown
-    assert b"'9' is neither a number nor a name from the list" in shown
-    assert tomllib.loads((genrm.folder / "genrm.toml").read_text())["model"] == "two"
-
-
-def _iter_shown(terminal: int) -> Iterator[bytes]:
-    """Yield what appears on a terminal, until its other end is closed."""
-    with open(terminal, "rb", buffering=0) as opened, suppress(OSError):
-        while piece := opened.read(4096):
-            yield piece

@@ -31,7 +31,6 @@ _OMITTED = (
     *("format", "limit", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
     *("keep_replies", "leases", "lease_expiry"),
 )
-_NAMED_REJECTS = 3
 _SHARES = {
     "accuracy": "accuracy",
     "accuracy_chosen_first": "  better answer shown first",
@@ -47,46 +46,40 @@ _SHARES = {
 }
 
 
-_Pairs = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="PAIRS",
-        show_default=False,
-        help="Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, RewardBench, "
-        "RM-Bench, or prompt, chosen, rejected.",
-    ),
-]
-_OutputOption = Annotated[
-    str | None,
-    option(
-        "RESULT.json",
-        "Where to write the metrics and all outcomes: a path, s3://..., or - for stdout.",
-        "--output",
-        "-o",
-        panel="Output",
-    ),
-]
-_RepliesOption = Annotated[
-    str | None,
-    option(
-        "FILE",
-        "Measure recorded replies instead of asking the judge: lines with id, chosen_first and reply, or "
-        "JudgeBench's outputs. --profile sets how to parse them.",
-    ),
-]
-_CompareOption = Annotated[
-    tuple[str, str] | None,
-    option("A.json B.json", "Compare two results: test whether one judge is significantly better."),
-]
-
-
 @with_settings("Input", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
 def eval_(
     invocation: Invocation,
-    pairs: _Pairs = None,
-    output: _OutputOption = None,
-    replies: _RepliesOption = None,
-    compare: _CompareOption = None,
+    pairs: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PAIRS",
+            show_default=False,
+            help="Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, RewardBench, "
+            "RM-Bench, or prompt, chosen, rejected.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        option(
+            "RESULT.json",
+            "Where to write the metrics and all outcomes: a path, s3://..., or - for stdout.",
+            "--output",
+            "-o",
+            panel="Output",
+        ),
+    ] = None,
+    replies: Annotated[
+        str | None,
+        option(
+            "FILE",
+            "Measure recorded replies instead of asking the judge: lines with id, chosen_first and reply, or "
+            "JudgeBench's outputs. --profile sets how to parse them.",
+        ),
+    ] = None,
+    compare: Annotated[
+        tuple[str, str] | None,
+        option("A.json B.json", "Compare two results: test whether one judge is significantly better."),
+    ] = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
@@ -98,11 +91,9 @@ def eval_(
     """
     if (pairs is None) == (compare is None):
         raise UsageError("give labelled pairs (genrm eval PAIRS) or two results (genrm eval --compare A.json B.json).")
+    if compare is not None and (replies is not None or output is not None):
+        raise UsageError("--compare reads two results and writes no file; omit --replies and -o.")
     if compare is not None:
-        if replies is not None:
-            raise UsageError("--compare reads two results; drop --replies.")
-        if output is not None:
-            raise UsageError("--compare writes no result file; omit -o, and redirect the output of --json.")
         return _compare(*compare, invocation)
     return _evaluate(str(pairs), output, replies, invocation)
 
@@ -136,8 +127,7 @@ def _compare(a: str, b: str, invocation: Invocation) -> int:
     from genrm_cli.scored.json_form import to_json
 
     settings = invocation.settings
-    s3 = s3_options(settings)
-    found, quiet = compare_results(a, b, s3), settings.output.quiet
+    found, quiet = compare_results(a, b, s3_options(settings)), settings.output.quiet
     if settings.output.json_output:
         print_json(to_json(found))
     elif not quiet:
@@ -159,8 +149,7 @@ def _print_metrics(result: "EvalResult") -> None:
             add_row(table, words, *_share_cells(share), str(share.pairs))
     print_table(table)
     print_text()
-    for line in _metric_lines(figures):
-        print_text(line)
+    print_text("\n".join(_metric_lines(figures)))
     if set(result.by_category) != {""}:
         print_text()
         print_table(_categories_table(result.by_category))
@@ -222,10 +211,11 @@ def _print_comparison(found: "JudgeComparison") -> None:
 def _say_notes(result: "EvalResult", output: str | None) -> None:
     if result.judge.is_baseline:
         say_warning("judged by the built-in lexical baseline: the minimum that any real judge must beat.")
-    for reject in result.rejects[:_NAMED_REJECTS]:
-        say_warning(f"skipped line {reject.line}: {reject.reason}.")
-    if result.rejected_lines > _NAMED_REJECTS:
-        say_warning(f"{result.rejected_lines} lines were skipped in total; --strict stops at the first.")
+    for reject in result.rejects[:1]:
+        total = counted(result.rejected_lines, "line")
+        say_warning(
+            f"skipped line {reject.line}: {reject.reason}. {total} skipped in total; --strict stops at the first."
+        )
     if result.figures.not_asked and not result.partial:
         say_warning(f"{counted(result.figures.not_asked, 'judgement')} without a recorded reply left out.")
     for name, count in result.redactions.items():

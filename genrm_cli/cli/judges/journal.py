@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrm_cli.cli.console import ask, counted, is_interactive, print_text, say_warning
+from genrm_cli.cli.console import confirm, counted, is_interactive, print_text, say_warning
 from genrm_cli.cli.options import exits, option, switch
 from genrm_cli.errors import InputError, UsageError
 
@@ -61,16 +61,12 @@ def prune(
     before = None if older_than is None else time.time() - _parse_age_s(older_than)
     with _open(path) as opened:
         chosen = opened.prune(failures=failures, before=before, judge=judge, delete=False)
-        if any(chosen) and not yes and not _confirm(path, _counts_text(chosen)):
+        if any(chosen) and not yes and not is_interactive():
+            raise UsageError(f"this would delete {_counts_text(chosen)}; pass --yes to delete them.")
+        if any(chosen) and not yes and not confirm(f"Delete {_counts_text(chosen)} from {path}?"):
             print_text("nothing deleted")
             return
         print_text("deleted " + _counts_text(opened.prune(failures=failures, before=before, judge=judge)))
-
-
-def _confirm(path: str, chosen: str) -> bool:
-    if not is_interactive():
-        raise UsageError(f"this would delete {chosen}; pass --yes to delete them.")
-    return ask(f"Delete {chosen} from {path}? (yes/no)", "no") in ("y", "yes")
 
 
 def _parse_age_s(text: str) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genrm_cli.cli.console import add_row, new_table, print_table, print_text
-from genrm_cli.cli.options import exits, option, switch
+from genrm_cli.cli.options import ending, exits, option, switch
 from genrm_cli.cli.scoring.show import messages_text
 from genrm_cli.errors import SettingRef, UsageError
 
@@ -31,22 +31,23 @@ _RESPONSES = ("A cobbler.", "There are many words for people who work with their
 @profiles.callback()
 def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
     """List the judge families, their kind of verdict and their sampling."""
-    if context.invoked_subcommand is None:
-        _print_profiles(as_json=as_json)
-
-
-@exits
-def _print_profiles(*, as_json: bool) -> None:
     from genrm_cli.judging.lookup import PROFILES
 
-    if as_json:
-        print_text(_to_json([_describe(profile) for profile in PROFILES.values()]))
+    if context.invoked_subcommand is not None:
         return
-    table = new_table("profile", "judges and verdict", "request fields", texts=3)
-    table.columns[0].no_wrap = True
-    for profile in PROFILES.values():
-        add_row(table, profile.name, profile.about, _fields_text(profile.request_fields))
-    print_table(table)
+    with ending():
+        if as_json:
+            print_text(_to_json([_describe(profile) for profile in PROFILES.values()]))
+            return
+        table = new_table("profile", "judges and verdict", "request fields", texts=3)
+        table.columns[0].no_wrap = True
+        for profile in PROFILES.values():
+            fields = ", ".join(
+                f"{name} {value.get('type', '{...}') if isinstance(value, Mapping) else value}"
+                for name, value in profile.request_fields.items()
+            )
+            add_row(table, profile.name, profile.about, fields)
+        print_table(table)
 
 
 @profiles.command("test")
@@ -98,7 +99,11 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     messages = render_messages(profile, _sample_for(profile))
     if isinstance(profile, Profile) and profile.render_second_turn is not None:
         messages += profile.render_second_turn("(the judge's first reply)")
-    print_text(_to_json({**_describe(profile), "messages": messages}) if as_json else _shown(profile, messages))
+    if as_json:
+        print_text(_to_json({**_describe(profile), "messages": messages}))
+        return
+    fields = "\n".join(f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items())
+    print_text(f"{profile.name}, version {profile.version}: {profile.about}\n\n{fields}\n\n{messages_text(messages)}")
 
 
 def _sample_for(profile: "AnyProfile") -> "Prompt":
@@ -135,16 +140,3 @@ def _describe(profile: "AnyProfile") -> dict[str, Any]:
 def _to_json(value: object) -> str:
     # `default`: request fields are read-only mappings.
     return json.dumps(value, default=dict)
-
-
-def _fields_text(fields: Mapping[str, object]) -> str:
-    """List the fields with their values, nested ones by type only."""
-    return ", ".join(
-        f"{name} {value.get('type', '{...}') if isinstance(value, Mapping) else value}"
-        for name, value in fields.items()
-    )
-
-
-def _shown(profile: "AnyProfile", messages: list[dict[str, str]]) -> str:
-    fields = "\n".join(f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items())
-    return f"{profile.name}, version {profile.version}: {profile.about}\n\n{fields}\n\n{messages_text(messages)}"

@@ -25,7 +25,6 @@ from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
-    from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.group import Group
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
     from genrm_cli.rollouts.rollout import Rollout
@@ -83,30 +82,26 @@ def compare(
     say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         scorer = GroupScorer(settings, invocation.api_keys, progress, events)
-        result = run_to_end(_compare(group, scorer))
+
+        async def compare_group() -> "GroupRewards":
+            async with scorer:
+                return await scorer.score_group(group)
+
+        result = run_to_end(compare_group())
     if not settings.output.quiet:
-        _say_warnings(result, is_baseline=settings.judge.judge is not None)
+        if settings.judge.judge is not None:
+            say_warning(BASELINE_NOTICE)
+        for comparison in result.failures:
+            if comparison.failure is not None:
+                of = "comparison" if comparison.component is None else f"component {comparison.component} of"
+                shown = ", ".join(map(str, comparison.shown))
+                say_warning(f"{of} {shown} failed: {comparison.failure.detail}")
     if settings.output.json_output:
         print_json(compare_reply(result, result.rewards))
     else:
         _print_tables(group.rollouts, result)
     refuse_unscored(scorer.metrics, settings)
     return 0
-
-
-async def _compare(group: "Group", scorer: "GroupScorer") -> "GroupRewards":
-    async with scorer:
-        return await scorer.score_group(group)
-
-
-def _say_warnings(result: "GroupRewards", *, is_baseline: bool) -> None:
-    if is_baseline:
-        say_warning(BASELINE_NOTICE)
-    for comparison in result.failures:
-        if comparison.failure is not None:
-            shown, component = ", ".join(map(str, comparison.shown)), comparison.component
-            name = f"comparison {shown}" if component is None else f"component {component} of {shown}"
-            say_warning(f"{name} failed: {comparison.failure.detail}")
 
 
 def _read_group(

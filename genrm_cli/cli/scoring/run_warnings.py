@@ -23,8 +23,22 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield "the input contains no rollouts."
     elif not metrics.comparisons_planned and not metrics.components:
         yield "nothing to compare: no group has two rollouts with a response to the same prompt."
-    yield from _verdict_warnings(metrics)
-    yield from _panel_warnings(metrics)
+    if (metrics.contradiction_rate or 0) > _UNUSABLE_FROM:
+        yield (
+            f"scores and ranking disagree in {metrics.contradiction_rate:.0%} of the verdicts: this judge may not "
+            "understand the ranking. Measure it with `genrm eval`, or try a profile that asks for labels."
+        )
+    if (metrics.echoed_ranking_rate or 0) > _UNUSABLE_FROM:
+        yield (
+            f"the ranking only repeats the scores (such as 5, 5, 5) in {metrics.echoed_ranking_rate:.0%} of the "
+            "verdicts: it says nothing about the pair."
+        )
+    alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
+    if alpha is not None and alpha < _AGREES_FROM:
+        yield (
+            f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = only by chance): "
+            "their average may mean little. Compare the judges with `genrm eval`."
+        )
     yield from _content_warnings(metrics)
     for name, component in (metrics.components or {}).items():
         if not component.count:
@@ -33,7 +47,12 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield "a gate sets every reward to 0; check the range of its component."
     for name, count in metrics.component_failures.items():
         yield f"the component {name} failed in {counted(count, 'group')}; see component_failures in the scored lines."
-    yield from _consistency_warnings(metrics)
+    made_of = metrics.reward_made_of
+    names = [] if made_of is None else [name for name, source in made_of.components.items() if source == "responses"]
+    small = sum(count for size, count in metrics.group_sizes.items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
+    if names and small:
+        few = f"fewer than {_FEW_FOR_CONSISTENCY} rollouts"
+        yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
     if "win_rate" in (metrics.components or {}) and metrics.strategy != "all_pairs":
         yield f"win_rate is wins / comparisons judged; --strategy {metrics.strategy} does not judge all pairs."
     if metrics.min_reliability is not None and (unknown := metrics.groups_of_unknown_reliability):
@@ -50,46 +69,12 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield f"{counted(metrics.rewards_on_defaults, 'reward')} based on default scores (--compat nemo-gym)."
 
 
-def _verdict_warnings(metrics: "RunTotals") -> Iterator[str]:
-    """Yield a warning if many rankings contradict the scores, or only repeat them."""
-    if (metrics.contradiction_rate or 0) > _UNUSABLE_FROM:
-        yield (
-            f"scores and ranking disagree in {metrics.contradiction_rate:.0%} of the verdicts: this judge may not "
-            "understand the ranking. Measure it with `genrm eval`, or try a profile that asks for labels."
-        )
-    if (metrics.echoed_ranking_rate or 0) > _UNUSABLE_FROM:
-        yield (
-            f"the ranking only repeats the scores (such as 5, 5, 5) in {metrics.echoed_ranking_rate:.0%} of the "
-            "verdicts: it says nothing about the pair."
-        )
-
-
-def _panel_warnings(metrics: "RunTotals") -> Iterator[str]:
-    """Yield a warning if the judges of a panel hardly agree more than by chance."""
-    alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
-    if alpha is not None and alpha < _AGREES_FROM:
-        yield (
-            f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = only by chance): "
-            "their average may mean little. Compare the judges with `genrm eval`."
-        )
-
-
-def _consistency_warnings(metrics: "RunTotals") -> Iterator[str]:
-    """Yield a warning if groups are too small for a meaningful share of agreeing responses."""
-    made_of = metrics.reward_made_of
-    names = [] if made_of is None else [name for name, source in made_of.components.items() if source == "responses"]
-    small = sum(count for size, count in metrics.group_sizes.items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
-    if names and small:
-        few = f"fewer than {_FEW_FOR_CONSISTENCY} rollouts"
-        yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
-
-
 def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield warnings about rollouts that are not compared, and about content that the judge does not see."""
     if blank := metrics.blank_responses:
-        yield f"{counted(blank, 'response')} {_are(blank)} blank: nothing for the judge to see."
+        yield f"{counted(blank, 'blank response')}: nothing for the judge to see."
     if truncated := metrics.truncated_responses:
-        yield f"{counted(truncated, 'response')} {_are(truncated)} truncated by a token, turn or time limit."
+        yield f"{counted(truncated, 'response')} truncated by a token, turn or time limit."
     if left_out := metrics.groups_left_out:
         yield (
             f"a trial (--limit {metrics.limit}): {counted(left_out, 'group')} not scored. "
@@ -103,7 +88,3 @@ def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
     media, reasons = metrics.rollouts_with_media, metrics.unscored_reasons
     if media and Reason.MEDIA not in reasons:
         yield f"{counted(media, 'rollout')} with media that the judge does not see (--ignore-media)."
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"

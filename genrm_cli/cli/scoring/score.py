@@ -1,6 +1,5 @@
 """`genrm score`: compute rewards for stored rollouts."""
 
-import contextlib
 import functools
 import os
 import sys
@@ -196,18 +195,20 @@ def _score(
     """Score all inputs and show their summary. Raise the error that ended the run early, or that of a single input."""
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.decisions import Status
-    from genrm_cli.jobs.due.inputs import is_one_input
+    from genrm_cli.jobs.due.inputs import is_one_input, output_places
     from genrm_cli.tracking.log_run import load_trackers, log_run, tracked_run
 
     settings = invocation.settings
     quiet = settings.output.quiet
     trackers = load_trackers(settings.tracking)
-    if is_one_input(rollouts):
-        _refuse_streams(rollouts[0], invocation, report_page=report_page)
+    if is_one_input(rollouts) and output_places(rollouts[0], settings).metrics is None:
+        if settings.output.json_output:
+            raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
+        if report_page:
+            raise UsageError("--report writes a page beside the scored lines; name an output file with -o.")
     say_endpoint_source(invocation)
-    with contextlib.ExitStack() as stack:
-        log_only = ("file",) if report.alone else ("plan",)
-        events = stack.enter_context(Events(settings.output.log_json, quiet=quiet, log_only=log_only))
+    log_only = ("file",) if report.alone else ("plan",)
+    with Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events:
         run = new_run(settings, invocation.api_keys, progress, events)
         with showing_progress(progress, events, quiet=quiet):
             run_to_end(scoring(rollouts, run, report=report))
@@ -246,18 +247,6 @@ def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
 
     elapsed_s = time.monotonic() - run.started_s
     return run_totals(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)
-
-
-def _refuse_streams(uri: str, invocation: Invocation, *, report_page: bool) -> None:
-    """Refuse options that need a file of scored lines, if these go to stdout."""
-    from genrm_cli.jobs.due.inputs import output_places
-
-    if output_places(uri, invocation.settings).metrics is not None:
-        return
-    if invocation.settings.output.json_output:
-        raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
-    if report_page:
-        raise UsageError("--report writes a page beside the scored lines; name an output file with -o.")
 
 
 def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invocation) -> None:

@@ -1,24 +1,28 @@
 """`genrm show`: print the rollouts of groups, or the exact requests to the judge."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice
+from heapq import nsmallest
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
-from genrm_cli.cli.console import counted, print_json, print_text, say
+from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, print_paged, print_text, say
 from genrm_cli.cli.options import Invocation, option, switch, with_settings
-from genrm_cli.cli.scoring.show_scored import show_scored
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import InputError, UsageError
+from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_scored_file
 
 if TYPE_CHECKING:
-    from genrm_cli.jobs.context import RunContext
     from genrm_cli.jobs.shown_groups import ShownGroup, ShownRequest
+    from genrm_cli.report.group_document import Mask
+    from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
 _OMITTED = ("min_age", "leases", "lease_expiry", "segment_calls", "segment_age", "only_failed")
-_BEGINNING_CHARS = 80
+_BEGINNING_CHARS = 60
+_MAX_MATRIX = 24  # columns that fit on a terminal
 
 
 @with_settings("Input", "Pairs", "Judge", "Journal", "Storage", omit=_OMITTED)
@@ -35,7 +39,7 @@ def show(
     as_judge: Annotated[bool, switch("--as-judge", "Print the messages of the first request for each group.")] = False,
     group: Annotated[str | None, option("KEY", "Show this group only.")] = None,
     worst: Annotated[
-        int | None, option("N", "For a scored file: show the N groups with the lowest reliability.")
+        int | None, option("N", "For a scored file: show the N groups with the lowest reliability.", min=1)
     ] = None,
     failures: Annotated[bool, switch("--failures", "For a scored file: show groups with failed comparisons.")] = False,
     limit: Annotated[int, option("N", "Maximum number of groups.", min=1)] = 1,
@@ -57,27 +61,23 @@ def show(
     Example: genrm show rollouts.scored.jsonl --worst 3
     """
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.shown_groups import ShownRequest, iter_shown_groups
+    from genrm_cli.jobs.shown_groups import STAND_IN_PROFILE, ShownRequest, iter_shown_groups, iter_shown_requests
 
     is_scored = any(map(is_scored_file, rollouts))
     if (worst is not None or failures) and (as_judge or not is_scored):
         raise UsageError("--worst and --failures show a scored file: name a *.scored.jsonl, without --as-judge.")
     if is_scored and not as_judge:
-        show_scored(
-            rollouts,
-            invocation.settings,
-            group=group,
-            worst=worst,
-            failures=failures,
-            limit=limit,
-            as_json=as_json,
-        )
+        most, by_reliability = worst or limit, worst is not None
+        _show_scored(rollouts, invocation.settings, group, most, by_reliability, failures, as_json)
         return 0
     run = new_run(invocation.settings)
-    found: Iterator[ShownRequest | ShownGroup] = (
-        _iter_requests(rollouts, run, group) if as_judge else iter_shown_groups(rollouts, run, group)
+    judge = run.settings.judge
+    if as_judge and not (judge.model or judge.profile or run.settings.panel.judges):
+        say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
+    iter_shown: Callable[..., Iterator[ShownRequest | ShownGroup]] = (
+        iter_shown_requests if as_judge else iter_shown_groups
     )
-    for number, shown in enumerate(islice(found, limit)):
+    for number, shown in enumerate(islice(iter_shown(rollouts, run, group), limit)):
         if as_json:
             print_json(asdict(shown))
         else:
@@ -93,18 +93,8 @@ def messages_text(messages: list[dict[str, str]]) -> str:
     return "\n".join(f"--- message of role {message['role']}\n{message['content']}" for message in messages)
 
 
-def _iter_requests(inputs: list[str], run: "RunContext", group: str | None) -> "Iterator[ShownRequest]":
-    from genrm_cli.jobs.shown_groups import STAND_IN_PROFILE, iter_shown_requests
-
-    judge = run.settings.judge
-    if not (judge.model or judge.profile or run.settings.panel.judges):
-        say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
-    return iter_shown_requests(inputs, run, group)
-
-
 def _request_text(request: "ShownRequest") -> str:
-    shown = " and ".join(map(str, request.shown)) if len(request.shown) < 3 else ", ".join(map(str, request.shown))
-    heading = f"=== group {request.group}: rollouts {shown}, profile {request.profile}"
+    heading = f"=== group {request.group}: rollouts {', '.join(map(str, request.shown))}, profile {request.profile}"
     return f"{heading}\n{messages_text(request.messages)}"
 
 
@@ -117,3 +107,101 @@ def _group_text(group: "ShownGroup") -> str:
         beginning = " ".join(rollout.text[: 4 * _BEGINNING_CHARS].split())[:_BEGINNING_CHARS]
         lines.append(f"{index:>4}  {len(rollout.text):>8,} characters  {status}  {beginning}".rstrip())
     return "\n".join(lines)
+
+
+def _show_scored(
+    given: Sequence[str],
+    settings: Settings,
+    group: str | None,
+    most: int,
+    by_reliability: bool,
+    failures: bool,
+    as_json: bool,
+) -> None:
+    """Print groups of a scored file or set: those with the lowest reliability, those with failures, one, or the first.
+
+    Raises:
+        GenrmError: its subclasses say what went wrong.
+    """
+    from genrm_cli.jobs.context import s3_options
+    from genrm_cli.jobs.journals import open_known_journal
+    from genrm_cli.report.group_document import group_document, mask_of, with_labels_masked
+    from genrm_cli.scored.files import find_scored
+    from genrm_cli.scored.groups import ScoredRun
+
+    mask, s3 = mask_of(settings.judge.redact_pattern), s3_options(settings)
+    scored = find_scored(given, settings, s3)
+    if len(scored) > 1:
+        raise UsageError(f"{scored[1].name}: show reads one file; name one, or a set of files with --together.")
+    with ScoredRun(scored[0], settings, open_known_journal) as run:
+        run.read(s3)
+        found: Iterator[ScoredGroup] = (each for each in run.iter_groups() if group is None or each.key == group)
+        if failures:
+            found = (each for each in found if any(one.failure for one in each.comparisons))
+        if by_reliability:
+            known = (each for each in found if each.line.reliability is not None)
+            found = iter(nsmallest(most, known, key=lambda each: each.line.reliability or 0.0))
+        if (first := next(found, None)) is None:
+            if group is not None:
+                raise InputError(f"{run.name}: no group {group!r}, or nothing of it to show.")
+            why = "has a known reliability: there are too few verdicts; try a larger --ring-k"
+            say(f"no group {why if by_reliability else 'has a failed comparison'}")
+            return
+        chosen = (with_labels_masked(each, mask) for each in islice(chain([first], found), most))
+        if as_json:
+            for each in chosen:
+                print_json(group_document(each, mask))
+        else:
+            print_paged(part for each in chosen for part in _iter_parts(each, mask))
+
+
+def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
+    from genrm_cli.report.group_document import prompt_beginning
+
+    size = counted(len(group.members), "rollout")
+    yield f"=== group {group.key}: {size}, reliability {number_text(group.line.reliability, '.2f')}"
+    yield f"{prompt_beginning(group, mask)}\n"
+    table = new_table("index", "response", "reward", "rank", "advantage", "error", "chars", texts=2)
+    ordered = sorted(
+        group.members, key=lambda each: (each.line.reward is None, -(each.line.reward or 0.0), each.line.index)
+    )
+    for each in ordered:
+        words = each.rollout.answer or ""
+        line = each.line
+        numbers = (line.reward, line.rank, line.advantage, line.standard_error, len(words))
+        beginning = " ".join(mask(words[: 4 * _BEGINNING_CHARS]).split())[:_BEGINNING_CHARS]
+        add_row(table, str(line.index), beginning or line.reason_text or "-", *map(number_text, numbers))
+    yield table
+    pairs = [each for each in group.comparisons if each.is_pair]
+    if pairs and len(ordered) <= _MAX_MATRIX:
+        yield "\nverdicts (row: shown first; column: shown second; . = not asked)"
+        yield _matrix([each.line.index for each in ordered], pairs)
+    for asked in group.comparisons:
+        yield _words(asked, mask)
+    yield ""
+
+
+def _matrix(order: list[int], pairs: "list[ComparisonRecord]") -> Table:
+    cells: dict[tuple[int, ...], list[str]] = {}
+    for each in pairs:
+        verdict = each.verdict
+        text = "x" if verdict is None else f"{verdict.score_1:g}-{verdict.score_2:g}"
+        cells.setdefault(each.indices, []).append(text)
+    table = new_table("", *map(str, order))
+    for first in order:
+        add_row(table, str(first), *(" ".join(cells.get((first, second), ["."])) for second in order))
+    return table
+
+
+def _words(asked: "ComparisonRecord", mask: "Mask") -> str:
+    shown = " and ".join(map(str, asked.indices))
+    part = f", {asked.component}" if asked.component else ""
+    if asked.verdict is not None:
+        verdict = asked.verdict
+        said = f"scores {verdict.score_1:g} and {verdict.score_2:g}, ranking {verdict.ranking:g}"
+    elif asked.failure is not None:
+        said = f"no verdict: {asked.failure.kind} ({mask(asked.failure.detail)})"
+    else:
+        said = f"grades {', '.join(f'{grade:g}' for grade in asked.grades or ())}"
+    reply = f"\n{mask(asked.reply).strip()}" if asked.reply else ""
+    return f"\n--- {asked.judge} on {shown}{part}: {said}{reply}"

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from genrm_cli.cli.console import counted, cut, say, say_warning, stderr_console
+from genrm_cli.cli.console import add_row, counted, cut, new_table, number_text, say, say_warning, show, stderr_console
 from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
-from genrm_cli.cli.scoring.sample_tables import show_components, show_groups
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import NOISY_BELOW, RELIABLE_FROM, ReliabilityForecast
+from genrm_cli.metrics.run_summary import NOISY_BELOW, RELIABLE_FROM
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.location import folder_of, sibling
 
@@ -21,6 +21,14 @@ _MAX_LINES = 12
 _MIN_WARNINGS = 2
 _LAST_LINES = 2  # an error, and `genrm: done:`
 _LABEL_WIDTH = 13
+_NAME_WIDTH = 24
+_PROMPT_WIDTH = 54
+_COLUMNS = (
+    "reward     the number for the trainer; higher is better",
+    "rank       1 is the best of the group",
+    "advantage  (reward - mean of the group) / standard deviation of the group",
+)
+_NUMBERS_WIDTH = 27
 
 
 def show_summary(metrics: "RunTotals", samples: Sequence[dict[str, Any]], *, table: int) -> None:
@@ -33,9 +41,9 @@ def show_summary(metrics: "RunTotals", samples: Sequence[dict[str, Any]], *, tab
     """
     if table:
         if samples:
-            show_groups(samples, metrics.groups, table)
+            _show_groups(samples, metrics.groups, table)
         if metrics.components:
-            show_components(metrics)
+            _show_components(metrics)
     is_short = stderr_console.is_terminal and not table
     lines = [f"{label:<{_LABEL_WIDTH}} {text}" for label, text in _iter_lines(metrics)]
     say(*(map(cut, lines) if is_short else lines))
@@ -53,7 +61,48 @@ def show_summary(metrics: "RunTotals", samples: Sequence[dict[str, Any]], *, tab
 def show_rewards(metrics: "RunTotals", samples: Sequence[dict[str, Any]], table: int) -> None:
     """Show the judge and the rewards of the first groups: what --table adds to --quiet."""
     say(f"judge: {_judge_text(metrics.judge)}")
-    show_groups(samples, metrics.groups, table)
+    _show_groups(samples, metrics.groups, table)
+
+
+def _show_groups(samples: Sequence[dict[str, Any]], groups: int, limit: int) -> None:
+    """Show the rewards of the first groups, each under its prompt, and what the columns mean."""
+    members = groupby(samples, key=lambda sample: sample["group"])
+    shown = [(key, list(rollouts)) for key, rollouts in islice(members, limit)]
+    for key, rollouts in shown:
+        size = rollouts[0]["size"]
+        prompt = cut(rollouts[0]["prompt"] or "(no prompt)", _PROMPT_WIDTH)
+        say(cut(f"“{prompt}” {counted(size, 'rollout')}, {key}"))
+        show(_rewards_table(rollouts))
+        if size > len(rollouts):
+            say(f"... and {counted(size - len(rollouts), 'more rollout')}")
+        say("")
+    for line in _COLUMNS:
+        say(line)
+    if groups > len(shown):
+        say(f"... and {counted(groups - len(shown), 'more group')}")
+
+
+def _rewards_table(rollouts: list[dict[str, Any]]) -> Any:
+    table = new_table("reward", "rank", "advantage", "answer", texts=0)
+    table.columns[-1].justify = "left"
+    width = max(20, stderr_console.width - _NUMBERS_WIDTH)  # Rich would shorten the numbers instead of the texts
+    for rollout in rollouts:
+        numbers = ["-", "-", "-"]
+        if rollout["reward"] is not None:
+            numbers = [f"{rollout['reward']:.3f}", str(rollout["rank"]), f"{rollout['advantage']:+.2f}"]
+        add_row(table, *numbers, cut(rollout["reason_text"] or rollout["answer"], width))
+    return table
+
+
+def _show_components(metrics: "RunTotals") -> None:
+    """Show the spread of each component, and the share of groups in which it varies."""
+    table = new_table("component", "mean", "std", "min", "max", "missing", "varies", "corr.")
+    for name, component in (metrics.components or {}).items():
+        numbers = [number_text(each, ".2f") for each in (component.mean, component.std, component.min, component.max)]
+        varies = number_text(component.discriminating_share, ".0%")
+        correlation = number_text(component.correlation_with_total, ".2f")
+        add_row(table, cut(name, _NAME_WIDTH), *numbers, str(component.missing), varies, correlation)
+    show(table)
 
 
 def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
@@ -61,8 +110,13 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
     yield "rollouts", _rollouts_text(metrics)
     if metrics.comparisons_planned:
         yield "comparisons", _comparisons_text(metrics)
-    if failures := _failures_text(metrics):
-        yield "failures", failures
+    kinds = {kind: count for kind, count in metrics.failures_by_kind.items() if kind != "not_asked"}
+    if kinds:
+        examples = metrics.failure_examples
+        yield (
+            "failures",
+            "; ".join(f"{count:,} {kind} (for example: {examples.get(kind, '')})" for kind, count in kinds.items()),
+        )
     reward = metrics.reward
     if reward.count:
         flat = metrics.groups_without_spread
@@ -114,12 +168,6 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
     return ", ".join(parts)
 
 
-def _failures_text(metrics: "RunTotals") -> str:
-    examples = metrics.failure_examples
-    kinds = {kind: count for kind, count in metrics.failures_by_kind.items() if kind != "not_asked"}
-    return "; ".join(f"{count:,} {kind} (for example: {examples.get(kind, '')})" for kind, count in kinds.items())
-
-
 def _reliability_text(metrics: "RunTotals") -> str:
     """Return how far to trust differences between rewards, in words."""
     mean, parts = metrics.reliability.mean, []
@@ -133,8 +181,10 @@ def _reliability_text(metrics: "RunTotals") -> str:
         else:
             meaning = "low: reward differences are mostly judge noise"
         parts.append(f"{mean:.2f}, {meaning}")
-        if metrics.reliability_forecast is not None and mean < RELIABLE_FROM:
-            parts.append(_one_more_ring(metrics.reliability_forecast, metrics.strategy))
+        if (forecast := metrics.reliability_forecast) is not None and mean < RELIABLE_FROM:
+            strategy = "" if metrics.strategy == "ring" else "--strategy ring "
+            interval = f"({forecast.low:.2f} to {forecast.high:.2f})"
+            parts.append(f"with {strategy}--ring-k {forecast.ring_k:g} about {forecast.value:.2f} {interval}")
     if metrics.groups_noisy:
         parts.append(f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}")
     if metrics.pairs_in_both_orders:
@@ -144,13 +194,6 @@ def _reliability_text(metrics: "RunTotals") -> str:
     if metrics.repeat_agreement is not None:
         parts.append(f"repeats agree in {metrics.repeat_agreement:.1%}")
     return "; ".join(parts)
-
-
-def _one_more_ring(forecast: ReliabilityForecast, planned: str) -> str:
-    """Return the predicted reliability with one more ring."""
-    strategy = "" if planned == "ring" else "--strategy ring "
-    interval = f"({forecast.low:.2f} to {forecast.high:.2f})"
-    return f"with {strategy}--ring-k {forecast.ring_k:g} about {forecast.value:.2f} {interval}"
 
 
 def _iter_files(metrics: "RunTotals") -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """`genrm validate`: check inputs and show what a run would ask, without calling a judge."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +12,7 @@ from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.estimate import Estimate
-    from genrm_cli.jobs.preview import Example, Preview, Problem
+    from genrm_cli.jobs.preview import Preview, Problem
 
 _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
@@ -49,7 +49,6 @@ def validate(
     settings, torn = invocation.settings, TornPrompts()
     alone = is_one_input(rollouts) or settings.input.together
     previews: list[Preview] = []
-    plans: list[Estimate] = []
     codes: list[int] = []
     as_json = settings.output.json_output
     with watched(settings) as (progress, events):
@@ -57,14 +56,16 @@ def validate(
             error = found.error(strict=settings.input.strict) if isinstance(found, Preview) else found
             codes.append(0 if error is None else error.exit_code)
             if isinstance(found, Preview):
-                plans.append(found.plan)
-                _tell(found, alone=alone, as_json=as_json)
-                previews += [found] if as_json and not alone else []
+                previews.append(found)
+                if alone and as_json:
+                    print_json(found.as_dict())
+                elif not as_json:
+                    print_text("\n".join(_lines(found) if alone else _short_lines(found)))
             if error is not None and alone:
                 raise error
             if error is not None:
                 say_error(error)
-    code, total = worst_exit_code(codes), total_of(plans)
+    code, total = worst_exit_code(codes), total_of([preview.plan for preview in previews])
     if not alone and as_json:
         of_all = {"files": len(codes), "prompts_in_several_files": torn.count(), "exit_code": code}
         print_json({**of_all, "plan": total.as_dict(), "inputs": [preview.as_dict() for preview in previews]})
@@ -79,13 +80,6 @@ def validate(
     return code
 
 
-def _tell(preview: "Preview", *, alone: bool, as_json: bool) -> None:
-    if alone and as_json:
-        print_json(preview.as_dict())
-    elif not as_json:
-        print_text("\n".join(_lines(preview) if alone else _short_lines(preview)))
-
-
 def _lines(preview: "Preview") -> Iterator[str]:
     files = f" ({preview.files:,} files)" if preview.files > 1 else ""
     yield from _rows({"input": preview.input + files, **_content_rows(preview), **_comparison_rows(preview)})
@@ -93,8 +87,6 @@ def _lines(preview: "Preview") -> Iterator[str]:
     yield from map(_problem_text, preview.problems[:_SHOWN_PROBLEMS])
     if len(preview.problems) > _SHOWN_PROBLEMS:
         yield f"  and {len(preview.problems) - _SHOWN_PROBLEMS:,} more kinds"
-    if preview.contents.example is not None:
-        yield from _example_lines(preview.contents.example)
 
 
 def _short_lines(preview: "Preview") -> Iterator[str]:
@@ -121,13 +113,16 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     rest = [f"{len(sizes) - _SHOWN_SIZES} more sizes"] if len(sizes) > _SHOWN_SIZES else []
     ids = preview.counts.contradicting_ids
     regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"]
+    noted = [f"{preview.counts.truncated:,} truncated"] if preview.counts.truncated else []
+    if preview.counts.stripped_tokens:
+        noted.append(f"{counted(preview.counts.stripped_tokens, 'chat-template token')} stripped")
     formats = [f"{name}: {counted(count, 'line')}" for name, count in preview.counts.formats.most_common()]
     return {
         "lines": f"{preview.counts.lines:,}, {preview.counts.rejects:,} rejected",
         "format": formats or "none recognised",
         "rollouts": f"{preview.counts.rollouts:,}",
         "not compared": _not_compared(preview),
-        "texts": ", ".join(_noted_texts(preview)),
+        "texts": ", ".join(noted),
         "groups": [f"{preview.counts.groups:,}, by {names}" if names else "0", *(regrouped if ids else [])],
         "group sizes": ", ".join(shown + rest),
         "view": ", ".join(
@@ -167,17 +162,6 @@ def _problem_text(problem: "Problem") -> str:
     return f"  {counted(problem.count, problem.unit)}: {text_of(problem.problem)} ({place})"
 
 
-def _example_lines(example: "Example") -> Iterator[str]:
-    yield from _rows({"example": f"group {example.group}, as the judge sees it (`genrm show` prints all)"})
-    texts: Iterable[tuple[str, str]] = [
-        *([("prompt", example.prompt)] if example.prompt else []),
-        *((f"rollout {each.index}", each.text) for each in example.responses),
-    ]
-    for name, text in texts:
-        yield f"  {name}"
-        yield from (f"  | {line}" for line in text.split("\n"))
-
-
 def _not_compared(preview: "Preview") -> str:
     """Return the numbers of rollouts that are not compared, with the reasons."""
     reasons = [f"{count:,} excluded ({reason})" for reason, count in preview.contents.excluded.most_common()]
@@ -187,10 +171,3 @@ def _not_compared(preview: "Preview") -> str:
         reasons.append(f"{media:,} with media")
     count = preview.without_response
     return ": ".join(filter(None, (f"{count:,}" if count else "", ", ".join(reasons))))
-
-
-def _noted_texts(preview: "Preview") -> Iterator[str]:
-    if preview.counts.truncated:
-        yield f"{preview.counts.truncated:,} truncated"
-    if preview.counts.stripped_tokens:
-        yield f"{counted(preview.counts.stripped_tokens, 'chat-template token')} stripped"

@@ -2,19 +2,15 @@
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from genrm_cli.cli.console import ask, is_interactive, print_text, say, say_warning
+from genrm_cli.cli.console import print_text, say_warning
 from genrm_cli.cli.options import Invocation, run_to_end, with_settings
-from genrm_cli.errors import JudgeError, Message, UsageError, naming
+from genrm_cli.errors import JudgeError, UsageError, naming
 from genrm_cli.settings.judge_settings import JudgeSettings
-from genrm_cli.verdicts import FailureKind
 
 _NAME = "genrm.toml"
 _TIMEOUT_S = 30.0
-_USUAL_URL = "http://localhost:8000/v1"
 _TEMPLATE = """\
 # Settings of genrm. `genrm guide settings` explains them all, and `genrm config` prints the effective values.
 # Flags and environment variables (GENRM_MODEL=...) override this file.
@@ -51,38 +47,40 @@ model = {model}
 def init(invocation: Invocation) -> int:
     """Write a commented genrm.toml for a judge into this folder, and trust it.
 
-    Asks the endpoint which models it serves. On a terminal, prompts for missing values.
+    Asks the endpoint which model it serves.
 
     Example: genrm init --base-url http://localhost:8000/v1
     """
+    from genrm_cli.settings.sources.toml_file import read_settings_file
+    from genrm_cli.settings.sources.trusted_files import trust
+
     path, judge = Path(_NAME), invocation.settings.judge
     if path.exists() and not invocation.settings.output.force:
         raise UsageError(f"{_NAME} exists; edit it, or ", naming("use $force to overwrite it."))
     if not judge.base_url:
-        judge = replace(judge, base_url=(_ask_endpoint(),))
-    served = _served_models(judge, needed=judge.model is None)
-    model = judge.model or _choose(served, judge.base_url[0])
-    if served and model not in served:
-        say_warning(f"{judge.base_url[0]} does not list the model {model!r}; it lists {', '.join(served)}.")
-    _write(path, _render(judge, model))
+        raise UsageError(
+            naming("no endpoint given; pass $base_url, for example http://localhost:8000/v1, or set OPENAI_BASE_URL.")
+        )
+    model = _model_of(judge)
+    key = '# api_key_env = "MY_KEY"' if judge.api_key_env is None else f"api_key_env = {_quoted(judge.api_key_env)}"
+    urls = ", ".join(map(_quoted, judge.base_url))
+    try:
+        text = _TEMPLATE.format(base_url=f"[{urls}]", model=_quoted(model), api_key_env=key)
+        path.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be written: {error}.") from error
+    trust(read_settings_file(None, path.parent), path.parent)  # the user has just chosen its contents
     print_text(f"{_NAME}: {model} at {judge.base_url[0]}")
     print_text("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --limit 5")
     return 0
 
 
-def _ask_endpoint() -> str:
-    if not is_interactive():
-        raise UsageError(
-            naming("no endpoint given; pass $base_url, for example "), f"{_USUAL_URL}, or set OPENAI_BASE_URL."
-        )
-    return ask("Endpoint of the judge", _USUAL_URL)
-
-
-def _served_models(judge: JudgeSettings, *, needed: bool) -> list[str]:
-    """Ask the endpoint for its models.
+def _model_of(judge: JudgeSettings) -> str:
+    """Return the model that the user names, or the only one that the endpoint serves.
 
     Raises:
-        JudgeError: it returns no list and `needed` is set. Otherwise that is a warning.
+        JudgeError: no model is named, and the endpoint lists none.
+        UsageError: no model is named, and the endpoint lists several.
     """
     from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
     from genrm_cli.settings.sources.keys import find_api_key
@@ -95,63 +93,23 @@ def _served_models(judge: JudgeSettings, *, needed: bool) -> list[str]:
             return await client.list_models(_TIMEOUT_S)
 
     try:
-        return run_to_end(list_models())
+        served = run_to_end(list_models())
     except CallError as error:
-        detail = f"{url} does not list its models: {error.failure.detail.rstrip('.')}."
-        if needed:
-            raise JudgeError(f"{detail} ", _remedy(error.failure.kind)) from error
-        say_warning(detail)
-        return []
-
-
-def _remedy(kind: FailureKind) -> Message:
-    if kind is FailureKind.AUTH:
-        return naming("Export its key as GENRM_API_KEY, or name another variable with $api_key_env.")
-    start = "Is the judge running? " if kind is FailureKind.CONNECTION else ""
-    return Message.of(start, naming("Check $base_url (it usually ends in /v1), or name the model with $model."))
-
-
-def _choose(served: Sequence[str], url: str) -> str:
-    """Return the only model, or the model that the user chooses by name or number."""
-    if not served:
-        raise JudgeError(f"{url} serves no model; ", naming("start one, or name it with $model."))
-    if len(served) == 1:
-        return served[0]
-    if not is_interactive():
-        raise UsageError(
-            f"{url} serves {len(served)} models; ", naming("choose one with $model: "), f"{', '.join(served)}."
-        )
-    for number, name in enumerate(served, 1):
-        say(f"{number:>4}  {name}")
-    while True:
-        answer = ask("Model (number or name)")
-        if answer in served:
-            return answer
-        if answer.isdecimal() and 1 <= int(answer) <= len(served):
-            return served[int(answer) - 1]
-        say_warning(f"{answer!r} is neither a number nor a name from the list.")
-
-
-def _render(judge: JudgeSettings, model: str) -> str:
-    """Return the text of the settings file. A JSON string is also a TOML string."""
-    named_key = (
-        '# api_key_env = "MY_KEY"' if judge.api_key_env is None else f"api_key_env = {_quoted(judge.api_key_env)}"
-    )
-    urls = ", ".join(map(_quoted, judge.base_url))
-    return _TEMPLATE.format(base_url=f"[{urls}]", model=_quoted(model), api_key_env=named_key)
+        detail = f"{url} does not list its models: {error.failure.detail.rstrip('.')}. "
+        if judge.model is None:
+            remedy = naming("Check $base_url (it usually ends in /v1) and $api_key_env, or name the model with $model.")
+            raise JudgeError(detail, remedy) from error
+        say_warning(detail.rstrip())
+        return judge.model
+    if judge.model is None and len(served) != 1:
+        names = ", ".join(served) or "none"
+        raise UsageError(f"{url} serves {len(served)} models; ", naming("choose one with $model: "), f"{names}.")
+    model = judge.model or served[0]
+    if served and model not in served:
+        say_warning(f"{url} does not list the model {model!r}; it lists {', '.join(served)}.")
+    return model
 
 
 def _quoted(text: str) -> str:
+    """Return a TOML string, which is also a JSON string."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write the settings file, and trust it: the user has just chosen its contents."""
-    from genrm_cli.settings.sources.toml_file import read_settings_file
-    from genrm_cli.settings.sources.trusted_files import trust
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be written: {error}.") from error
-    trust(read_settings_file(None, path.parent), path.parent)
