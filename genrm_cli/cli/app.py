@@ -94,13 +94,6 @@ def _say_usage_error(error: Exception) -> int | None:
     return int(getattr(error, "exit_code", UsageError.exit_code))
 
 
-def _say_bug() -> int:
-    """Print the traceback of the current exception as Python would, and return the exit code of a bug."""
-    say_traceback()
-    say("genrm: done: a bug ended the command; please report the lines above; exit 1")
-    return GenrmError.exit_code
-
-
 def main() -> None:
     """Run the command line and end the process.
 
@@ -124,7 +117,11 @@ def main() -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:  # noqa: BLE001
-        code = _say_usage_error(error) or _say_bug()
+        code = _say_usage_error(error)
+        if code is None:
+            say_traceback()
+            say("genrm: done: a bug ended the command; please report the lines above; exit 1")
+            code = GenrmError.exit_code
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:

@@ -20,7 +20,9 @@ class Command(TyperCommand):
     """A command whose help fits 80 columns and hides uncommon settings."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        more["help"] = _unwrapped_examples(more.get("help") or "")
+        # `\b` begins a paragraph that is not wrapped: each example stays on one line.
+        paragraphs = inspect.cleandoc(more.get("help") or "").split("\n\n")
+        more["help"] = "\n\n".join(f"\b\n{each}" if each.startswith("Example") else each for each in paragraphs)
         super().__init__(*arguments, **more)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -40,7 +42,9 @@ class Command(TyperCommand):
             record = parameter.get_help_record(ctx)
             if record is None or (brief and parameter.name in _UNCOMMON):
                 continue
-            record = (_names(parameter.name, record[0]), record[1])
+            # Without its type; for a switch, the flag that changes its default.
+            on, _, off = record[0].partition(" / ")
+            record = (_TYPE.sub("", off if off and parameter.name in _ON else on), record[1])
             panel = None if brief else getattr(parameter, "rich_help_panel", None)
             is_argument = parameter.param_type_name == "argument"
             sections.setdefault("Arguments" if is_argument else panel or "Options", []).append(record)
@@ -48,18 +52,6 @@ class Command(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
-
-
-def _names(parameter: str, shown: str) -> str:
-    """Return the name of a parameter in the help, without its type: for a switch, the flag that changes its default."""
-    on, _, off = shown.partition(" / ")
-    return _TYPE.sub("", off if off and parameter in _ON else on)
-
-
-def _unwrapped_examples(text: str) -> str:
-    """Keep each example on one line: `\\b` begins a paragraph that is not wrapped."""
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(f"\b\n{each}" if each.startswith("Example") else each for each in paragraphs)
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:

@@ -194,14 +194,18 @@ def _keyword(name: str, annotation: Any, option: Any, default: object = None) ->
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:
+    default, choices = setting.default, setting.choices
     flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
+    text = help_text(setting.negative_help or setting.help)  # the help names the flag that changes the default
+    if default not in (None, ()) and not isinstance(default, bool) and "Default" not in setting.help:
+        text += f" Default: {default}."
     added = typer.Option(
         *filter(None, (flag, setting.short_flag)),
-        help=_help_of(setting),
+        help=text,
         rich_help_panel=setting.panel,
         metavar="NAME" if setting.choices else (setting.kind or TEXT).metavar,
         show_default=False,
-        autocompletion=_completion_of(setting),
+        autocompletion=(lambda begun: [name for name in choices if name.startswith(begun)]) if choices else None,
     )
     # Other types are text: `Setting.convert` handles flags, environment and file alike.
     type_: Any = list[str] if setting.is_many else bool if setting.type is bool else str
@@ -217,27 +221,6 @@ def option(metavar: str, text: str, *names: str, panel: str | None = None, **bou
 def switch(name: str, text: str, *, panel: str | None = None) -> Any:
     """Return an option that takes no value."""
     return typer.Option(name, help=text, rich_help_panel=panel)
-
-
-def _completion_of(setting: Setting) -> Callable[[str], list[str]] | None:
-    """Return the shell completion of a setting that has choices, otherwise None."""
-    if setting.name == "profile":
-        return _complete_profile
-    choices = setting.choices
-    return (lambda incomplete: [name for name in choices if name.startswith(incomplete)]) if choices else None
-
-
-def _complete_profile(incomplete: str) -> list[str]:
-    from genrm_cli.judging.lookup import PROFILES
-
-    return [name for name in PROFILES if name.startswith(incomplete)]
-
-
-def _help_of(setting: Setting) -> str:
-    default = setting.default
-    text = help_text(setting.negative_help or setting.help)  # the help names the flag that changes the default
-    is_shown = default not in (None, ()) and not isinstance(default, bool) and "Default" not in setting.help
-    return f"{text} Default: {default}." if is_shown else text
 
 
 _OFFLINE = _keyword(

@@ -12,6 +12,8 @@ from genrm_cli.cli.sessions.host import ClientFlags, HostFlags, host
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings.sources.keys import find_token
 
+Tell = Callable[[str], None]
+
 _OMITTED = (
     *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
     *("min_age", "require_metadata", "leases", "lease_expiry"),
@@ -53,47 +55,45 @@ def serve(
         if error.name not in ("starlette", "uvicorn", "prometheus_client"):
             raise
         raise UsageError(f"genrm serve needs {error.name}: pip install 'genrm-cli[serve]'.") from error
-    if self_test is not None or self_test_url is not None:
-        return _test_itself(invocation, self_test, self_test_url)
-    if hosted.environment is not None:
-        return host(invocation, hosted, client, _ready_sayer)
-    if client.client_base_url or client.client_model or hosted.max_turns is not None or hosted.scenarios != "samples":
-        raise UsageError(naming("$scenarios, $client_base_url, $client_model and $max_turns need $environment."))
-    settings = invocation.settings
+    settings, keys = invocation.settings, invocation.api_keys
+    tell = (lambda text: None) if settings.output.quiet else say
     token = find_token(settings.serve.token_env)
-    say_endpoint_source(invocation)
-    with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
-        say_ready = _ready_sayer(events, quiet=settings.output.quiet)
-        run_to_end(serve_until_stopped(settings, invocation.api_keys, token, events, say_ready))
+    is_tested = self_test is not None or self_test_url is not None
+    log_only = ("judge",) if hosted.environment is not None else ()
+    with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=log_only) as events:
+
+        def say_ready(url: str) -> None:
+            events("listening", {"url": url, "pid": os.getpid()})
+            tell(f"genrm: listening on {url}")
+
+        if is_tested:
+            _test_itself(invocation, self_test, self_test_url, token, events, tell)
+        elif hosted.environment is not None:
+            host(settings, hosted, client, token, events, say_ready)
+        else:
+            given = (client.client_base_url, client.client_model, hosted.max_turns)
+            if any(each is not None for each in given) or hosted.scenarios != "samples":
+                raise UsageError(
+                    naming("$scenarios, $client_base_url, $client_model and $max_turns need $environment.")
+                )
+            say_endpoint_source(invocation)
+            run_to_end(serve_until_stopped(settings, keys, token, events, say_ready))
     return 0
 
 
-def _ready_sayer(events: Events, *, quiet: bool) -> Callable[[str], None]:
-    def say_ready(url: str) -> None:
-        events("listening", {"url": url, "pid": os.getpid()})
-        if not quiet:
-            say(f"genrm: listening on {url}")
-
-    return say_ready
-
-
-def _test_itself(invocation: Invocation, trainer: str | None, url: str | None) -> int:
+def _test_itself(
+    invocation: Invocation, trainer: str | None, url: str | None, token: str | None, events: Events, tell: Tell
+) -> None:
     from genrm_cli.serve.self_test import probe_own_server, probe_server
 
     if trainer not in SELF_TESTS:
         raise UsageError(f"--self-test {trainer or '(not given)'}: expected one of {', '.join(SELF_TESTS)}.")
-    settings = invocation.settings
-    token = find_token(settings.serve.token_env)
 
     def say_check(claim: str) -> None:
-        if not settings.output.quiet:
-            say(f"ok  {claim}")
+        tell(f"ok  {claim}")
 
-    with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
-        if url is not None:
-            run_to_end(probe_server(trainer, url, token, say_check))
-        else:
-            run_to_end(probe_own_server(trainer, settings, invocation.api_keys, token, events, say_check))
-    if not settings.output.quiet:
-        say(f"genrm: rewards reach {trainer} as it needs them")
-    return 0
+    if url is not None:
+        run_to_end(probe_server(trainer, url, token, say_check))
+    else:
+        run_to_end(probe_own_server(trainer, invocation.settings, invocation.api_keys, token, events, say_check))
+    tell(f"genrm: rewards reach {trainer} as it needs them")

@@ -150,11 +150,9 @@ def test_what_is_no_size_is_answered_with_an_example(call: Call, text: str) -> N
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-@pytest.mark.parametrize(
-    ("words", "expected"), [("score --profile nemo", "nemotron-plain"), ("score --strategy r", "ring")]
-)
-def test_the_shell_completes_values(call: Call, shell: str, words: str, expected: str) -> None:
-    """Names of profiles and of choices are completed in every shell."""
+def test_the_shell_completes_values(call: Call, shell: str) -> None:
+    """Choices are completed in every shell."""
+    words = "score --strategy r"
     environment = {
         "_GENRM_COMPLETE": f"complete_{shell}",
         "_TYPER_COMPLETE_ARGS": f"genrm {words}",
@@ -163,4 +161,4 @@ def test_the_shell_completes_values(call: Call, shell: str, words: str, expected
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
     ended = call(**environment)
-    assert expected in ended.out.decode()
+    assert "ring" in ended.out.decode()

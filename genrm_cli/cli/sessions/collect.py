@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from genrm_cli.cli.console import counted, percent_text, print_json, say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, option, run_to_end, switch, with_settings
-from genrm_cli.cli.sessions.host import KEY_HELP, MAX_TURNS_HELP, ClientFlags, agent_config, check_turns
+from genrm_cli.cli.sessions.host import KEY_HELP, MAX_TURNS_HELP, MOST_TURNS, ClientFlags, agent_config
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
 
 if TYPE_CHECKING:
@@ -30,16 +31,8 @@ _RUN_ID = "{run_id}"
 _MANY = 1_000_000
 
 
-def _policy(metavar: str, text: str) -> Any:
-    return option(metavar, text, panel="Policy")
-
-
-def _session(metavar: str, text: str) -> Any:
-    return option(metavar, text, panel=_SESSIONS)
-
-
-def _number(text: str, least: int, most: int) -> Any:
-    return option("N", text, panel=_SESSIONS, min=least, max=most)
+_policy = partial(option, panel="Policy")
+_session = partial(option, panel=_SESSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +84,13 @@ class PolicyFlags:
         """What records call the policy."""
         return self.policy_name or self.policy_model or f"scripted-{self.scripted_policy}"
 
-    def policy(self) -> "AgentConfig | None":
-        """Return the policy's model; None for a scripted one."""
-        return self._agent("policy", self.policy_base_url, self.policy_model)
-
-    def trunk(self) -> "AgentConfig | None":
-        """Return the model of the turns before a branch; None if it is the policy's."""
-        return self._agent("trunk", self.trunk_base_url, self.trunk_model)
-
-    def _agent(self, role: str, base_url: list[str] | None, model: str | None) -> "AgentConfig | None":
+    def agent(self, role: str) -> "AgentConfig | None":
+        """Return the model of the `policy`, or of the `trunk` before a branch; None without one."""
+        own = role == "policy"
         return agent_config(
             role,
-            base_url,
-            model,
+            self.policy_base_url if own else self.trunk_base_url,
+            self.policy_model if own else self.trunk_model,
             self.policy_api_key_env,
             self.policy_base_url or [],
             temperature=self.policy_temperature,
@@ -119,17 +106,22 @@ class SessionFlags:
     environment: Annotated[
         str, _session("NAME", "Kind of sessions; packages can add more. Default: therapeutic_session.")
     ] = "therapeutic_session"
-    episodes: Annotated[int, _number("Sessions of a group.", 1, _MANY)] = 4
-    variants: Annotated[int, _number("Variants of the client in each scenario, each a group.", 1, _MANY)] = 1
-    client_seed: Annotated[int, _number("Random seed of clients.", 0, 2**31)] = 0
-    max_turns: Annotated[int | None, _session("N", MAX_TURNS_HELP)] = None
+    episodes: Annotated[int, _session("N", "Sessions of a group.", min=1, max=_MANY)] = 4
+    variants: Annotated[
+        int, _session("N", "Variants of the client in each scenario, each a group.", min=1, max=_MANY)
+    ] = 1
+    client_seed: Annotated[int, _session("N", "Random seed of clients.", min=0, max=2**31)] = 0
+    max_turns: Annotated[int | None, _session("N", MAX_TURNS_HELP, min=1, max=MOST_TURNS)] = None
     branch_at: Annotated[
-        int | None, _session("N", "Let the sessions of a group share one history up to the policy's Nth turn.")
+        int | None,
+        _session(
+            "N", "Let the sessions of a group share one history up to the policy's Nth turn.", min=1, max=MOST_TURNS
+        ),
     ] = None
     run_id: Annotated[
         str | None, _session("NAME", "Name of the run. Default: the output's; a teacher's begins with teacher-.")
     ] = None
-    sessions: Annotated[int, _number("Sessions in flight.", 1, _MANY)] = 512
+    sessions: Annotated[int, _session("N", "Sessions in flight.", min=1, max=_MANY)] = 512
     keep_client_faults: Annotated[
         bool,
         switch(
@@ -167,13 +159,35 @@ def collect(
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
     """
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import collect as run_collect
     from genrm_cli.sessions.environments import read_scenarios
 
-    check_turns("branch_at", which.branch_at)
     environment, models = client.open(which.environment, which.max_turns, policy.policy_base_url)
     policy.check(environment, which.branch_at)
-    options = _options(output, policy, models, which)
+    run_id = which.run_id
+    if run_id is None and _RUN_ID in output:
+        raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
+    if run_id is None:  # a teacher's rollouts differ from the policy's
+        stem = output.rpartition("/")[2].removesuffix(".jsonl")
+        run_id = f"teacher-{stem}" if policy.policy_role == "teacher" and "teacher" not in stem else stem
+    options = CollectOptions(
+        output=output.replace(_RUN_ID, run_id),
+        run_id=run_id,
+        policy_name=policy.name,
+        policy=policy.agent("policy"),
+        scripted_policy=policy.scripted_policy,
+        base_model=policy.base_model,
+        role=policy.policy_role,
+        trunk=policy.agent("trunk"),
+        client=models,
+        episodes=which.episodes,
+        variants=which.variants,
+        seed=which.client_seed,
+        in_flight=which.sessions,
+        branch_at=which.branch_at,
+        keep_faulty=which.keep_client_faults,
+    )
     written = invocation.settings.output
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
         run = new_run(invocation.settings, {}, None, events)
@@ -184,36 +198,6 @@ def collect(
     if not written.quiet:
         _show(report, options, which.environment, has_stand_in=bool(environment.models) and not models)
     return 0
-
-
-def _options(
-    output: str, policy: PolicyFlags, models: "Mapping[str, AgentConfig]", which: SessionFlags
-) -> "CollectOptions":
-    from genrm_cli.sessions.collected_files import CollectOptions
-
-    stem = output.rpartition("/")[2].removesuffix(".jsonl")
-    if policy.policy_role == "teacher" and "teacher" not in stem:
-        stem = f"teacher-{stem}"  # so that its rollouts differ from the policy's, too
-    if which.run_id is None and _RUN_ID in output:
-        raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
-    run_id = which.run_id or stem
-    return CollectOptions(
-        output=output.replace(_RUN_ID, run_id),
-        run_id=run_id,
-        policy_name=policy.name,
-        policy=policy.policy(),
-        scripted_policy=policy.scripted_policy,
-        base_model=policy.base_model,
-        role=policy.policy_role,
-        trunk=policy.trunk(),
-        client=models,
-        episodes=which.episodes,
-        variants=which.variants,
-        seed=which.client_seed,
-        in_flight=which.sessions,
-        branch_at=which.branch_at,
-        keep_faulty=which.keep_client_faults,
-    )
 
 
 def _show(report: "CollectReport", options: "CollectOptions", environment: str, *, has_stand_in: bool) -> None:

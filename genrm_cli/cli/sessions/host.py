@@ -3,21 +3,22 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end
-from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.cli.options import option, run_to_end
+from genrm_cli.errors import UsageError, naming
+from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import JudgeSettings
-from genrm_cli.settings.sources.keys import find_api_key, find_token
+from genrm_cli.settings.sources.keys import find_api_key
 
 if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.environment import AnyEnvironment
 
-_ENVIRONMENT = "Environment"
-_MOST_TURNS = 200
+MOST_TURNS = 200
 MAX_TURNS_HELP = "Most turns of the policy. Default: the scenario's."
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 
@@ -54,14 +55,7 @@ def agent_config(
     return AgentConfig(tuple(base_url), model, temperature, top_p, max_tokens, api_key=key)
 
 
-def check_turns(name: str, number: int | None) -> None:
-    """Refuse a number of turns that is out of range."""
-    if number is not None and not 1 <= number <= _MOST_TURNS:
-        raise UsageError(SettingRef(name), f" is {number}; expected 1 to {_MOST_TURNS}.")
-
-
-def _client(metavar: str, text: str) -> Any:
-    return option(metavar, text, panel="Simulated client")
+_client = partial(option, panel="Simulated client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +76,6 @@ class ClientFlags:
         """Return an environment by its name, and the models that play its part, by role; none if it needs none."""
         from genrm_cli.sessions.environments import find_environment
 
-        check_turns("max_turns", max_turns)
         kind = find_environment(environment)
         client = agent_config(
             "client",
@@ -97,8 +90,7 @@ class ClientFlags:
         return kind(has_models=client is not None, max_turns=max_turns), models
 
 
-def _hosted(metavar: str, text: str) -> Any:
-    return option(metavar, text, panel=_ENVIRONMENT)
+_hosted = partial(option, panel="Environment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,30 +101,25 @@ class HostFlags:
         str | None, _hosted("NAME", "Serve sessions to agents instead of rewards, for example therapeutic_session.")
     ] = None
     scenarios: Annotated[str, _hosted("FILE", "Its scenarios, as for genrm collect. Default: samples.")] = "samples"
-    max_turns: Annotated[int | None, _hosted("N", MAX_TURNS_HELP)] = None
+    max_turns: Annotated[int | None, _hosted("N", MAX_TURNS_HELP, min=1, max=MOST_TURNS)] = None
     max_sessions: Annotated[
-        int,
-        option(
-            "N",
-            "Sessions kept, each for --keep after its last request; another one gets 429.",
-            panel=_ENVIRONMENT,
-            min=1,
-        ),
+        int, _hosted("N", "Sessions kept, each for --keep after its last request; another one gets 429.", min=1)
     ] = 20_000
 
 
 def host(
-    invocation: Invocation,
+    settings: Settings,
     flags: HostFlags,
     client: ClientFlags,
-    ready_sayer: Callable[..., Callable[[str], None]],
-) -> int:
+    token: str | None,
+    events: Events,
+    say_ready: Callable[[str], None],
+) -> None:
     """Serve the sessions of an environment until told to stop."""
     from genrm_cli.jobs.context import new_run
     from genrm_cli.sessions.environments import read_scenarios
     from genrm_cli.sessions.hosting.gymnasium import serve_environment
 
-    settings = invocation.settings
     if settings.serve.record is not None:
         raise UsageError(
             naming(
@@ -141,12 +128,8 @@ def host(
             )
         )
     environment, models = client.open(flags.environment or "", flags.max_turns)
-    token = find_token(settings.serve.token_env)
-    with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=("judge",)) as events:
-        run = new_run(settings, {}, None, events)
-        scenarios = read_scenarios(flags.scenarios, environment, run.s3)
-        if environment.models and not models and not settings.output.quiet:
-            say("client: scripted, a stand-in without a model")
-        say_ready = ready_sayer(events, quiet=settings.output.quiet)
-        run_to_end(serve_environment(environment, scenarios, models, flags.max_sessions, run, token, say_ready))
-    return 0
+    run = new_run(settings, {}, None, events)
+    scenarios = read_scenarios(flags.scenarios, environment, run.s3)
+    if environment.models and not models and not settings.output.quiet:
+        say("client: scripted, a stand-in without a model")
+    run_to_end(serve_environment(environment, scenarios, models, flags.max_sessions, run, token, say_ready))
