@@ -205,7 +205,9 @@ def _parameter(setting: Setting) -> inspect.Parameter:
         rich_help_panel=setting.panel,
         metavar="NAME" if setting.choices else (setting.kind or TEXT).metavar,
         show_default=False,
-        autocompletion=(lambda begun: [name for name in choices if name.startswith(begun)]) if choices else None,
+        autocompletion=(lambda incomplete: [name for name in choices if name.startswith(incomplete)])
+        if choices
+        else None,
     )
     # Other types are text: `Setting.convert` handles flags, environment and file alike.
     type_: Any = list[str] if setting.is_many else bool if setting.type is bool else str
