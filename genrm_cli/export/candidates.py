@@ -87,12 +87,10 @@ class Candidate:
 
     Attributes:
         row: number of the rollout, over all inputs.
-        index: index in its group, as in the comparisons file.
-        reward: reward that it was scored with.
+        index: in its group, as in the comparisons file.
         error: standard error of its base score; NaN if unknown.
         chars: characters of its answer, without reasoning.
-        text: digest of the exported text; equal texts have equal digests.
-        prompt: digest of its prompt.
+        text: digest of the exported text, as `prompt` is of the prompt: equal texts have equal digests.
         is_gated: whether it broke a gate, so that it must not be chosen.
         is_teacher: whether a teacher made it, to be imitated by the policy.
     """
@@ -122,10 +120,8 @@ class PairOptions:
     Attributes:
         selection: a name of `PAIR_SELECTIONS`.
         top: number of responses at each end, for `top-bottom`.
-        min_gap: minimum difference of rewards.
         min_confidence: minimum probability that the order is right; None for no limit.
         max_length_ratio: maximum ratio between the lengths of the answers; None for no limit.
-        seed: random seed.
     """
 
     selection: str = "best-worst"
@@ -142,7 +138,6 @@ class ExportOptions:
 
     Attributes:
         to: a name from `FORMATS`.
-        pairs: the pairs to make from a group.
         balance_length: keep equal numbers of pairs in which the longer and the shorter answer is chosen.
         max_similarity: maximum similarity of the answers of a pair; None for no limit.
         max_pairs_per_prompt: maximum number of pairs per prompt; None for no limit.
@@ -154,7 +149,6 @@ class ExportOptions:
         branch_at: number of the policy's turn to export; None for whole responses.
         split: share of prompts for validation; 0 for no split.
         mixed_settings: accept inputs that were scored with different settings.
-        seed: random seed.
     """
 
     to: str

@@ -46,19 +46,11 @@ def messages_of_response(prompt: Sequence[Turn], items: Iterable[Item], reasonin
     writer = _Writer(reasoning)
     for turn in prompt:
         writer.add_turn(turn)
-    writer.end_message()
+    writer.is_open = False
     start = len(writer.messages)
     for item in items:
         writer.add(item)
     return writer.messages[start:]
-
-
-def text_of_answer(messages: Sequence[Message]) -> str | None:
-    """Return the text of a response that is a single message without calls; None for all others."""
-    if len(messages) != 1 or messages[0]["role"] != "assistant" or "tool_calls" in messages[0]:
-        return None
-    content: str = messages[0]["content"]
-    return content
 
 
 class _Writer:
@@ -67,13 +59,9 @@ class _Writer:
     def __init__(self, reasoning: ReasoningPolicy) -> None:
         self.messages: list[Message] = []
         self._reasoning = reasoning
-        self._is_open = False  # whether more may be added to the last message
+        self.is_open = False  # whether more may be added to the last message
         self._calls = 0
         self._unanswered: list[str] = []
-
-    def end_message(self) -> None:
-        """Make the next item begin a new message."""
-        self._is_open = False
 
     def add(self, item: Item) -> None:
         """Add an item of a response."""
@@ -94,7 +82,7 @@ class _Writer:
     def add_turn(self, turn: Turn) -> None:
         """Add a turn that the policy did not write in this response."""
         if isinstance(turn, CallingTurn):
-            if turn.words.strip() or not self._is_open:
+            if turn.words.strip() or not self.is_open:
                 self._begin(turn.words)
             for call in turn.calls:
                 self._call(call)
@@ -102,16 +90,16 @@ class _Writer:
             self._result(turn.text, "")
         else:
             self.messages.append({"role": _ROLES.get(turn.role, turn.role), "content": turn.text})
-            self._is_open = False
+            self.is_open = False
 
     def _begin(self, text: str = "") -> Message:
         self.messages.append({"role": "assistant", "content": text})
-        self._is_open = True
+        self.is_open = True
         return self.messages[-1]
 
     def _current(self, *, for_words: bool) -> Message:
         """Return the assistant message to add to. Text after a call begins a new message."""
-        if not self._is_open or (for_words and "tool_calls" in self.messages[-1]):
+        if not self.is_open or (for_words and "tool_calls" in self.messages[-1]):
             return self._begin()
         return self.messages[-1]
 
@@ -122,8 +110,8 @@ class _Writer:
     def _think(self, text: str) -> None:
         if self._reasoning == "strip":
             return
-        if self._is_open and (self.messages[-1]["content"] or "tool_calls" in self.messages[-1]):
-            self._is_open = False
+        if self.is_open and (self.messages[-1]["content"] or "tool_calls" in self.messages[-1]):
+            self.is_open = False
         message = self._current(for_words=True)
         if self._reasoning == "separate":
             message[REASONING_FIELD] = message.get(REASONING_FIELD, "") + text
@@ -145,4 +133,4 @@ class _Writer:
         if self._unanswered:
             message["tool_call_id"] = self._unanswered.pop(0)
         self.messages.append(message)
-        self._is_open = False
+        self.is_open = False

@@ -36,7 +36,7 @@ def choose_pairs(
     A pair is never a tie, never two equal texts, never answers to two prompts, and its chosen response broke no gate.
 
     Args:
-        candidates: candidates of one group; fewer than two give no pair.
+        candidates: of one group; fewer than two give no pair.
         options: selection and filters.
         dropped: counts each pair that a filter drops, by reason.
         preferences: preferences of the judge between pairs that it compared; needed for `compared`.

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -22,18 +22,14 @@ from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.verdicts import Reason
 
-Stop = Callable[[], bool]
-
 
 @dataclass(slots=True)
 class ScoredFile:
     """One scored file.
 
     Attributes:
-        identity: identity of the version that was read.
         input: number of the input that it belongs to.
-        sha256: digest of its lines, each with a newline; empty until the file is read.
-        judges: names in its lines.
+        sha256: digest of its lines, each with a newline.
     """
 
     identity: InputIdentity
@@ -49,7 +45,6 @@ class Reading:
     """The inputs of an export, and what was left out of them.
 
     Attributes:
-        inputs: the files.
         metrics: the metrics file beside each input, a file or a set of files; None without one.
         rejects: lines that were not read, by reason.
         left_out: rollouts that are not exported, by reason.
@@ -75,12 +70,7 @@ class Reading:
 
 
 def read_scored(
-    scored: Sequence[ScoredInput],
-    table: ScoredTable,
-    options: ExportOptions,
-    settings: Settings,
-    s3: S3Options,
-    stop: Stop,
+    scored: Sequence[ScoredInput], table: ScoredTable, options: ExportOptions, settings: Settings, s3: S3Options
 ) -> Reading:
     """Read all inputs into the table.
 
@@ -94,7 +84,7 @@ def read_scored(
         one = _InputReader(number, table, options, settings, reading, _withheld(each, s3, settings))
         reading.metrics.append(read_metrics_beside(each, s3, settings))
         for uri in each.files:
-            with open_source(uri, s3, settings.input.max_line_bytes, stop) as source:
+            with open_source(uri, s3, settings.input.max_line_bytes) as source:
                 one.read(source)
                 source.verify_unchanged()
         reading.incomplete_groups += sum(one.seen[key] < size for key, size in one.sizes.items())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from genrm_cli.export.chat_messages import Message, text_of_answer
+from genrm_cli.export.chat_messages import Message
 from genrm_cli.json_types import JsonObject, Record
 
 Json = Record
@@ -23,11 +23,9 @@ class Answer:
     """A response to a prompt.
 
     Attributes:
-        id: id of the rollout: file, group and index.
-        messages: the messages after the prompt.
-        reward: reward that it was scored with.
-        standard_error: standard error of its base score; None if unknown. Likewise `advantage`.
-        logprobs: log probabilities of its tokens under the policy that wrote it; None if the line has none.
+        id: file, group and index.
+        standard_error: of its base score; None if unknown, as are `advantage` and `logprobs`.
+        logprobs: of its tokens under the policy that wrote it.
         is_session: whether it also contains turns of a client.
     """
 
@@ -46,10 +44,10 @@ class Answer:
         Raises:
             UnfitError: it has tool calls or several messages.
         """
-        text = text_of_answer(self.messages)
-        if text is None:
+        message, *others = self.messages or [{"role": None}]
+        if others or message["role"] != "assistant" or "tool_calls" in message:
             raise UnfitError("the format takes one answer, not tool calls or several turns")
-        return text
+        return str(message["content"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,8 @@ class Prompt:
 
     Attributes:
         id: digest of its turns, equal for equal prompts.
-        messages: its turns, including system and earlier turns.
         tools: functions that the policy could call: JSON text in the shape of OpenAI's chat completions.
         group: key of the group in its scored file.
-        judge: the judge of the group.
     """
 
     id: str
@@ -103,7 +99,6 @@ class ExportFormat:
     """One loader's format.
 
     Attributes:
-        name: value of the option `to`.
         about: what it holds, and for whom.
         unit: kind of row: a pair, a labelled sample, a sample or a prompt.
         render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the row.

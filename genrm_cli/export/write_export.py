@@ -10,7 +10,7 @@ from genrm_cli.export.candidates import ExportOptions, message_of
 from genrm_cli.export.formats import FORMATS
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
-from genrm_cli.export.read_scored import Reading, Stop, read_scored
+from genrm_cli.export.read_scored import Reading, read_scored
 from genrm_cli.export.rows import ExportFormat, Json
 from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable
 from genrm_cli.export.split import PromptSplit
@@ -39,9 +39,7 @@ class ExportReport:
     usage: str
 
 
-def export(
-    given: Sequence[str], output: str, options: ExportOptions, settings: Settings, stop: Stop = lambda: False
-) -> ExportReport:
+def export(given: Sequence[str], output: str, options: ExportOptions, settings: Settings) -> ExportReport:
     """Write the data set of a format, its validation split and its manifest, all of them or none.
 
     Args:
@@ -49,7 +47,6 @@ def export(
         output: where the rows go.
         options: what they hold.
         settings: how lines are read, and where outputs may go.
-        stop: polled while inputs are read.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
@@ -69,7 +66,7 @@ def export(
         files = {name: RowFile(uri, outputs.open(uri), opened) for name, uri in by_name.items()}
         suffixes = () if is_streamed(output) else (*format_.sides, _MANIFEST)
         sides = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
-        reading = read_scored(scored, table, options, settings, s3, stop)
+        reading = read_scored(scored, table, options, settings, s3)
         compared = (
             _read_comparisons(scored, reading, table, settings, s3)
             if format_.unit == "pair" and options.needs_comparisons

@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -109,15 +109,12 @@ class RunProgress:
 
     def now(self) -> Progress:
         """Return the current progress. Safe to call from another thread during the run."""
-        return replace(_progress(self._parts), pace=self.pace, nodes=self.nodes)
-
-
-def _progress(parts: Sequence[RunMetrics]) -> Progress:
-    counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}
-    failures = Counter[str]()
-    for part in parts:
-        failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
-    return Progress(**counts, failures=failures)
+        parts = self._parts
+        counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}
+        failures = Counter[str]()
+        for part in parts:
+            failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
+        return Progress(**counts, failures=failures, pace=self.pace, nodes=self.nodes)
 
 
 def _sum(parts: Iterable[RunMetrics]) -> RunMetrics:

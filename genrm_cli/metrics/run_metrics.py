@@ -7,13 +7,7 @@ from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats
 from genrm_cli.metrics.verdict_counts import VerdictCounts
-from genrm_cli.verdicts import (
-    Failure,
-    Outcome,
-    Reason,
-    StoppedBy,
-    Verdict,
-)
+from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
 
 @dataclass(slots=True)

@@ -31,7 +31,11 @@ def draw_histogram(histogram: Histogram, tag: str, what: str) -> Markup:
                 f'width="{width - 1:.1f}" height="{height:.1f}"/></a>'
             )
     label = f"histogram of {what}: {sum(counts):,} from {number_text(edges[0])} to {number_text(edges[-1])}"
-    return _svg(label, [*bars, *_axis(edges[0], edges[-1]), _text(0, _TOP - 3, "start", f"{top:,}")])
+    low, high, line_y = edges[0], edges[-1], _HEIGHT - _FOOT
+    axis = f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{line_y}" y2="{line_y}"/>'
+    places = ((0, "start", low), (_WIDTH / 2, "middle", (low + high) / 2), (_WIDTH, "end", high))
+    texts = [_text(x, _HEIGHT - 4, anchor, number_text(value)) for x, anchor, value in places]
+    return _svg(label, [*bars, axis, *texts, _text(0, _TOP - 3, "start", f"{top:,}")])
 
 
 def number_text(value: float) -> str:
@@ -80,13 +84,6 @@ def draw_series(points: Sequence[Point], what: str) -> Markup:
 def _svg(label: str, parts: Sequence[str]) -> Markup:
     opened = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(label)}">'
     return Markup(f"{opened}{''.join(parts)}</svg>")  # noqa: S704  (its texts are escaped)
-
-
-def _axis(low: float, high: float) -> list[str]:
-    line_y = _HEIGHT - _FOOT
-    places = ((0, "start", low), (_WIDTH / 2, "middle", (low + high) / 2), (_WIDTH, "end", high))
-    texts = [_text(x, _HEIGHT - 4, anchor, number_text(value)) for x, anchor, value in places]
-    return [f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{line_y}" y2="{line_y}"/>', *texts]
 
 
 def _text(x: float, y: float, anchor: str, text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import Item, Media, Reasoning, Rollout, ToolCall, ToolResult, Turn, call_text
-from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredMember
+from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredMember
 
 Mask = Callable[[str], str]
 _DIGITS = 4
@@ -31,16 +31,12 @@ def with_labels_masked(group: ScoredGroup, mask: Mask) -> ScoredGroup:
     """Return a group whose key, judges and reasons are masked."""
     if mask is _unmasked:
         return group
-    return replace(
-        group,
-        key=mask(group.key),
-        members=tuple(replace(each, line=_masked_line(each.line, mask)) for each in group.members),
-        comparisons=tuple(replace(each, judge=mask(each.judge)) for each in group.comparisons),
-    )
-
-
-def _masked_line(line: ScoredLine, mask: Mask) -> ScoredLine:
-    return replace(line, judge=line.judge and mask(line.judge), reason_text=line.reason_text and mask(line.reason_text))
+    members = []
+    for each in group.members:
+        judge, reason = (text and mask(text) for text in (each.line.judge, each.line.reason_text))
+        members.append(replace(each, line=replace(each.line, judge=judge, reason_text=reason)))
+    comparisons = tuple(replace(each, judge=mask(each.judge)) for each in group.comparisons)
+    return replace(group, key=mask(group.key), members=tuple(members), comparisons=comparisons)
 
 
 def group_document(group: ScoredGroup, mask: Mask) -> Record:

@@ -8,7 +8,7 @@ from functools import reduce
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.evaluation.accuracy import JudgeQuality
 from genrm_cli.evaluation.compare_judges import compare_results
-from genrm_cli.evaluation.result import EvalResult, read_result
+from genrm_cli.evaluation.result import read_result
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
 from genrm_cli.report.blocks import BlockFolder, Blocks
@@ -52,19 +52,18 @@ def read_qualities(uris: Sequence[str], s3: S3Options) -> list[QualityTable]:
     Raises:
         InputError: a file is not a result of `genrm eval`.
     """
-    tables = [_table_of(uri, read_result(uri, s3)) for uri in uris]
+    tables = []
+    for uri in uris:
+        result = read_result(uri, s3)
+        rows = [_row("all pairs", result.figures)]
+        rows += [_row(name or "(none)", figures) for name, figures in result.by_category.items()]
+        tables.append(QualityTable(f"{result.judge.name} ({uri})", tuple(rows)))
     if len(tables) != 2:
         return tables
     contest = compare_results(uris[0], uris[1], s3)
     which = {None: "No significant difference", "a": f"{uris[0]} is better", "b": f"{uris[1]} is better"}
     test = f"p = {contest.p_value:.3g} (exact McNemar test of consistent accuracy, {contest.pairs:,} pairs)"
     return [tables[0], replace(tables[1], better=f"{which[contest.better]}: {test}.")]
-
-
-def _table_of(uri: str, result: EvalResult) -> QualityTable:
-    rows = [_row("all pairs", result.figures)]
-    rows += [_row(name or "(none)", figures) for name, figures in result.by_category.items()]
-    return QualityTable(f"{result.judge.name} ({uri})", tuple(rows))
 
 
 def _row(name: str, figures: JudgeQuality) -> tuple[str, ...]:

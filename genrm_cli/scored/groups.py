@@ -148,21 +148,11 @@ def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]
     with source:
         for line in source.iter_lines():
             try:
-                yield line, parse_comparison(line)
+                if line.oversize is not None:
+                    raise BadLineError("longer than max_line_bytes")
+                yield line, from_json(ComparisonRecord, parse_record(line.raw))
             except (BadLineError, FormError) as error:
                 raise InputError(f"{source.uri}: {source.unit} {line.number}: {error}", *REMEDY) from error
-
-
-def parse_comparison(line: Line) -> ComparisonRecord:
-    """Parse a line of a comparisons file.
-
-    Raises:
-        BadLineError: it is too long, or not a JSON object.
-        FormError: it is not a comparison record.
-    """
-    if line.oversize is not None:
-        raise BadLineError("longer than max_line_bytes")
-    return from_json(ComparisonRecord, parse_record(line.raw))
 
 
 def _members(groups: "array[int]", count: int) -> Sequence[Sequence[int]]:

@@ -5,7 +5,7 @@ required when read. Keys that a class does not declare are ignored.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -106,8 +106,9 @@ def _members(form: type) -> tuple[_Member, ...]:
         if not is_dataclass(form):
             raise TypeError(f"{form} is not a dataclass")
         hints = get_type_hints(form)
-        by_name = {field.name: field for field in fields(form)}
-        found = tuple(_member(by_name[name], hints[name]) for name in _names_of(form))
+        optional = {field.name for field in fields(form) if field.default is None}
+        names = _names_of(form)
+        found = tuple(_Member(name, *_conversion(hints[name]), is_optional=name in optional) for name in names)
         _MEMBERS[form] = found
     return found
 
@@ -116,11 +117,6 @@ def _names_of(form: type) -> list[str]:
     base = form.__bases__[0]
     inherited = _names_of(base) if is_dataclass(base) else []
     return [field.name for field in fields(form) if field.name not in inherited] + inherited
-
-
-def _member(field: "Field[Any]", hint: object) -> _Member:
-    write, read, schema = _conversion(hint)
-    return _Member(field.name, write, read, schema, is_optional=field.default is None)
 
 
 def _conversion(hint: Any) -> tuple[_Convert | None, _Convert, Json]:
@@ -187,11 +183,7 @@ def _union(choices: tuple[Any, ...]) -> tuple[_Convert | None, _Convert, Json]:
         raise problems[0]
 
     schema = {"anyOf": [schema for _, _, schema in converted.values()]}
-    return write if writes else None, read if len(readers) > 1 or not has_null else _optional(readers[0]), schema
-
-
-def _optional(read: _Convert) -> _Convert:
-    return lambda value: None if value is None else read(value)
+    return write if writes else None, read, schema
 
 
 def _list(member: Any) -> tuple[_Convert | None, _Convert, Json]:
