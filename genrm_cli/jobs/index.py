@@ -179,7 +179,9 @@ def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject],
                 _read_lines(source, run, index, on_reject, name)
             index.lines.append(run.metrics.lines - before)
         _leave_out_after(run.settings.limits.limit, index.table)
-        index.plan = _within_budget(index, run)
+        if (budget := run.settings.pairing.budget) is not None:
+            comparable = (rows for rows in index.table.iter_groups() if not index.table.prompts_differ(rows))
+            index.plan = fit_budget(run.plan, Counter(map(index.table.count_answered, comparable)), budget)
         count_groups(index, run.metrics)
     except BaseException:
         index.__exit__(None, None, None)
@@ -233,15 +235,6 @@ def _leave_out_after(limit: int | None, table: GroupTable) -> None:
             table.leave_out(rows)
         elif table.count_answered(rows) > 1 and not table.prompts_differ(rows):
             limit -= 1
-
-
-def _within_budget(index: InputIndex, run: RunContext) -> GroupPlan:
-    budget = run.settings.pairing.budget
-    if budget is None:
-        return run.plan
-    table = index.table
-    comparable = (rows for rows in table.iter_groups() if not table.prompts_differ(rows))
-    return fit_budget(run.plan, Counter(map(table.count_answered, comparable)), budget)
 
 
 def count_groups(index: InputIndex, metrics: RunMetrics) -> None:

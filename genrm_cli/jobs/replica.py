@@ -128,15 +128,10 @@ class JournalReplica:
 
     def _look(self) -> None:
         """Update the events that report how full the buffer is."""
-        _switch(self._half_full, 2 * len(self._waiting) >= self._most)
-        _switch(self._has_room, self._failing or len(self._waiting) + self._under_way < self._most)
-
-
-def _switch(event: asyncio.Event, on: bool) -> None:
-    if on:
-        event.set()
-    else:
-        event.clear()
+        is_half_full = 2 * len(self._waiting) >= self._most
+        has_room = self._failing or len(self._waiting) + self._under_way < self._most
+        for event, on in ((self._half_full, is_half_full), (self._has_room, has_room)):
+            (event.set if on else event.clear)()
 
 
 def take_in_segments(folder_uri: str, journal: Journal, s3: S3Options) -> None:
@@ -148,15 +143,13 @@ def take_in_segments(folder_uri: str, journal: Journal, s3: S3Options) -> None:
     for found in iter_named(folder_uri, s3):
         uri = found.identity.uri
         content = read_object(uri, s3) if uri.endswith(_SUFFIX) else None
-        if content is not None:
-            journal.take_in(_entries_of(uri, content), uri)
-
-
-def _entries_of(uri: str, content: bytes) -> list[dict[str, Any]]:
-    try:
-        return [orjson.loads(line) for line in unpack(content, uri).splitlines()]
-    except orjson.JSONDecodeError as error:
-        raise StorageError(
-            f"{uri}: not a journal segment ({error}); ",
-            naming("move it away, or name another folder with $journal."),
-        ) from error
+        if content is None:
+            continue
+        try:
+            entries = [orjson.loads(line) for line in unpack(content, uri).splitlines()]
+        except orjson.JSONDecodeError as error:
+            raise StorageError(
+                f"{uri}: not a journal segment ({error}); ",
+                naming("move it away, or name another folder with $journal."),
+            ) from error
+        journal.take_in(entries, uri)

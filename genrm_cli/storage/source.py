@@ -6,7 +6,7 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
@@ -236,7 +236,10 @@ def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | Non
         spool = on_error.enter_context(Spool())
         limit = UnpackedLimit(uri, max_unpacked, spool.room_bytes())
         try:
-            for chunk in iter_decoded(_interruptible(stream, stop), uri):
+            if stop is not None:
+                with suppress(OSError):  # a stream without a file descriptor never waits
+                    stream = io.BufferedReader(_Interruptible(stream.fileno(), stop))
+            for chunk in iter_decoded(stream, uri):
                 limit.add(len(chunk))
                 spool.append(chunk)
         except OSError as error:
@@ -244,13 +247,6 @@ def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | Non
         file = spool.flush()
         on_error.pop_all()
         return file
-
-
-def _interruptible(stream: BinaryIO, stop: Stop | None) -> BinaryIO:
-    try:
-        return stream if stop is None else io.BufferedReader(_Interruptible(stream.fileno(), stop))
-    except OSError:  # a stream without a file descriptor never waits
-        return stream
 
 
 class _Interruptible(io.RawIOBase):

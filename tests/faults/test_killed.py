@@ -83,32 +83,6 @@ def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -
     scoring.check_resumes()
 
 
-@pytest.mark.slow
-def test_sigterm_while_the_judge_is_away(scoring: Scoring) -> None:
-    """A run that waits for its judge to come back ends on SIGTERM as soon as any other."""
-    scoring.server.behave(script=[{}] * 5, fault={"status": 503})
-    process = scoring.start("--retries", 50)
-    scoring.server.wait_until(lambda stats: stats["by_status"].get("503", 0) >= 10)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert scoring.journaled() == 5
-    scoring.check_resumes()
-
-
-@pytest.mark.slow
-def test_sigterm_in_a_storm_of_refusals(make_scoring: MakeScoring) -> None:
-    """A call that is refused in the moment of SIGTERM does not wait for its further try."""
-    scoring = make_scoring(25)
-    refusal = {"status": 429, "headers": {"Retry-After": "60"}}
-    scoring.server.behave(latency_s=0.02, fault=refusal, fault_share=0.3)
-    process = scoring.start("--concurrency", 64, "--no-probe")
-    scoring.server.wait_until(lambda stats: stats["by_status"].get("429", 0) >= 10)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-
-
 def _writes_outputs(pid: int, folder: Path) -> bool:
     """Whether a process has put bytes into a file of the folder that has no name yet."""
     for link in Path(f"/proc/{pid}/fd").iterdir():

@@ -62,14 +62,6 @@ def test_max_calls_is_exact(scoring: Scoring, concurrency: object) -> None:
     scoring.check_resumes("--max-calls", 5)
 
 
-def test_no_calls_at_all(scoring: Scoring) -> None:
-    """With --max-calls 0 nothing is asked and everything stays unscored."""
-    assert scoring.run("--max-calls", 0).code == 6
-    assert scoring.server.stats()["requests"] == 0
-    assert scoring.metrics["failures_by_kind"] == {"not_asked": 16}
-    scoring.check_resumes()
-
-
 def test_max_calls_counts_retries(scoring: Scoring) -> None:
     """Calls that fail are calls: what they leave undone has failed or was not asked, and is done the next time."""
     scoring.server.behave(fault={"status": 500}, fault_times=1, fault_share=0.35, seed=5)

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.estimate import ASSUMED_REPLY_TOKENS, CALLS_PER_S, Estimate, estimate_rest, total_of
@@ -143,12 +141,3 @@ def test_totals_add_up_what_is_known() -> None:
     unknown = total_of([one, replace(one, tokens_from="lengths", cost=None, time_s=None)])
     assert (unknown.calls, unknown.tokens_from, unknown.cost, unknown.time_s) == (6, "lengths; the journal", None, None)
     assert total_of([]).tokens_from == "nothing"
-
-
-@given(st.integers(0, 10**6), st.floats(0, 1), st.integers(0, 10**9))
-def test_estimates_grow_with_what_is_left(planned: int, share: float, chars: int) -> None:
-    """Knowing more never makes a run dearer, and no estimate is negative."""
-    known = int(share * planned)
-    all_left, some_left = plan(planned, 0, chars).as_dict(), plan(planned, known, chars).as_dict()
-    for name in ("calls", "tokens_in", "tokens_out"):
-        assert 0 <= some_left[name] <= all_left[name]

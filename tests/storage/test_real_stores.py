@@ -25,7 +25,6 @@ from genrm_cli.storage.objects import create_object, read_object
 from genrm_cli.verdicts import Outcome, Verdict
 
 pytestmark = pytest.mark.real_stores
-MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")

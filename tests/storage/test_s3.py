@@ -1,12 +1,9 @@
-import hashlib
-import os
 from typing import Any
 
 import pytest
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import check_writable, exists, open_sink, which_exist
 from genrm_cli.storage.source import identity_of, open_source
 
@@ -40,26 +37,6 @@ def test_what_is_written_can_be_read(s3_bucket: Any, name: str) -> None:
             head["ContentLength"],
         )
         source.verify_unchanged()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_large_object_goes_up_and_down_in_parts(s3_bucket: Any, overwrite: bool) -> None:
-    """An object of 20 MB is uploaded in parts, read in ranges, and the same at the end."""
-    uri = f"s3://{s3_bucket.name}/rl/large.jsonl"
-    block = os.urandom(1 << 20).translate(None, b"\r\n") + b"\n"  # a last "\r" would pass for the line's end
-    digest = hashlib.sha256()
-    with Outputs(_S3, overwrite=overwrite) as outputs:
-        sink = outputs.open(uri)
-        for number in range(20):
-            digest.update(b"%02d" % number + block)
-            sink.write(b"%02d" % number + block)
-        outputs.commit()
-    assert s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/large.jsonl")["ETag"].endswith('-3"')
-    assert _unfinished_uploads(s3_bucket) == []
-    with open_source(uri, _S3, 2 << 20) as source:
-        again = hashlib.sha256(b"".join(line.raw + b"\n" for line in source.iter_lines()))
-    assert again.hexdigest() == digest.hexdigest()
 
 
 def test_check_leaves_nothing_behind(s3_bucket: Any) -> None:

@@ -48,16 +48,6 @@ def test_iterations_run_side_by_side(tmp_path: Path) -> None:
             assert one == other
 
 
-def test_identity_tells_versions_apart(tmp_path: Path) -> None:
-    """A local file is known by its stored size and time of modification."""
-    path = _write(tmp_path / "x.jsonl", _TEXT)
-    with _open(path) as source:
-        status = path.stat()
-        assert source.identity.uri == source.uri == str(path)
-        assert (source.identity.size_bytes, source.identity.mtime_ns) == (status.st_size, status.st_mtime_ns)
-        assert source.identity.etag is None
-
-
 @pytest.mark.parametrize("length", [3, 100])
 def test_changed_length_is_noticed(tmp_path: Path, length: int) -> None:
     """A file that shrinks or grows after it was opened is refused."""
@@ -133,14 +123,6 @@ def test_uri_of_another_kind_is_a_usage_error(uri: str) -> None:
     """Anything but a path, `-` or a complete S3 URI is refused."""
     with pytest.raises(UsageError):
         _open(uri)
-
-
-def test_torn_compressed_file_is_an_input_error(tmp_path: Path) -> None:
-    """Truncated compressed data is refused when the file is opened."""
-    path = tmp_path / "x.jsonl.gz"
-    path.write_bytes(gzip.compress(os.urandom(100_000))[:50_000])
-    with pytest.raises(InputError, match="is truncated"):
-        _open(path)
 
 
 def test_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:

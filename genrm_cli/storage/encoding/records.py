@@ -94,9 +94,13 @@ def parse_record(raw: bytes) -> Record:
     """
     record = parse_value(raw)
     if not isinstance(record, dict):
-        raise BadLineError(f"JSON, but {_kind(record)} instead of an object")
+        kind = "a list" if isinstance(record, list) else "a string" if isinstance(record, str) else "a bare value"
+        raise BadLineError(f"JSON, but {kind} instead of an object")
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
-        _refuse_deep_nesting(record)
+        try:
+            orjson.dumps(record)
+        except orjson.JSONEncodeError as error:
+            raise BadLineError(f"nested more than {MAX_DEPTH} levels deep") from error
     return record
 
 
@@ -149,16 +153,3 @@ def _parse_with_nulls(raw: bytes) -> object:
     except (ValueError, RecursionError, orjson.JSONEncodeError):
         return None
     return value
-
-
-def _refuse_deep_nesting(record: Record) -> None:
-    try:
-        orjson.dumps(record)
-    except orjson.JSONEncodeError as error:
-        raise BadLineError(f"nested more than {MAX_DEPTH} levels deep") from error
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, list):
-        return "a list"
-    return "a string" if isinstance(value, str) else "a bare value"
