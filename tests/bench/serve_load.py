@@ -1,6 +1,6 @@
 """Measure `genrm serve`: CPU a comparison against `genrm score`, and thousands of cohorts that wait at once.
 
-python tests/bench/serve_load.py cpu|waiting|asgi; never run by the test suite.
+python tests/bench/serve_load.py cpu|asgi; never run by the test suite.
 """
 
 import argparse
@@ -175,64 +175,6 @@ async def timed(post: Any, port: int, groups: int, size: int) -> float:
     return time.perf_counter() - started
 
 
-def bench_waiting(cohorts: int, size: int, rate: float) -> None:
-    """Print what it takes to hold cohorts open at once, and how soon each is answered once its last member came."""
-    with tempfile.TemporaryDirectory() as folder, judging() as judge:
-        genrm = Genrm(Path(folder) / "work")
-        genrm.folder.mkdir()
-        with serving_here(genrm, *judge_flags(judge.base_url), "--no-probe") as served:
-            port = httpx.URL(served.url).port
-            assert port is not None
-            asyncio.run(hold(port, cohorts, size, rate, served))
-
-
-async def hold(port: int, cohorts: int, size: int, rate: float, served: Served) -> None:
-    """Open all cohorts but for their last members, then complete them at a steady rate."""
-    connections = [await connect(port, number) for number in range(cohorts * size)]
-    waiting: list[list[asyncio.Task[tuple[int, bytes]]]] = [[] for _ in range(cohorts)]
-    for cohort in range(cohorts):
-        for place in range(size - 1):
-            connection = connections[cohort * size + place]
-            path = f"/v1/cohorts/w{cohort}/members/{place}"
-            waiting[cohort].append(asyncio.ensure_future(connection.post(path, member_body(cohort, place, size))))
-        await asyncio.sleep(0)
-    print(f"{cohorts} cohorts open, {cohorts * (size - 1)} requests sent", flush=True)
-    while True:
-        async with httpx.AsyncClient(trust_env=False, timeout=300) as client:
-            health = (await client.get(f"{served.url}/healthz")).json()
-            text = (await client.get(f"{served.url}/metrics")).text
-        found = re.search(r'genrm_comparisons_total\{result="verdict"\} (\S+)', text)
-        asked = float(found[1]) if found else 0
-        if health["waiting"] == cohorts * (size - 1) and asked >= cohorts * (size - 2):
-            break
-        await asyncio.sleep(0.5)
-    print(f"{health['waiting']} requests wait, peak memory {peak_mb(served.pid):.0f} MB", flush=True)
-    overheads: list[float] = []
-
-    async def complete(cohort: int) -> None:
-        started = time.perf_counter()
-        path, last = f"/v1/cohorts/w{cohort}/members/{size - 1}", size - 1
-        mine = asyncio.ensure_future(connections[cohort * size + last].post(path, member_body(cohort, last, size)))
-        for each in [*waiting[cohort], mine]:
-            status, reply = await each
-            assert status == 200, reply
-            assert json.loads(reply)["reward"] is not None, reply
-            overheads.append(time.perf_counter() - started)
-
-    begun = cpu_of(served.pid)
-    tasks = []
-    for cohort in range(cohorts):
-        tasks.append(asyncio.ensure_future(complete(cohort)))
-        await asyncio.sleep(1 / rate)
-    await asyncio.gather(*tasks)
-    quantiles = statistics.quantiles(overheads, n=100)
-    print(
-        f"{len(overheads)} requests answered; from the last member to each reply: median {1e3 * quantiles[49]:.0f} ms,"
-    )
-    print(f"p99 {1e3 * quantiles[98]:.0f} ms, longest {1e3 * max(overheads):.0f} ms; at {rate:g} cohorts a second")
-    print(f"peak memory {peak_mb(served.pid):.0f} MB; CPU at the end {cpu_of(served.pid) - begun:.1f} s", flush=True)
-
-
 async def post_here(app: Any, path: str, body: bytes) -> tuple[int, bytes]:
     """Make a request without a socket: what uvicorn would hand to the application."""
     status, parts, has_sent = 0, [], False
@@ -262,7 +204,7 @@ async def post_here(app: Any, path: str, body: bytes) -> tuple[int, bytes]:
 
 
 def bench_asgi(cohorts: int, size: int, rate: float) -> None:
-    """Print the same as `waiting`, in one process without sockets: for more requests than descriptors."""
+    """Print what cohorts cost that are open at once, and how soon each is answered, in one process without sockets."""
     with tempfile.TemporaryDirectory() as folder, judging() as judge:
         settings = settings_from(
             base_url=(judge.base_url,),
@@ -344,23 +286,15 @@ def serving_here(genrm: Genrm, *flags: str) -> Iterator[Served]:
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["cpu", "waiting", "asgi"])
+    parser.add_argument("what", choices=["cpu", "asgi"])
     parser.add_argument("--cohorts", type=int, default=2_000)
     parser.add_argument("--size", type=int, default=16)
     parser.add_argument("--rate", type=float, default=20.0, help="cohorts completed a second")
     given = parser.parse_args()
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if given.what == "asgi":
         bench_asgi(given.cohorts, given.size, given.rate)
-        return
-    most = (hard - 500) // given.size
-    if given.what == "cpu":
+    else:
         bench_cpu(min(given.cohorts, 400), given.size)
-        return
-    if given.cohorts > most:
-        print(f"{hard} descriptors allow {most} cohorts of {given.size}")
-    bench_waiting(min(given.cohorts, most), given.size, given.rate)
 
 
 if __name__ == "__main__":

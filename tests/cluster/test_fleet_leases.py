@@ -161,15 +161,6 @@ def test_workers_get_equal_shares() -> None:
     assert max(fleet.served.values()) < 1.25 * min(fleet.served.values())
 
 
-def test_more_workers_than_slots_take_turns() -> None:
-    """No worker starves, although only two of five can call at a time."""
-    fleet = SimulatedFleet(5, 1, 2)
-    fleet.run(600.0)
-    assert fleet.most_in_flight["e0"] == 2
-    assert len(fleet.served) == 5
-    assert max(fleet.served.values()) < 2 * min(fleet.served.values())
-
-
 def test_a_worker_without_work_leaves_its_slots_to_others() -> None:
     """The worker that is left has the whole limit."""
     fleet = SimulatedFleet(4, 1, 8)

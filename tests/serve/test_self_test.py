@@ -53,24 +53,6 @@ def test_missing_rewards_are_named():
         asyncio.run(probe_server("trl", url, None, lambda claim: None))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("trainer", ["trl", "slime"])
-def test_a_judge_that_gives_no_verdicts_ends_the_self_test_with_4(genrm, judge_server, trainer):
-    """As a null where the trainer takes one, and as a refusal where it takes a number."""
-    judge_server.behave(fault={"content": "Both are nice."})
-    flags = (*judge_flags(judge_server.base_url), "--no-probe", "--reask", "0")
-    ended = genrm.run("serve", *flags, "--self-test", trainer)
-    assert (ended.code, trainer in ended.err or "responses have none" in ended.err) == (4, True)
-
-
-@pytest.mark.slow
-def test_a_judge_that_is_down_is_named(genrm):
-    """Exit code 4, before anything is sent."""
-    ended = genrm.run("serve", *judge_flags("http://127.0.0.1:9/v1"), "--retries", "0", "--self-test", "openrlhf")
-    assert ended.code == 4
-    assert "the judge cannot be used" in ended.err
-
-
 def test_a_wrong_token_is_named(limited):
     """The error names the variable that holds it."""
     with pytest.raises(UsageError, match=r"401 .* Set GENRM_SERVE_TOKEN"):

@@ -49,12 +49,6 @@ def test_a_reported_phrase_is_meant_once_the_therapist_agrees() -> None:
     assert not is_reported(f"{before}{PHRASE}, and i agree", len(before), "")
 
 
-@pytest.mark.parametrize("before", ["i told you that ", "studies say ", "from what you say, "])
-def test_the_therapist_reports_nobody(before: str) -> None:
-    """What the therapist said before, or gives out as knowledge, is the therapist's."""
-    assert not is_reported(before + PHRASE, len(before), "")
-
-
 @pytest.mark.parametrize(
     "text",
     ['he said "end it" to you', "the voice that says 'end it'", '"end it", he wrote', 'it reads: "end it."'],

@@ -86,14 +86,6 @@ def test_the_loop_plays_any_environment(tmp_path: Path) -> None:
     assert not (tmp_path / "run_failures.jsonl").exists()
 
 
-def test_a_game_at_its_limit_is_truncated_and_not_failed(tmp_path: Path) -> None:
-    """A policy that never finds the number has an episode with a reward of 0."""
-    run_game(tmp_path, "stuck", episodes=1)
-    assert [record["reward"]["total_reward"] for record in read(tmp_path)] == [0.0, 0.0]
-    assert {record["metadata"]["end_reason"] for record in read(tmp_path)} == {"turn_limit"}
-    assert all(record["metadata"]["truncated"] for record in read(tmp_path))
-
-
 def test_a_record_has_the_shape_that_trainers_read(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Fields of the seed's example, and under `metadata` who played, how it ended and what it cost."""
     judge_server.behave(chat=CHAT)

@@ -129,9 +129,3 @@ def test_task_completion_is_the_share_of_outcomes_met() -> None:
     assert result.value == 0.5
     assert [each.what for each in result.fired] == ["met:Ask about the garden", "missing:safety_plan"]
     assert judge("task_completion", "Hm.", "Well?") == RuleResult(None)
-
-
-def test_only_the_therapist_meets_an_outcome() -> None:
-    """An outcome spoken of by the client alone is missing."""
-    scenario = Scenario(expected_outcomes=("water the garden",))
-    assert judge("task_completion", "I water the garden.", "Good.", scenario=scenario).value == 0.0

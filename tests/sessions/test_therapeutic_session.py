@@ -9,12 +9,11 @@ import pytest
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, play, run_dialogue, sample, samples, step
 
 from genrm_cli.errors import InputError
-from genrm_cli.sessions.environment import CONTEXT_TOO_LONG, Ask, ended
+from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.therapy.client import LABELS
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER, parse_labels
 from genrm_cli.sessions.therapy.scenario import parse_scenario_table
-from genrm_cli.sessions.therapy.session import strip_marker
 from genrm_cli.storage.location import S3Options
 
 KIND = "That sounds really painful, and it makes sense. What is it like for you?"
@@ -79,12 +78,6 @@ def test_equal_arguments_begin_equal_sessions() -> None:
     assert begin(scenario, 1, 7) == begin(scenario, 1, 7)
     assert len({begin(scenario, variant, seed).client.mood for variant in range(3) for seed in range(3)}) == 9
     assert begin(scenario, 0).messages[1].text != begin(scenario, 1).messages[1].text
-
-
-def test_the_client_answers_alike_whoever_counsels() -> None:
-    """The same words get the same answer in every episode of a group."""
-    state = begin(sample("grief"))
-    assert step(state, KIND) == step(state, KIND)
 
 
 def test_a_session_ends_at_the_turn_limit() -> None:
@@ -162,20 +155,6 @@ def test_a_marker_of_the_client_ends_the_session() -> None:
     state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), answer)
     assert (state.end.reason, state.end.by) == ("end_marker", "client")
     assert state.messages[-1].text == "I have to go now."
-
-
-def test_markers_within_words_stay() -> None:
-    """Only the marker itself is one."""
-    assert strip_marker("In the END it is [ENDED] well.") == ("In the END it is [ENDED] well.", False)
-
-
-def test_a_session_can_be_cut_from_outside() -> None:
-    """A context that is too long truncates the session."""
-    state = ended(step(begin(sample("exam")), KIND), CONTEXT_TOO_LONG)
-    assert state.end is not None
-    assert state.end.truncated
-    with pytest.raises(ValueError, match="has ended"):
-        step(state, KIND)
 
 
 def test_what_is_hidden_reaches_neither_policy_nor_scenario_record() -> None:
