@@ -72,7 +72,7 @@ def render_figure(result: dict[str, Any]) -> str:
         'role="img" aria-label="Judge calls against the correlation of the rewards with the truth">',
         f"<style>{STYLE}</style>",
         f'<text class="title" x="{LEFT}" y="24">How near rewards come to the truth, by judge calls a group</text>',
-        f'<text class="small" x="{LEFT}" y="42">{_about(result)}</text>',
+        f'<text class="small" x="{LEFT}" y="42">{result["groups"]:,} simulated groups of {result["n"]}</text>',
         *_axes(),
     ]
     curves = [(line, _points(line, result)) for line in LINES]
@@ -81,15 +81,6 @@ def render_figure(result: dict[str, Any]) -> str:
         parts += [f'<circle class="{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in points]
     parts += _labels(curves)
     return "\n".join([*parts, "</svg>", ""])
-
-
-def _about(result: dict[str, Any]) -> str:
-    judge = result["judge_figures"]
-    return (
-        f"{result['groups']:,} simulated groups of {result['n']}; judge right on {100 * judge['accuracy']:.0f} %, "
-        f"first place {100 * judge['first_place']:.0f} %, flips {100 * judge['flips']:.0f} %, "
-        f"ties {100 * judge['ties']:.0f} %"
-    )
 
 
 def _axes() -> list[str]:
