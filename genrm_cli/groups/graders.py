@@ -62,10 +62,9 @@ def graders_in(settings: Settings) -> tuple[Grader, ...]:
     judged = [component for component in settings.rewards.components if component.is_judged]
     graders = [_grader(component, config) for component, config in zip(judged, configs, strict=False)]
     if len(configs) > len(graders):
-        with_schema = settings.rewards.diversity is None or settings.rewards.diversity.json_schema
-        graders.append(
-            Grader(DIVERSITY, DIVERSITY, (), configs[-1], _without_schema(CLUSTERS, json_schema=with_schema))
-        )
+        diversity = settings.rewards.diversity
+        profile = CLUSTERS if diversity is None or diversity.json_schema else _without_schema(CLUSTERS)
+        graders.append(Grader(DIVERSITY, DIVERSITY, (), configs[-1], profile))
     return tuple(graders)
 
 
@@ -74,21 +73,20 @@ def _grader(component: Component, config: JudgeConfig) -> Grader:
     ranked = component.kind == "rubric_rank"
     profile = ranking_profile(rubric_set) if ranked else grading_profile(rubric_set)
     names = (component.name,) if ranked else tuple(rubric.component_name for rubric in rubric_set.rubrics)
-    profile = _without_schema(profile, json_schema=dict(component.options).get("json_schema") is not False)
+    if dict(component.options).get("json_schema") is False:
+        profile = _without_schema(profile)
     return Grader(component.name, "rubric_rank" if ranked else "rubric", names, config, profile, rubric_set)
 
 
-def _without_schema(profile: GradingProfile, *, json_schema: bool) -> GradingProfile:
-    """Drop the JSON schema, which some servers do not support, if so configured."""
-    if json_schema:
-        return profile
+def _without_schema(profile: GradingProfile) -> GradingProfile:
+    """Drop the JSON schema, which some servers do not support."""
     fields = {name: value for name, value in profile.request_fields.items() if name != "response_format"}
     return replace(profile, request_fields=fields)
 
 
-def count_gradings(grader: Grader, answered: Sequence[int]) -> int:
-    """Count the requests of a grader."""
-    return len(answered) if grader.kind == "rubric" else int(len(answered) > 1)
+def count_gradings(grader: Grader, answered: int) -> int:
+    """Count the requests of a grader about a group, by its number of rollouts that can be compared."""
+    return answered if grader.kind == "rubric" else int(answered > 1)
 
 
 def iter_gradings(
@@ -96,8 +94,7 @@ def iter_gradings(
     grader: Grader,
     number: int,
     answered: Sequence[int],
-    view: Mapping[int, str],
-    shared: SharedView,
+    view: SharedView,
     principle: str | None,
     backgrounds: Mapping[int, str | None],
 ) -> Iterator[tuple[RequestId, Prompt]]:
@@ -108,26 +105,24 @@ def iter_gradings(
         grader: the grader to ask.
         number: number of the grader among all judges of the run.
         answered: indices of the rollouts that can be compared.
-        view: the response of each rollout, as shown to judges.
-        shared: the conversation.
+        view: the conversation, and the responses of `answered` in their order.
         principle: the criterion to judge by besides the rubrics.
         backgrounds: what else the judge should know about each rollout's task.
     """
-    if not count_gradings(grader, answered):
+    if not count_gradings(grader, len(answered)):
         return
+    response_of = dict(zip(answered, view.responses, strict=True))
     if grader.kind == "rubric":
         for index in answered:
-            prompt = ListwisePrompt(shared.conversation, (view[index],), principle, backgrounds[index])
+            prompt = ListwisePrompt(view.conversation, (response_of[index],), principle, backgrounds[index])
             yield RequestId(number, 0, (index,)), prompt
         return
     # The position matters to a judge: the order depends on the group, and is the same in every run.
     order = list(answered)
     random.Random(f"{key} {grader.component}").shuffle(order)
-    shown = tuple(view[index] for index in order)
-    yield (
-        RequestId(number, 0, tuple(order)),
-        ListwisePrompt(shared.conversation, shown, principle, backgrounds[order[0]]),
-    )
+    shown = tuple(response_of[index] for index in order)
+    prompt = ListwisePrompt(view.conversation, shown, principle, backgrounds[order[0]])
+    yield RequestId(number, 0, tuple(order)), prompt
 
 
 def render_scenario(record: JsonObject) -> str | None:
@@ -173,18 +168,12 @@ class GradedGroup:
             return blank[: len(self.grader.names)] if blank else None
         if index not in self.answered:
             return None
-        if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, self.answered):
+        if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, len(self.answered)):
             return grades_of_single().values
         if index not in self._graded:
             return None
         request, grades = self._graded[index]
         return grades.values if self.grader.kind == "rubric" else (grades.values[request.shown.index(index)],)
-
-    def notes_of(self, index: int) -> tuple[str, ...]:
-        """Return the judge's quotations about a rollout, one per component of the grader, or none."""
-        if index not in self._graded or self.grader.kind != "rubric":
-            return ()
-        return self._graded[index][1].notes
 
     def clusters(self) -> list[int] | None:
         """Return the cluster of each of `answered`; None if the judge gave none."""
@@ -198,21 +187,19 @@ class GradedGroup:
 
     def columns(self, size: int) -> dict[str, Column]:
         """Return the grades as components of a group of this size."""
+        kinds = [outcome.result.kind for _, outcome in self.results if isinstance(outcome.result, Failure)]
+        failure = None
+        if kinds:
+            reason = "were not asked" if set(kinds) == {FailureKind.NOT_ASKED} else "failed"
+            failure = f"{len(kinds)} of its {count_gradings(self.grader, len(self.answered))} requests {reason}"
         rows = [self.grades_of(index) for index in range(size)]
-        notes = [self.notes_of(index) for index in range(size)]
+        quoted = self._graded if self.grader.kind == "rubric" else {}
+        notes = [quoted[index][1].notes if index in quoted else () for index in range(size)]
         return {
             name: Column(
                 [None if row is None else row[number] for row in rows],
                 [{"evidence": note[number]} if number < len(note) and note[number] else None for note in notes],
-                self._failure(),
+                failure,
             )
             for number, name in enumerate(self.grader.names)
         }
-
-    def _failure(self) -> str | None:
-        """Describe how many requests got no grades; None if all did."""
-        kinds = [outcome.result.kind for _, outcome in self.results if isinstance(outcome.result, Failure)]
-        if not kinds:
-            return None
-        reason = "were not asked" if set(kinds) == {FailureKind.NOT_ASKED} else "failed"
-        return f"{len(kinds)} of its {count_gradings(self.grader, self.answered)} requests {reason}"

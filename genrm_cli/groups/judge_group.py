@@ -225,9 +225,8 @@ def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iter
             if isinstance(profile, Profile) and (changes := profile.count_neutralised(prompt)):
                 judged.neutralised[id_] = changes
         yield id_, prompt
-    response_of = dict(zip(judged.answered, view.responses, strict=True))
     for number, grader in enumerate(plan.graders, len(plan.judges)):
-        yield from iter_gradings(group.key, grader, number, judged.answered, response_of, view, principle, backgrounds)
+        yield from iter_gradings(group.key, grader, number, judged.answered, view, principle, backgrounds)
 
 
 def view_for_judges(

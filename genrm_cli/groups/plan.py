@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from genrm_cli.errors import InputError, SettingRef
-from genrm_cli.groups.graders import Grader
+from genrm_cli.groups.graders import Grader, count_gradings
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
 from genrm_cli.pairing import count_comparisons
 from genrm_cli.rewards.compose import TotalTerms
@@ -237,7 +237,7 @@ class GroupPlan:
 
     def count_gradings(self, n: int) -> int:
         """Return the maximum number of requests to all graders for n rollouts with a response."""
-        return sum(n if grader.kind == "rubric" else int(n > 1) for grader in self.graders)
+        return sum(count_gradings(grader, n) for grader in self.graders)
 
     def count_requests(self, n: int) -> int:
         """Return the maximum number of requests for n rollouts with a response."""

@@ -5,8 +5,6 @@ from genrm_cli.pairing.strategies import (
     STRATEGIES,
     Comparison,
     count_comparisons,
-    plan_all_pairs,
-    plan_circular,
     plan_comparisons,
     ring_k_for_budget,
 )
@@ -16,8 +14,6 @@ __all__ = [
     "STRATEGIES",
     "Comparison",
     "count_comparisons",
-    "plan_all_pairs",
-    "plan_circular",
     "plan_comparisons",
     "ring_k_for_budget",
 ]

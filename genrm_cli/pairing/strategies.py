@@ -25,16 +25,6 @@ class Comparison(NamedTuple):
     judge_idx: int
 
 
-def plan_circular(n: int) -> _Pairs:
-    """Plan each rollout against the next, the last against the first: n ordered pairs (n = 2: both orders)."""
-    return [(i, (i + 1) % n) for i in range(n)] if n > 1 else []
-
-
-def plan_all_pairs(n: int) -> _Pairs:
-    """Plan every unordered pair once, the lower index always first: n(n - 1)/2 pairs."""
-    return list(combinations(range(n), 2))
-
-
 def plan_comparisons(
     n: int,
     strategy: str,
@@ -50,8 +40,9 @@ def plan_comparisons(
 
     Args:
         n: number of comparable rollouts.
-        strategy: `circular`, `all_pairs`, or one of these with n times `ring_k` comparisons: `ring`, different
-            pairs, spread as evenly as possible; `swap`, half as many pairs in both orders; `random`, random pairs.
+        strategy: `circular`, each rollout against the next, the last against the first; `all_pairs`, every pair once,
+            the lower index first; or one of these with n times `ring_k` comparisons: `ring`, different pairs, spread as
+            evenly as possible; `swap`, half as many pairs in both orders; `random`, random pairs.
         repeats: repeats of the whole list (outermost loop).
         order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
             `all_pairs` is shown first about as often as second. The other strategies are always balanced.
@@ -64,7 +55,9 @@ def plan_comparisons(
     Raises:
         KeyError: unknown strategy.
     """
-    pairs = _plan_pairs(n, strategy, ring_k, generator_of(key, seed)) if n > 1 else []
+    generator = generator_of(key, seed)
+    order = permutation(n, generator) if strategy in RING_STRATEGIES else range(n)
+    pairs = [(order[i], order[j]) for i, j in _STRATEGIES[strategy](n, ring_k, generator)] if n > 1 else []
     if order_balanced and strategy == "all_pairs":
         pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
     if both_orders:
@@ -115,27 +108,16 @@ def ring_k_for_budget(
     return bisect_left(shares, most, key=needed) / _SHARES
 
 
-def _plan_pairs(n: int, strategy: str, ring_k: float, generator: Random) -> _Pairs:
-    if strategy not in RING_STRATEGIES:
-        return _STRATEGIES[strategy](n, ring_k, generator)
-    order = permutation(n, generator)
-    return [(order[i], order[j]) for i, j in _STRATEGIES[strategy](n, ring_k, generator)]
-
-
 def _in_both_orders(pairs: Iterable[tuple[int, int]]) -> _Pairs:
     """Return every pair in both orders, one after the other, each once."""
     return list(dict.fromkeys(order for i, j in pairs for order in ((i, j), (j, i))))
 
 
-def _plan_swap(n: int, ring_k: float, _: Random) -> _Pairs:
-    return _in_both_orders(plan_ring(n, ring_k / 2))
-
-
 _STRATEGIES: dict[str, Callable[[int, float, Random], _Pairs]] = {
-    "circular": lambda n, _, __: plan_circular(n),
-    "all_pairs": lambda n, _, __: plan_all_pairs(n),
+    "circular": lambda n, _, __: [(i, (i + 1) % n) for i in range(n)],
+    "all_pairs": lambda n, _, __: list(combinations(range(n), 2)),
     "ring": lambda n, ring_k, _: plan_ring(n, ring_k),
-    "swap": _plan_swap,
+    "swap": lambda n, ring_k, _: _in_both_orders(plan_ring(n, ring_k / 2)),
     "random": lambda n, ring_k, generator: plan_random(n, count_ring(n, ring_k), generator),
 }
 STRATEGIES = tuple(_STRATEGIES)
