@@ -43,14 +43,14 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
     return f"{_start_of_shards(path)}{shard.number}-of-{shard.count}{_SUFFIX}"
 
 
-def _path_of_whole(scored_uri: str, settings: Settings) -> str:
+def _path_of_whole(output_uri: str, settings: Settings, suffix: str = _SUFFIX) -> str:
     given = settings.journal.journal
     if given is not None and not is_s3(given):
         is_folder = given.endswith("/") or os.path.isdir(given)  # noqa: PTH112  (False below an unreadable folder)
-        return str(Path(given) / f"{_name_of(scored_uri)}{_SUFFIX}") if is_folder else given
-    if given is not None or is_s3(scored_uri) or is_streamed(scored_uri):
-        return str(state_folder() / f"{_digest(scored_uri)}{_SUFFIX}")
-    return sibling(scored_uri, _SUFFIX)
+        return str(Path(given) / f"{_name_of(output_uri)}{suffix}") if is_folder else given
+    if given is not None or is_s3(output_uri) or is_streamed(output_uri):
+        return str(state_folder() / f"{_digest(output_uri)}{suffix}")
+    return sibling(output_uri, suffix)
 
 
 def _start_of_shards(path: str) -> str:
@@ -69,11 +69,7 @@ def turns_path(episodes_uri: str, settings: Settings) -> str:
 
     It has a name of its own, so that the journal beside it is that of the verdicts on these episodes.
     """
-    if settings.journal.journal is not None and not is_s3(settings.journal.journal):
-        return settings.journal.journal
-    if settings.journal.journal is not None or is_s3(episodes_uri):
-        return str(state_folder() / f"{_digest(episodes_uri)}.turns.sqlite")
-    return sibling(episodes_uri, ".turns.sqlite")
+    return _path_of_whole(episodes_uri, settings, ".turns.sqlite")
 
 
 def check_journal_place(settings: Settings) -> None:
