@@ -134,7 +134,8 @@ def _iter_objects(bucket: str, prefix: str, s3: S3Options, *, flat: bool) -> Ite
     # Imported here, as boto3 takes a fifth of a second to import.
     from genrm_cli.storage.s3.whole_objects import iter_objects
 
-    return iter_objects(bucket, prefix, s3, flat=flat)
+    for identity, age_s in iter_objects(bucket, prefix, s3, flat=flat):
+        yield Found(identity, age_s)
 
 
 def _iter_matching_files(path: str) -> Iterator[Found]:

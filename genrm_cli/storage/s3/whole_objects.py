@@ -16,7 +16,6 @@ from s3transfer.manager import TransferConfig, TransferManager
 from s3transfer.subscribers import BaseSubscriber
 
 from genrm_cli.errors import StoppedError
-from genrm_cli.storage.listing import Found
 from genrm_cli.storage.location import InputIdentity, S3Options, changed, parse_s3_uri
 from genrm_cli.storage.s3.connection import (
     MISSING,
@@ -39,7 +38,7 @@ _CREATE_TRIES = 3
 _READ_TRIES = 3
 
 
-def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) -> Iterator[Found]:
+def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) -> Iterator[tuple[InputIdentity, float]]:
     """Yield each object whose key starts with a prefix, with its age by the clock of S3, page by page.
 
     Keys that end in `/` (folder markers) are skipped. `flat` also skips, without listing them, keys with another `/`
@@ -64,7 +63,7 @@ def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) ->
             if not entry["Key"].endswith("/"):
                 uri, etag = f"s3://{bucket}/{entry['Key']}", entry["ETag"].strip('"')
                 age_s = max(0.0, now_s - entry["LastModified"].timestamp())
-                yield Found(InputIdentity(uri, size_bytes=entry["Size"], etag=etag), age_s)
+                yield InputIdentity(uri, size_bytes=entry["Size"], etag=etag), age_s
 
 
 def read(uri: str, options: S3Options) -> bytes | None:
