@@ -40,17 +40,6 @@ _CHAT_PATH = "/chat/completions"
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeAddress:
-    """The address of a judge and how to reach it. The key is never shown, not even by `repr`."""
-
-    base_url: str
-    api_key: str | None = field(repr=False)
-    connect_timeout_s: float
-    max_connections: int
-    ca_bundle: str | None = None
-
-
 class KeyMask:
     """Masks a key in texts of a server, as it is and URL-encoded. Missing and short keys are not masked."""
 
@@ -92,19 +81,26 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     Redirects are not followed, so the key never travels to another host.
     """
 
-    def __init__(self, address: JudgeAddress) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        connect_timeout_s: float,
+        max_connections: int,
+        ca_bundle: str | None = None,
+    ) -> None:
         """Prepare the client; open no connection yet.
 
         Raises:
             UsageError: the URL is not http(s), or the CA bundle cannot be read.
         """
-        self._key = KeyMask(address.api_key)
-        self._url = httpx.URL(chat_url(address.base_url))
+        self._key = KeyMask(api_key)
+        self._url = httpx.URL(chat_url(base_url))
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "genrm"}
-        if address.api_key:
-            headers["Authorization"] = f"Bearer {address.api_key}"
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
         self._headers = httpx.Headers(headers)
-        self._transport = _transport(address)
+        self._transport = _transport(connect_timeout_s, max_connections, ca_bundle)
 
     async def __aexit__(self, *_: object) -> None:
         """Close the client. Cancelled calls may continue until the process ends."""
@@ -236,24 +232,24 @@ def chat_url(base_url: str) -> str:
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
 
 
-def _transport(address: JudgeAddress) -> HttpxTransport:
+def _transport(connect_timeout_s: float, max_connections: int, ca_bundle: str | None) -> HttpxTransport:
     builder = (
         ClientBuilder()
-        .max_connections(address.max_connections)
-        .connect_timeout(timedelta(seconds=address.connect_timeout_s))
+        .max_connections(max_connections)
+        .connect_timeout(timedelta(seconds=connect_timeout_s))
         # Waiting for a free connection does not count as the judge's time.
         .pool_timeout(timedelta(days=30))
         .tcp_keepalive(timedelta(seconds=30))
         .follow_redirects(False)
     )
-    if address.ca_bundle:
+    if ca_bundle:
         try:
-            certificates = Path(address.ca_bundle).read_bytes()
+            certificates = Path(ca_bundle).read_bytes()
             builder = builder.add_root_certificate_pem(certificates)
         except (OSError, PyreqwestError) as error:
-            raise UsageError(SettingRef("ca_bundle", address.ca_bundle), f" cannot be used: {error}.") from error
+            raise UsageError(SettingRef("ca_bundle", ca_bundle), f" cannot be used: {error}.") from error
         if _PEM_MARK not in certificates:  # the library accepts any bytes, without trusting anyone more
-            raise UsageError(SettingRef("ca_bundle", address.ca_bundle), " contains no certificate in PEM format.")
+            raise UsageError(SettingRef("ca_bundle", ca_bundle), " contains no certificate in PEM format.")
     return HttpxTransport(builder.build())
 
 

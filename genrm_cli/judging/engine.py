@@ -24,27 +24,19 @@ class Judge(Protocol):
 
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Render a request; `judge_idx` is the number of its repeat."""
-        ...
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the known outcome; None if the judge must be asked."""
-        ...
 
     async def admit(self, lane: int | None = None) -> Slot | None:
-        """Wait for permission to make another call; None if the run was stopped.
-
-        `lane` is that of the group, see `JudgeSet.turn`.
-        """
-        ...
+        """Wait for permission to make another call in a lane of `JudgeSet`; None if the run was stopped."""
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask. A failed call does not raise: it is a `Failure`."""
-        ...
 
     @property
     def stopped_by(self) -> StoppedBy | None:
         """Why no more requests are made; None while the run continues."""
-        ...
 
 
 class LexicalJudge:
@@ -76,19 +68,12 @@ class LexicalJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallPolicy:
-    """What a run takes from a journal, and what it asks.
+    """What a run takes from a journal, and what it asks."""
 
-    Attributes:
-        only_failed: ask only requests that failed before.
-        only_known: ask nothing.
-        with_failures: also recall failures.
-        with_replies: also recall the judge's replies, which takes longer.
-    """
-
-    only_failed: bool = False
-    only_known: bool = False
-    with_failures: bool = False
-    with_replies: bool = False
+    only_failed: bool = False  # ask only requests that failed before
+    only_known: bool = False  # ask nothing
+    with_failures: bool = False  # also recall failures
+    with_replies: bool = False  # also recall the judge's replies, which takes longer
 
 
 class CachedJudge:
@@ -182,9 +167,7 @@ class CachedJudge:
 class JudgeSet:
     """The judges of a plan, judges before graders; several groups may ask them at once.
 
-    Attributes:
-        on_outcome: called with each outcome.
-        turns: held by the groups that are making their requests: one for each lane.
+    Each outcome goes to `on_outcome`. The groups that are making their requests hold `turns`, one for each lane.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from genrm_cli.errors import Message
-from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
+from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource
@@ -93,9 +93,7 @@ class OpenOptions:
 class OpenJudge:
     """An open judge; without `remote` it is the built-in one.
 
-    Attributes:
-        with_roles: the same judge with the profile `roles`, until one of the two is chosen.
-        verdict_with_roles: its answer when that profile was tried and chosen.
+    `with_roles` is the same judge with the profile `roles`, until one of the two is chosen.
     """
 
     spec: JudgeSpec
@@ -108,18 +106,9 @@ class OpenJudge:
         self.spec = replace(self.spec, profile=self.spec.roles, source=ProfileSource.PROBE)
         self.remote, self.with_roles, self.verdict_with_roles = self.with_roles, None, answer
 
-    @property
-    def may_ask(self) -> bool:
-        """Whether it is asked over HTTP, and calls may be made now."""
-        return self.remote is not None and self.remote.may_ask()
-
 
 class OpenJudges:
-    """The open judges of a run; all its inputs share them, with their endpoints, limits and budget.
-
-    Attributes:
-        latencies: latencies of all calls.
-    """
+    """The open judges of a run; all its inputs share them, with their endpoints, limits and budget."""
 
     def __init__(
         self, judges: Sequence[OpenJudge], latencies: Latencies, options: OpenOptions, on_event: OnEvent
@@ -204,9 +193,9 @@ class OpenJudges:
             judge.choose_roles()
             return
         is_known = journal is not None and journal.knows_judge(judge.remote.label)
-        if not is_known and self._options.probe and not self._options.recall.only_known and judge.may_ask:
+        if not is_known and self._options.probe and not self._options.recall.only_known and judge.remote.may_ask():
             timeout_s = self._call_timeout_s(judge)
-            answer = await answer_to_roles(judge.with_roles, judge.remote.pool.endpoints, timeout_s, self._on_event)
+            answer = await answer_to_roles(judge.with_roles, timeout_s, self._on_event)
             if answer is not None:
                 judge.choose_roles(answer)
 
@@ -230,12 +219,11 @@ class OpenJudges:
                 self._on_event("probe", {"warning": Message.of(*parts[1:]) if parts else None})
 
     async def _probe(self, judge: OpenJudge) -> list[Message]:
-        if judge.remote is None or not judge.may_ask:
+        if judge.remote is None or not judge.remote.may_ask():
             return []
         spec = judge.spec
         return await probe_judge(
             judge.remote,
-            judge.remote.pool.endpoints,
             self._call_timeout_s(judge),
             compares=spec.compares,
             role=spec.role,
@@ -310,10 +298,9 @@ class _Opener:
             return self._pools[identity]
         endpoints = []
         for base_url in () if options.recall.only_known else judge.base_url:
-            address = JudgeAddress(
-                base_url, key, limits.connect_timeout, limits.max_in_flight or AUTO_CEILING, judge.ca_bundle
-            )
-            client = await clients.enter_async_context(JudgeClient(address))
+            most = limits.max_in_flight or AUTO_CEILING
+            client = JudgeClient(base_url, key, limits.connect_timeout, most, judge.ca_bundle)
+            await clients.enter_async_context(client)
             if options.shared is not None:
                 limit = options.shared.limit_of(len(self._pools), base_url, limits.max_in_flight)
             elif limits.max_in_flight is None:

@@ -1,7 +1,7 @@
 """Probe a judge before the first paid call: a good and a bad answer, in both orders."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from genrm_cli.errors import JudgeError, Message, SettingRef
@@ -57,12 +57,7 @@ _INSANE_REMEDY = Message.of(
 
 @dataclass(frozen=True, slots=True)
 class ModelRole:
-    """What messages call a model: judges are not the only models that are asked.
-
-    Attributes:
-        title: what it is.
-        settings: the names of its settings, by those of a judge (`base_url`, `model`, ...) if they differ.
-    """
+    """What messages call a model, which need not be a judge, and its settings by those of a judge if they differ."""
 
     title: str = "judge"
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -71,18 +66,12 @@ class ModelRole:
 JUDGE = ModelRole()
 
 
-@dataclass(frozen=True, slots=True)
-class KnownAnswer:
-    """A verdict on the good and the bad answer, in this order."""
-
-    endpoint: Endpoint
-    reply: Reply
-    verdict: Verdict
+KnownAnswer = tuple[Endpoint, Reply, Verdict]
+"""A verdict on the good and the bad answer, in this order."""
 
 
 async def probe_judge(
     judge: RemoteJudge,
-    endpoints: Sequence[Endpoint],
     timeout_s: float,
     *,
     compares: bool = True,
@@ -98,7 +87,6 @@ async def probe_judge(
 
     Args:
         judge: the judge, with its profile.
-        endpoints: its endpoints.
         timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may need all of it.
         compares: whether the better answer must get the better verdict; False for a grader of something else.
         role: what errors call the model and its settings.
@@ -112,13 +100,11 @@ async def probe_judge(
     Raises:
         JudgeError: an endpoint answers wrongly, or all are down. The message says what was tried and what to change.
     """
-    _announce(judge, endpoints, timeout_s, on_event)
-    async with asyncio.TaskGroup() as tasks:
-        probes = [
-            tasks.create_task(_Probe(judge, endpoint, timeout_s, role).run(known if compares else None, compares))
-            for endpoint in endpoints
-        ]
-    results = [probe.result() for probe in probes]
+    _announce(judge, timeout_s, on_event)
+    endpoints = judge.pool.endpoints
+    results = await asyncio.gather(
+        *(_Probe(judge, endpoint, timeout_s, role).run(known, compares) for endpoint in endpoints)
+    )
     all_down = all(isinstance(result, _DownError) for result in results)
     warnings: list[Message] = []
     for endpoint, result in zip(endpoints, results, strict=True):
@@ -130,18 +116,16 @@ async def probe_judge(
     return warnings
 
 
-async def answer_to_roles(
-    judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float, on_event: OnEvent
-) -> KnownAnswer | None:
+async def answer_to_roles(judge: RemoteJudge, timeout_s: float, on_event: OnEvent) -> KnownAnswer | None:
     """Show a judge a good and a bad answer with the GenRM roles, on the first endpoint that answers.
 
     Returns:
         The answer if it is a verdict for the good one; None if the profile does not fit the judge, or no endpoint
         answers.
     """
-    _announce(judge, endpoints, timeout_s, on_event)
+    _announce(judge, timeout_s, on_event)
     request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, _GOOD, _BAD), 0)
-    for endpoint in endpoints:
+    for endpoint in judge.pool.endpoints:
         try:
             reply = await endpoint.client.complete(request.body, timeout_s)
         except CallError as error:
@@ -149,13 +133,12 @@ async def answer_to_roles(
                 continue
             return None
         verdict = judge.read(reply, request)
-        fits = isinstance(verdict, Verdict) and preference(verdict) > 0
-        return KnownAnswer(endpoint, reply, verdict) if fits and isinstance(verdict, Verdict) else None
+        return (endpoint, reply, verdict) if isinstance(verdict, Verdict) and preference(verdict) > 0 else None
     return None
 
 
-def _announce(judge: RemoteJudge, endpoints: Sequence[Endpoint], timeout_s: float, on_event: OnEvent) -> None:
-    names = [endpoint.name for endpoint in endpoints]
+def _announce(judge: RemoteJudge, timeout_s: float, on_event: OnEvent) -> None:
+    names = [endpoint.name for endpoint in judge.pool.endpoints]
     on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
 
 
@@ -193,8 +176,8 @@ class _Probe:
 
     async def _compare_both_orders(self, known: KnownAnswer | None) -> None:
         try:
-            is_known = known is not None and known.endpoint is self.endpoint
-            first = (known.reply, known.verdict) if known and is_known else await self._ask(_GOOD, _BAD)
+            is_known = known is not None and known[0] is self.endpoint
+            first = known[1:] if known is not None and is_known else await self._ask(_GOOD, _BAD)
             second = await self._ask(_BAD, _GOOD)
         except _UnreadError as error:
             # A model that sees only the question answers it.

@@ -10,9 +10,7 @@ class PairwisePrompt:
     """A conversation and two responses to it, to be compared.
 
     Attributes:
-        conversation: `(role, text)` turns, oldest first; may be empty if the input did not record it.
-        response_1: text shown first; may be empty.
-        response_2: text shown second; may be empty.
+        conversation: `(role, text)` turns, oldest first; empty if the input did not record it.
         principle: the criterion to judge by, in words; None leaves it to the profile.
     """
 
@@ -31,9 +29,7 @@ class PairwisePrompt:
 class ListwisePrompt:
     """A conversation and one response to it, or those of a group, to be graded.
 
-    Attributes:
-        responses: one or more responses in the order shown; each may be empty.
-        background: what else the judge should know about the task, such as the goal and the constraints of a scenario.
+    `background` is what else the judge should know about the task, such as the goal and the constraints of a scenario.
     """
 
     conversation: Sequence[tuple[str, str]]
@@ -58,10 +54,8 @@ class Reply:
     """A judge's reply, as its server reported it.
 
     Attributes:
-        text: the content of the message; empty if there was none.
         reasoning: reasoning that the server separated from the content.
         finish_reason: why generation stopped, in the server's terms (`stop`, `length`, ...); None if unknown.
-        refusal: refusal text of the model or the server, if any.
         prompt_tokens: tokens read; None if the server does not report them. Likewise the two below.
         tokens: if requested, the tokens of the text, each with the log probabilities of the likeliest tokens in its
             place, including its own.
@@ -78,12 +72,9 @@ class Reply:
 
 
 class RequestId(NamedTuple):
-    """The identity of a request about a group.
+    """The identity of a request about a group: the judge and the repeat, from 0, and the rollouts shown.
 
-    Attributes:
-        judge: number of the judge, from 0.
-        repeat: number of the repeat, from 0.
-        shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole group.
+    `shown` has their indices, in the order shown: two of a pair, one alone, or a whole group.
     """
 
     judge: int
@@ -93,13 +84,7 @@ class RequestId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """A rendered request.
-
-    Attributes:
-        shown: the prompt.
-        body: body of the HTTP request; empty for the built-in judge.
-        key: sha256 of everything that changes the answer; empty for the built-in judge.
-    """
+    """A rendered request and its key, a sha256 of all that changes the answer. The built-in judge has neither."""
 
     shown: Prompt
     body: bytes = b""

@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
-from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.engine import CachedJudge, JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
@@ -52,9 +52,8 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
         if isinstance(outcome.result, Verdict):
             verdicts.append(time.perf_counter())
 
-    address = JudgeAddress(base_url, None, 10.0, concurrency)
     with tempfile.TemporaryDirectory() as folder, Journal(f"{folder}/journal.sqlite") as journal:
-        async with JudgeClient(address) as client:
+        async with JudgeClient(base_url, None, 10.0, concurrency) as client:
             limit = AdaptiveLimit(concurrency) if adaptive else Limit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
             policy = CallPolicy(600.0, 3600.0, 5, reask=3)

@@ -11,7 +11,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
 from genrm_cli.groups.tasks import first_error_of
-from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
@@ -96,7 +96,7 @@ async def open_judge(
     async with AsyncExitStack() as clients:
         endpoints = []
         for base_url in base_urls:
-            client = await clients.enter_async_context(JudgeClient(JudgeAddress(base_url, None, 2, concurrency)))
+            client = await clients.enter_async_context(JudgeClient(base_url, None, 2, concurrency))
             endpoints.append(Endpoint(base_url, client, Limit(concurrency), first_trial_s=0.05, last_trial_s=0.2))
         pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
         policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from judge_server_fixture import JudgeServer
-from opened_judge import Opened, judge_pairs, open_judge, with_judge
+from opened_judge import Opened, judge_pairs, with_judge
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.verdicts import Outcome, Verdict
 
 UNREADABLE = {"content": "Both are fine."}
@@ -95,27 +94,6 @@ def test_a_cancelled_run_keeps_every_answer(judge_server: JudgeServer, journal: 
     assert len(journal) == known + again.budget.calls
 
 
-def test_an_error_in_the_caller_ends_the_run_and_loses_nothing(judge_server: JudgeServer, journal: Journal) -> None:
-    """An exception of the callback is raised, calls in flight are cancelled, and the answers so far are kept."""
-    judge_server.behave(latency_s=0.01)
-    told: list[Outcome] = []
-
-    def on_outcome(outcome: Outcome) -> None:
-        told.append(outcome)
-        if len(told) == 6:
-            raise ZeroDivisionError("a bug")
-
-    async def run() -> None:
-        async with open_judge(judge_server.base_url, journal=journal) as opened:
-            assert opened.journaled is not None
-            await judge_pairs(range(50), opened.journaled, on_outcome)
-
-    with pytest.raises(ExceptionGroup) as caught:
-        asyncio.run(run())
-    assert caught.value.split(ZeroDivisionError)[1] is None
-    assert len(journal) >= 6
-
-
 def test_only_what_failed_is_asked_again(judge_server: JudgeServer, journal: Journal) -> None:
     """With --only-failed verdicts are recalled, failures asked again, and what is new is not asked."""
     judge_server.behave(fault=UNREADABLE, fault_share=0.4)
@@ -127,13 +105,3 @@ def test_only_what_failed_is_asked_again(judge_server: JudgeServer, journal: Jou
     second = with_judge(lambda each: each.ask_all(range(40)), judge_server.base_url, journal=journal, only_failed=True)
     assert judge_server.stats()["requests"] - before == failed
     assert second.kinds() == {None: 30, "not_asked": 10}
-
-
-def test_a_budget_counts_no_recalled_verdicts(judge_server: JudgeServer, journal: Journal) -> None:
-    """Runs with ten calls each get through thirty comparisons in three times."""
-    for run in range(1, 4):
-        opened = with_judge(
-            lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal, budget=Budget(10)
-        )
-        assert opened.kinds().get(None) == 10 * run
-        assert judge_server.stats()["requests"] == 10 * run

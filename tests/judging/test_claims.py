@@ -142,20 +142,3 @@ def test_nobody_waits_longer_than_a_call_may_take(judge_server: JudgeServer, jou
 
     opened = with_judge(use, judge_server.base_url, journal=two, call_timeout_s=0.5)
     assert opened.budget.calls == judge_server.stats()["requests"] == 1
-
-
-def test_a_waiting_run_ends_when_it_is_stopped(judge_server: JudgeServer, journals: tuple[Journal, Journal]) -> None:
-    """A deadline ends the wait for another run's verdict; nothing was asked then."""
-    one, two = journals
-
-    async def use(opened: Opened) -> None:
-        assert opened.journaled is not None
-        request = opened.remote._trial
-        assert await one.claims.take(request.key)
-        opened.remote.set_deadline(0.3, 0.0)
-        slot = await opened.journaled.admit()
-        assert slot is not None
-        outcome = await opened.journaled.ask(request, slot)
-        assert "stopped by deadline" in str(outcome.result)
-
-    assert with_judge(use, judge_server.base_url, journal=two).budget.calls == 0

@@ -11,7 +11,7 @@ import pytest
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeAddress, JudgeClient, KeyMask, chat_url
+from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeClient, KeyMask, chat_url
 from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import FailureKind
@@ -21,23 +21,23 @@ BODY = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "Say
 TIMEOUT_S = 10.0
 
 
-def address(server: JudgeServer, **changes: Any) -> JudgeAddress:
-    """Return the server's address."""
+def client_of(server: JudgeServer, **changes: Any) -> JudgeClient:
+    """Return a client of the server."""
     fields: dict[str, Any] = {"api_key": None, "connect_timeout_s": 2, "max_connections": 4}
-    return JudgeAddress(server.base_url, **{**fields, **changes})
+    return JudgeClient(server.base_url, **{**fields, **changes})
 
 
-def complete(where: JudgeAddress, timeout_s: float = TIMEOUT_S) -> Reply:
+def complete(where: JudgeClient, timeout_s: float = TIMEOUT_S) -> Reply:
     """Make one call."""
 
     async def call() -> Reply:
-        async with JudgeClient(where) as client:
+        async with where as client:
             return await client.complete(BODY, timeout_s)
 
     return asyncio.run(call())
 
 
-def failed_call(where: JudgeAddress, timeout_s: float = TIMEOUT_S) -> CallError:
+def failed_call(where: JudgeClient, timeout_s: float = TIMEOUT_S) -> CallError:
     """Make one call that must fail."""
     with pytest.raises(CallError) as caught:
         complete(where, timeout_s)
@@ -83,7 +83,7 @@ def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
 def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
     """Text, reasoning, finish reason and token counts arrive as the server gave them."""
     judge_server.behave(with_reasoning=True)
-    reply = complete(address(judge_server))
+    reply = complete(client_of(judge_server))
     assert (reply.text, reply.finish_reason, reply.refusal) == ("ok", "stop", None)
     assert reply.reasoning.startswith("Let me")
     assert (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == (1, 1, 0)
@@ -111,7 +111,7 @@ def test_a_status_is_a_failure_of_its_kind(
 ) -> None:
     """Every status but 200 has a kind; what is wrong with the endpoint may pass, what is with the request cannot."""
     judge_server.behave(fault={"status": status})
-    error = failed_call(address(judge_server))
+    error = failed_call(client_of(judge_server))
     assert (error.failure.kind, error.may_pass) == (kind, may_pass)
     assert str(status) in error.failure.detail
     assert error.overloaded == (status == 503)
@@ -132,7 +132,7 @@ def test_a_status_is_a_failure_of_its_kind(
 def test_the_servers_own_words_are_told(judge_server: JudgeServer, body: str, words: str) -> None:
     """The detail quotes the message of the usual error shapes, else the text in one line."""
     judge_server.behave(fault={"status": 400, "body": body})
-    assert words in failed_call(address(judge_server)).failure.detail
+    assert words in failed_call(client_of(judge_server)).failure.detail
 
 
 TRACE = (
@@ -147,7 +147,7 @@ def test_a_trace_is_told_in_one_line_with_its_end(judge_server: JudgeServer) -> 
     """As with llama.cpp and a template that refuses a role, the cause comes last and is not cut off."""
     body = orjson.dumps({"error": {"code": 400, "message": TRACE, "type": "invalid_request_error"}}).decode()
     judge_server.behave(fault={"status": 400, "body": body})
-    detail = failed_call(address(judge_server)).failure.detail
+    detail = failed_call(client_of(judge_server)).failure.detail
     assert detail.startswith("HTTP 400: Unable to generate parser")
     assert detail.endswith("Unknown role: response_1")
     assert "\n" not in detail
@@ -174,7 +174,7 @@ def test_a_trace_is_told_in_one_line_with_its_end(judge_server: JudgeServer) -> 
 def test_a_200_that_is_no_completion_is_a_bad_body(judge_server: JudgeServer, body: str) -> None:
     """A page, torn JSON or another object is a failure that shows how it begins, and may pass."""
     judge_server.behave(fault={"body": body})
-    error = failed_call(address(judge_server))
+    error = failed_call(client_of(judge_server))
     assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
     assert body[:20] in error.failure.detail
 
@@ -195,7 +195,7 @@ def test_odd_counts_and_words_of_a_server_do_no_harm(odd: Any) -> None:
 def test_a_reset_is_a_connection_failure(judge_server: JudgeServer, reset: str) -> None:
     """A connection that breaks, even in the middle of a reply, is a failure that may pass."""
     judge_server.behave(fault={"reset": reset})
-    error = failed_call(address(judge_server))
+    error = failed_call(client_of(judge_server))
     assert (error.failure.kind, error.may_pass) == (FailureKind.CONNECTION, True)
 
 
@@ -204,7 +204,7 @@ def test_the_call_timeout_covers_the_whole_call(judge_server: JudgeServer, fault
     """A reply that never comes, or comes byte by byte, ends at the limit for the call."""
     judge_server.behave(fault=fault)
     started_s = time.monotonic()
-    error = failed_call(address(judge_server), 0.3)
+    error = failed_call(client_of(judge_server), 0.3)
     assert time.monotonic() - started_s < 60
     assert (error.failure.kind, error.may_pass) == (FailureKind.TIMEOUT, True)
     assert "0.3 s" in error.failure.detail
@@ -214,27 +214,16 @@ def test_the_call_timeout_covers_the_whole_call(judge_server: JudgeServer, fault
 def test_a_body_without_end_is_cut_off(judge_server: JudgeServer) -> None:
     """A reply over the limit is read no further, and counts as a bad body like any other."""
     judge_server.behave(fault={"huge_bytes": MAX_REPLY_BYTES + 1, "chunked": True})
-    error = failed_call(address(judge_server))
+    error = failed_call(client_of(judge_server))
     assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
     assert "longer" in error.failure.detail
-
-
-def test_a_compressed_reply_that_was_not_asked_for_does_no_harm(judge_server: JudgeServer) -> None:
-    """A gzip body is either read or a bad body; one that unpacks to more than the limit is never a reply."""
-    judge_server.behave(fault={"gzip": True})
-    try:
-        assert complete(address(judge_server)).text == "ok"
-    except CallError as error:
-        assert error.failure.kind == FailureKind.BAD_BODY  # noqa: PT017
-    judge_server.behave(fault={"gzip": True, "huge_bytes": MAX_REPLY_BYTES + 1})
-    assert failed_call(address(judge_server)).failure.kind == FailureKind.BAD_BODY
 
 
 @pytest.mark.parametrize(("value", "wait_s"), [("7", 7), ("0.5", 0.5), ("-3", 0)])
 def test_retry_after_in_seconds(judge_server: JudgeServer, value: str, wait_s: float) -> None:
     """Retry-After as a number is that many seconds, never less than 0."""
     judge_server.behave(fault={"status": 429, "headers": {"Retry-After": value}})
-    assert failed_call(address(judge_server)).retry_after_s == wait_s
+    assert failed_call(client_of(judge_server)).retry_after_s == wait_s
 
 
 @pytest.mark.parametrize(("hours", "low_s", "high_s"), [(1, 3_000, 3_600), (-1, 0, 0)])
@@ -242,16 +231,9 @@ def test_retry_after_as_a_date(judge_server: JudgeServer, hours: int, low_s: flo
     """Retry-After as a date is the seconds until then, 0 for one that has passed."""
     date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
     judge_server.behave(fault={"status": 429, "headers": {"Retry-After": date}})
-    wait_s = failed_call(address(judge_server)).retry_after_s
+    wait_s = failed_call(client_of(judge_server)).retry_after_s
     assert wait_s is not None
     assert low_s <= wait_s <= high_s
-
-
-@pytest.mark.parametrize("value", ["soon", "Mon, 99 Foo 2001", "Mon, 01 Jan 2001 00:00:00 -0000"])
-def test_an_unreadable_retry_after_is_none(judge_server: JudgeServer, value: str) -> None:
-    """A Retry-After that cannot be read is as good as none."""
-    judge_server.behave(fault={"status": 503, "headers": {"Retry-After": value}})
-    assert failed_call(address(judge_server)).retry_after_s is None
 
 
 @pytest.mark.parametrize(
@@ -267,7 +249,7 @@ def test_an_unreadable_retry_after_is_none(judge_server: JudgeServer, value: str
 def test_the_key_is_masked_in_every_failure(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
     """Whatever way a server repeats the key, neither it nor a piece of it is in the detail."""
     judge_server.behave(fault=fault)
-    error = failed_call(address(judge_server, api_key=KEY))
+    error = failed_call(client_of(judge_server, api_key=KEY))
     assert KEY[:10] not in error.failure.detail
     assert KEY[-8:] not in error.failure.detail
     assert KEY not in str(error)
@@ -277,7 +259,7 @@ def test_the_key_is_masked_in_answers(judge_server: JudgeServer) -> None:
     """Answers are stored: an echoed key does not get there, plain or URL-encoded."""
     key = "sk-l/0123+456789"
     judge_server.behave(fault={"content": f"You sent {key} and ?key={quote(key, safe='')}."})
-    assert complete(address(judge_server, api_key=key)).text == "You sent [key] and ?key=[key]."
+    assert complete(client_of(judge_server, api_key=key)).text == "You sent [key] and ?key=[key]."
 
 
 def test_an_answer_without_the_key_stays_as_it_is() -> None:
@@ -298,7 +280,7 @@ def test_a_reply_that_reports_an_error_is_no_verdict(judge_server: JudgeServer, 
     """A 200 with an error object, or a choice that ended in an error, is a transient failure, with any text."""
     body = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], **extra}
     judge_server.behave(fault={"body": orjson.dumps(body).decode()})
-    error = failed_call(address(judge_server))
+    error = failed_call(client_of(judge_server))
     assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
     assert "the server reports an error" in error.failure.detail
 
@@ -318,32 +300,13 @@ def test_text_parts_are_read() -> None:
     assert parse_completion({"choices": [{"message": {"content": content}}]}).text == "ok"
 
 
-def test_an_address_does_not_show_its_key(judge_server: JudgeServer) -> None:
-    """The key is in no repr, for it would end up in a traceback."""
-    assert KEY not in repr(address(judge_server, api_key=KEY))
-
-
 def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any) -> None:
     """The key stays with the host that it was given for: the place redirected to gets no request."""
     other = start_judge()
     location = {"Location": f"{other.base_url}/chat/completions"}
     judge_server.behave(fault={"status": 307, "headers": location})
-    assert "not followed" in failed_call(address(judge_server, api_key=KEY)).failure.detail
+    assert "not followed" in failed_call(client_of(judge_server, api_key=KEY)).failure.detail
     assert other.stats()["requests"] == 0
-
-
-def test_one_client_serves_many_calls_at_once_over_few_connections(judge_server: JudgeServer) -> None:
-    """Calls beyond the pool wait for a connection instead of failing, and connections are used again."""
-    judge_server.behave(latency_s=0.02)
-
-    async def ask_all() -> list[Reply]:
-        async with JudgeClient(address(judge_server, max_connections=4)) as client:
-            return await asyncio.gather(*(client.complete(BODY, TIMEOUT_S) for _ in range(20)))
-
-    assert [reply.text for reply in asyncio.run(ask_all())] == ["ok"] * 20
-    stats = judge_server.stats()
-    assert (stats["requests"], stats["max_in_flight"]) == (20, 4)
-    assert stats["max_connections"] <= 4 + 1  # one is the test's own
 
 
 def test_a_ca_bundle_that_is_none_is_a_usage_error(judge_server: JudgeServer, tmp_path: Any) -> None:
@@ -352,4 +315,4 @@ def test_a_ca_bundle_that_is_none_is_a_usage_error(judge_server: JudgeServer, tm
     junk.write_bytes(gzip.compress(b"no certificate"))
     for path in (junk, tmp_path / "missing.pem"):
         with pytest.raises(UsageError, match="ca_bundle"):
-            JudgeClient(address(judge_server, ca_bundle=str(path)))
+            client_of(judge_server, ca_bundle=str(path))

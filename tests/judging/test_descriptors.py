@@ -1,6 +1,5 @@
 """File descriptors that run out are this process's lack, never the judge's failure."""
 
-import contextlib
 import os
 import resource
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 from judge_server_fixture import JudgeServer
 from opened_judge import Opened, with_judge
 
-from genrm_cli.judging.pacing.descriptors import is_exhausted, max_connections, raise_descriptor_limit
+from genrm_cli.judging.pacing.descriptors import max_connections, raise_descriptor_limit
 
 
 @contextmanager
@@ -56,17 +55,3 @@ def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
         raise_descriptor_limit()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
         assert max_connections() > 192
-
-
-def test_exhaustion_is_noticed() -> None:
-    """Whether a file can be opened is tried, not guessed."""
-    assert not is_exhausted()
-    with soft_limit(limit_with_free(5)):
-        taken: list[int] = []
-        with contextlib.suppress(OSError):
-            while True:
-                taken.append(os.dup(0))
-        assert is_exhausted()
-    for file in taken:
-        os.close(file)
-    assert not is_exhausted()

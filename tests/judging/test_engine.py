@@ -7,11 +7,10 @@ import pytest
 from judge_server_fixture import JudgeServer
 from opened_judge import PLAN, judge_pairs, open_judge, pair
 
-from genrm_cli.errors import StorageError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
-from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import Limit
@@ -21,7 +20,7 @@ from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 MIDDLING = Outcome(Verdict(3, 3, 3.5))
-NOWHERE = JudgeAddress("http://127.0.0.1:9/v1", None, 1, 1)
+NOWHERE = JudgeClient("http://127.0.0.1:9/v1", None, 1, 1)
 ALL_PAIRS = GroupPlan(PairingPlan("all_pairs"), (JudgePlan("m"),))
 
 
@@ -35,7 +34,7 @@ class SlowJudge:
         self.order: list[Prompt] = []
         self.at_once = self.most_at_once = 0
         self._slots = asyncio.Semaphore(at_once)
-        self._slot = Slot(Endpoint("nowhere", JudgeClient(NOWHERE), Limit(1)), 0.0, on_trial=False)
+        self._slot = Slot(Endpoint("nowhere", NOWHERE, Limit(1)), 0.0, on_trial=False)
         self._admits = admits
         self._known = {f"Question {number}?" for number in knows}
 
@@ -158,41 +157,6 @@ def test_many_known_answers_do_not_starve_the_calls_in_flight() -> None:
         return ticks > 20
 
     assert asyncio.run(run())
-
-
-def test_an_error_of_ours_stops_all_calls(judge_server: JudgeServer) -> None:
-    """When an outcome cannot be kept, that error is raised alone, and no call is left open."""
-    judge_server.behave(latency_s=0.02)
-
-    def on_outcome(outcome: Outcome) -> None:
-        raise StorageError("the disk is full")
-
-    async def run() -> None:
-        async with open_judge(judge_server.base_url) as opened:
-            await judge_pairs(range(100), opened.remote, on_outcome)
-
-    with pytest.raises(StorageError, match="the disk is full"):
-        asyncio.run(run())
-    assert judge_server.wait_until(lambda stats: stats["in_flight"] == 0)["requests"] <= 8
-
-
-def test_groups_at_once_share_the_limits_of_a_live_judge(judge_server: JudgeServer) -> None:
-    """Two groups judged at once keep to one limit and get the verdicts that each would get alone; no file is made."""
-    judge_server.behave(latency_s=0.005)
-    groups = [group_of(5, "One?"), group_of(4, "Two?")]
-
-    async def run() -> None:
-        async with open_judge(judge_server.base_url, concurrency=3) as opened:
-            together = JudgeSet([opened.remote])
-            both = await asyncio.gather(*(judge_group(group, ALL_PAIRS, together) for group in groups))
-            assert judge_server.stats()["max_in_flight"] == 3
-            alone = [await judge_group(group, ALL_PAIRS, JudgeSet([opened.remote])) for group in groups]
-        for one, other in zip(both, alone, strict=True):
-            verdicts = [(request, outcome.result) for request, outcome in one.results]
-            assert verdicts == [(request, outcome.result) for request, outcome in other.results]
-        assert [len(judged.results) for judged in both] == [10, 6]
-
-    asyncio.run(run())
 
 
 def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> None:

@@ -50,22 +50,6 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "run.journal.sqlite")
 
 
-def test_the_reply_is_read_on_demand_only(path: str) -> None:
-    """Without `with_reply` a recalled outcome differs in its missing reply only."""
-    with Journal(path) as journal:
-        record_all(journal, {key(1): GOOD})
-        assert journal.recall(key(1)) == replace(GOOD, reply_text=None, from_journal=True)
-
-
-def test_a_journal_knows_whether_it_has_verdicts(path: str) -> None:
-    """Failures do not count as verdicts."""
-    with Journal(path) as journal:
-        record_all(journal, {key(1): BAD})
-        assert not journal.has_verdicts
-        record_all(journal, {key(2): GOOD})
-        assert journal.has_verdicts
-
-
 def test_a_verdict_comes_back_as_it_was(path: str) -> None:
     """A recalled outcome has the verdict, cost, tokens and reply of the original run, marked as from the journal."""
     text = "Ünïcode 🎲 " * 1000
@@ -77,13 +61,6 @@ def test_a_verdict_comes_back_as_it_was(path: str) -> None:
     with Journal(path) as reopened:
         assert reopened.recall(key(1), with_reply=True) == replace(GOOD, reply_text=text, from_journal=True)
         assert reopened.recall(key(2)) is None
-
-
-def test_replies_are_kept_compressed(path: str) -> None:
-    """A repetitive reply of 100 kB takes almost no space."""
-    with Journal(path) as journal:
-        record_all(journal, {key(n): replace(GOOD, reply_text="The first is better. " * 5_000) for n in range(50)})
-    assert Path(path).stat().st_size < 100_000
 
 
 def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path: str) -> None:
@@ -237,17 +214,6 @@ def test_a_lock_of_another_process_is_waited_for(path: str) -> None:
         assert len(journal) == 1
 
 
-@pytest.mark.slow
-def test_a_lock_that_is_never_released_is_named(path: str) -> None:
-    """A file that stays locked for half a minute is an error that names the lock."""
-    with Journal(path) as journal:
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageError, match=r"another process has locked it.*set journal"):
-            record_all(journal, {key(1): GOOD})
-        other.close()
-
-
 def refusal(path: str) -> str:
     """Return why a file is not taken for a journal; nothing in its folder may have changed."""
     folder = Path(path).parent
@@ -312,13 +278,6 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     """A journal in a missing folder is refused; the folder is not created."""
     assert "its folder does not exist" in refusal(str(tmp_path / "away" / "run.sqlite"))
     assert not (tmp_path / "away").exists()
-
-
-def test_a_folder_is_no_journal(tmp_path: Path) -> None:
-    """The path of a folder is refused with a reason."""
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(StorageError, match="unable to open"):
-        Journal(str(tmp_path / "folder"))
 
 
 @contextmanager
@@ -557,15 +516,6 @@ def test_a_new_journal_is_private(tmp_path: Path) -> None:
     assert modes == dict.fromkeys(("j.sqlite", "j.sqlite-wal", "j.sqlite-shm"), 0o600)
 
 
-def test_an_existing_journal_keeps_its_mode(tmp_path: Path) -> None:
-    """A journal that a group shares stays shared."""
-    path = tmp_path / "j.sqlite"
-    path.touch()
-    path.chmod(0o660)
-    with Journal(str(path)):
-        assert path.stat().st_mode & 0o777 == 0o660
-
-
 def test_grades_come_back_as_they_were(path: str) -> None:
     """Values, notes, cost and reply survive closing; the first grades on a question count for all."""
     with Journal(path) as journal:
@@ -580,17 +530,6 @@ def test_grades_come_back_as_they_were(path: str) -> None:
         assert (len(journal), journal.has_failed(key(2))) == (1, True)
         record_all(journal, {key(2): GRADED})
         assert not journal.has_failed(key(2))
-
-
-def test_grades_travel_between_journals(path: str, tmp_path: Path) -> None:
-    """Entries exported as JSON can be imported into another journal without change."""
-    with Journal(path) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
-        record_all(journal, {key(1): GRADED, key(2): Outcome(Verdict(4, 2, 2)), key(3): BAD})
-        entries = [json.loads(json.dumps(entry)) for entry in journal.iter_entries()]
-        other.take_in(entries)
-        assert other.recall(key(1), with_reply=True) == replace(GRADED, from_journal=True)
-        assert (len(other), list(other.iter_uncopied())) == (2, [])
-        assert [dict(entry) for entry in other.iter_entries()] == entries
 
 
 @pytest.mark.parametrize(
@@ -619,15 +558,6 @@ def test_grades_that_are_none_are_refused(path: str, tmp_path: Path, grades: Any
         with pytest.raises(StorageError, match="contains an invalid journal entry"):
             other.take_in(entries, "s3://b/rl/j/0001")
         assert len(other) == 0
-
-
-def test_a_verdict_without_numbers_is_refused(path: str, tmp_path: Path) -> None:
-    """Where there are no grades there must be scores."""
-    with Journal(path) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
-        record_all(journal, {key(1): GRADED})
-        (entry,) = journal.iter_entries()
-        with pytest.raises(StorageError, match="contains an invalid journal entry"):
-            other.take_in([entry | {"grades": None}])
 
 
 def test_runs_that_make_a_journal_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:

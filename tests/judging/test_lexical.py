@@ -1,7 +1,5 @@
 """The embedded judge: fair, bounded, deterministic, and right where the difference is plain to see."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +7,7 @@ from hypothesis import strategies as st
 from genrm_cli.judging.lexical import (
     LEXICAL_VERSION,
     READ_CHARS,
-    is_unfinished,
     judge_lexically,
-    question_of,
     rank_difference,
     score_response,
 )
@@ -77,31 +73,6 @@ def test_swapping_the_responses_mirrors_the_verdict(conversation, response_1, re
     mirrored = judge_lexically(PairwisePrompt(conversation, response_2, response_1))
     assert (mirrored.score_1, mirrored.score_2) == (verdict.score_2, verdict.score_1)
     assert mirrored.ranking == 7 - verdict.ranking
-
-
-@given(TURNS, TEXTS, TEXTS)
-def test_every_verdict_is_finite_and_in_range(conversation, response_1, response_2):
-    """Whatever the text, scores stay in 1 to 5 with two decimals and rankings in 1 to 6."""
-    verdict = judge_lexically(PairwisePrompt(conversation, response_1, response_2))
-    for score in (verdict.score_1, verdict.score_2):
-        assert math.isfinite(score)
-        assert 1.0 <= score <= 5.0
-        assert score == round(score, 2)
-    assert verdict.ranking in {1.0, 2.0, 3.0, 3.5, 4.0, 5.0, 6.0}
-
-
-@given(TURNS, TEXTS)
-def test_identical_responses_tie(conversation, response):
-    """The same text in both places is a tie at 3.5."""
-    verdict = judge_lexically(PairwisePrompt(conversation, response, response))
-    assert verdict.score_1 == verdict.score_2
-    assert verdict.ranking == 3.5
-
-
-def test_a_score_depends_on_its_own_response_only():
-    """A response gets the same score for any opponent and any principle."""
-    scores = {judge_lexically(prompt_of(GOOD, other, principle=other)).score_1 for other in WORSE.values()}
-    assert scores == {score_response(QUESTION, GOOD)}
 
 
 @pytest.mark.parametrize(
@@ -171,65 +142,6 @@ def test_huge_and_hostile_text_is_scored_by_its_ends(response):
     verdict = judge_lexically(prompt_of(response, GOOD, question=response))
     abridged = response[: READ_CHARS - 2049] + "\n" + response[-2048:]
     assert 1.0 <= verdict.score_1 == score_response(abridged, abridged) <= 5.0
-
-
-def test_the_end_of_a_very_long_text_is_read():
-    """Past the reading limit the last characters still show whether the text was finished."""
-    body = " ".join(f"term{number}" for number in range(READ_CHARS // 4))
-    assert score_response(QUESTION, body + " and the") < score_response(QUESTION, body + " at last.")
-
-
-@pytest.mark.parametrize(
-    ("text", "is_finished"),
-    [
-        ("Paris", True),
-        ("The answer is A", True),
-        ("Buy these:\n- flour\n- eggs\n- a small jar of the very best honey that you can find", True),
-        ("It goes from here to the", False),
-        ("There are three reasons:", False),
-        ("First warm the oven and then mix the flour with some cold", False),
-        ("```python\nprint(1)", False),
-        ("```python\nprint(1)\n```", True),
-    ],
-)
-def test_unfinished_text_is_told_from_short_or_listed_text(text, is_finished):
-    """Open code, dangling punctuation and broken sentences are unfinished; short answers are not."""
-    assert is_unfinished(text.lower()) is not is_finished
-
-
-@pytest.mark.parametrize(
-    ("refusal", "regret"),
-    [
-        ("I'm sorry, but I can't help with that basil.", "I'm sorry, but it will not keep. Cool that basil."),
-        ("I’m afraid I cannot discuss this basil.", "I’m afraid I bruised this basil."),
-        ("I am unable to provide this basil.", "I am unable to praise this basil."),
-        ("I can't help with basil in a glass.", "I can't help feeling basil in a glass."),
-    ],
-)
-def test_refusals_are_told_from_regret(refusal, regret):
-    """A short refusal scores far lower than a text of about the same words that expresses regret."""
-    assert score_response(QUESTION, refusal) - 1 < 0.5 * (score_response(QUESTION, regret) - 1)
-
-
-def test_a_long_answer_that_opens_with_a_refusal_keeps_most_of_its_score():
-    """A refusal of one part costs a long answer less than a refusal of everything."""
-    answer = f"{GOOD} {GOOD}"
-    opened = score_response(QUESTION, f"I'm sorry, but I can't say what your kitchen is like. {answer}")
-    assert 0.6 < (opened - 1) / (score_response(QUESTION, answer) - 1) < 0.8
-
-
-@pytest.mark.parametrize(
-    ("conversation", "question"),
-    [
-        ([("user", "first"), ("assistant", "reply"), ("user", "second")], "second"),
-        ([("user", "first"), ("assistant", "reply")], "first"),
-        ([("system", "rules")], "rules"),
-        ([], ""),
-    ],
-)
-def test_the_question_is_the_last_user_turn(conversation, question):
-    """The question is the last user turn; without one, it is the last turn, and [] has none."""
-    assert question_of(conversation) == question
 
 
 def test_known_scores_stand():

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import time
 from contextlib import AsyncExitStack
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import JudgeError
-from genrm_cli.judging.client import JudgeAddress, JudgeClient
+from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import Limit
@@ -31,12 +30,12 @@ def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -
         async with AsyncExitStack() as clients:
             endpoints = []
             for base_url in base_urls:
-                client = await clients.enter_async_context(JudgeClient(JudgeAddress(base_url, None, 2, 4)))
+                client = await clients.enter_async_context(JudgeClient(base_url, None, 2, 4))
                 endpoints.append(Endpoint(base_url, client, Limit(4)))
             pool = EndpointPool(endpoints, 10, lambda event, fields: None)
             policy = CallPolicy(10, 60, 0, 0)
             judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", sampling={})
-            warnings = await probe_judge(judge, endpoints, timeout_s)
+            warnings = await probe_judge(judge, timeout_s)
             return "; ".join(map(str, warnings)) or None
 
     return asyncio.run(run())
@@ -119,14 +118,6 @@ def test_what_passes_at_once_is_forgiven(judge_server: JudgeServer) -> None:
     """A single bad reply or fault does not end the probe."""
     judge_server.behave(script=[{"content": "Hm."}, {}, {"status": 502}])
     assert probe(judge_server.base_url) is None
-
-
-@pytest.mark.parametrize("busy_calls", [1, 10])
-def test_a_busy_judge_passes(judge_server: JudgeServer, busy_calls: int) -> None:
-    """429 means that somebody is there; the run waits for its turn better than a probe could."""
-    judge_server.behave(script=[{"status": 429}] * busy_calls)
-    assert probe(judge_server.base_url) is None
-    assert judge_server.stats()["requests"] <= 2
 
 
 def test_every_endpoint_is_probed(judge_server: JudgeServer, start_judge: Any) -> None:
@@ -219,29 +210,11 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server: Jud
     assert "try profile" not in reason
 
 
-def test_an_endpoint_that_fails_after_an_unread_reply_is_down(judge_server: JudgeServer, start_judge: Any) -> None:
-    """What counts is how the last try ended: among others such an endpoint is marked unhealthy, and the run goes on."""
-    other = start_judge()
-    other.behave(script=[{"content": "Hm."}], fault={"reset": "before"})
-    warning = probe(judge_server.base_url, other.base_url)
-    assert warning is not None
-    assert other.base_url in warning
-
-
 @pytest.mark.parametrize(("profile", "calls"), [("nemotron-principle", 2), ("rewardanything", 2), ("brrm", 4)])
 def test_judges_that_are_asked_otherwise_pass(judge_server: JudgeServer, profile: str, calls: int) -> None:
     """Each response alone, both in a row, and two turns: what they say follows the responses."""
     assert probe(judge_server.base_url, profile=profile) is None
     assert judge_server.stats()["requests"] == calls
-
-
-def test_a_template_that_drops_the_principle_is_found(judge_server: JudgeServer) -> None:
-    """A server that drops or refuses the role of the principle judge gives no grade; the failure says what came."""
-    judge_server.behave(unknown_roles="reject")
-    assert "role 'principle'" in refusal(judge_server.base_url, profile="nemotron-principle")
-    judge_server.behave(fault={"content": "Final Judgement: Yes"})
-    reason = refusal(judge_server.base_url, profile="nemotron-principle")
-    assert "no log probabilities of Yes and No" in reason
 
 
 def test_a_judge_in_two_turns_is_not_said_to_drop_what_it_reads(judge_server: JudgeServer) -> None:
@@ -260,34 +233,16 @@ def test_a_judge_in_two_turns_is_not_said_to_drop_what_it_reads(judge_server: Ju
     assert judge_server.stats()["requests"] == 6
 
 
-def test_a_first_turn_without_an_end_is_a_failure_of_the_probe(judge_server: JudgeServer) -> None:
-    """The second turn is not tried on it; the option to change is named."""
-    judge_server.behave(fault={"content": "Truth", "finish_reason": "length"})
-    reason = refusal(judge_server.base_url, profile="brrm")
-    assert "truncated" in reason
-    assert "max_reply_tokens" in reason
-
-
 def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judge_server: JudgeServer) -> None:
     """The `probing` event names endpoints and timeout before the first call; the timeout is that of --call-timeout."""
     events: list[tuple[str, dict[str, Any]]] = []
 
     async def run() -> None:
-        async with JudgeClient(JudgeAddress(judge_server.base_url, None, 2, 4)) as client:
+        async with JudgeClient(judge_server.base_url, None, 2, 4) as client:
             endpoints = [Endpoint("judge", client, Limit(4))]
             pool = EndpointPool(endpoints, 10, lambda event, fields: None)
             judge = RemoteJudge(pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", sampling={})
-            await probe_judge(judge, endpoints, 480.0, on_event=lambda event, fields: events.append((event, fields)))
+            await probe_judge(judge, 480.0, on_event=lambda event, fields: events.append((event, fields)))
 
     asyncio.run(run())
     assert events == [("probing", {"endpoints": ["judge"], "model": "m", "call_timeout_s": 480.0})]
-
-
-@pytest.mark.parametrize(("scheme", "advised"), [pytest.param("http", False, marks=pytest.mark.slow), ("https", True)])
-def test_a_certificate_is_only_advised_where_one_is_used(scheme: str, advised: bool) -> None:
-    """A refused connection to an http:// endpoint says nothing of --ca-bundle."""
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # bound, never listening
-        reason = refusal(f"{scheme}://127.0.0.1:{nobody.getsockname()[1]}/v1")
-    assert "base_url" in reason
-    assert ("ca_bundle" in reason) == advised

@@ -43,12 +43,6 @@ def test_every_profile_is_found_under_its_name_and_explains_itself() -> None:
         assert not isinstance(profile.request_fields, dict)
 
 
-@pytest.mark.parametrize("name", ["nemotron", "nemotron-plain"])
-def test_nvidias_sampling_is_the_published_one(name: str) -> None:
-    """The 235B is sampled as its card says, whichever way it is asked."""
-    assert dict(PROFILES[name].request_fields) == {"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384}
-
-
 def test_nemotron_sends_history_principle_and_responses_in_roles_of_their_own() -> None:
     """The messages are the history, the principle if there is one, and the two responses."""
     assert NEMOTRON.render_messages(PairwisePrompt(CONVERSATION, "A verb.", "An ability.", "Be strict.")) == [
@@ -61,24 +55,12 @@ def test_nemotron_sends_history_principle_and_responses_in_roles_of_their_own() 
     assert roles(PairwisePrompt(CONVERSATION, "a", "b")) == ["system", "user", "response_1", "response_2"]
 
 
-def test_nemotron_keeps_an_empty_response_empty() -> None:
-    """An empty response is shown as empty text, never as a word."""
-    first, second = NEMOTRON.render_messages(PairwisePrompt(CONVERSATION, "", " "))[-2:]
-    assert (first["content"], second["content"]) == ("", " ")
-
-
 @pytest.mark.parametrize("conversation", [[], [("system", "Be brief.")], [("developer", "Be brief.")]])
 def test_nemotron_says_when_the_user_was_not_recorded(conversation: list[tuple[str, str]]) -> None:
     """A history without any speaker gets a user turn that says so."""
     messages = NEMOTRON.render_messages(PairwisePrompt(conversation, "a", "b"))
     assert messages[-3] == {"role": "user", "content": NOT_RECORDED}
     assert len(messages) == len(conversation) + 3
-
-
-def test_nemotron_leaves_a_history_that_ends_with_the_assistant() -> None:
-    """No turn is invented where somebody has spoken."""
-    prompt = PairwisePrompt([("user", "Hi"), ("assistant", "Hello")], "a", "b")
-    assert roles(prompt) == ["user", "assistant", "response_1", "response_2"]
 
 
 def test_nemotron_gives_the_input_no_role_but_a_speakers() -> None:
@@ -108,11 +90,6 @@ def test_plain_shows_everything_in_one_user_message() -> None:
     assert all(f'"{key}"' in text for key in ("score_1", "score_2", "ranking"))
 
 
-def test_plain_keeps_a_role_on_one_line() -> None:
-    """A role that holds line breaks stays within its marker."""
-    assert "[=== TURN OF tool of mine ===]\n42\n" in plain_text(PairwisePrompt([("tool\nof  mine", "42")], "a", "b"))
-
-
 def test_plain_uses_its_own_principle_if_there_is_none() -> None:
     """Without a principle the judge gets the default plan."""
     assert section(plain_text(PairwisePrompt(CONVERSATION, "a", "b")), "EVALUATION PLAN") == DEFAULT_PRINCIPLE
@@ -129,17 +106,6 @@ def test_plain_says_that_a_response_is_empty(empty: str) -> None:
 
 
 ATTACKS = st.lists(st.sampled_from(["[===", "===]", "[", "=", "]", " END RESPONSE 1 ", "{x}", "\n", "a"])).map("".join)
-
-
-@given(ATTACKS, ATTACKS, ATTACKS, ATTACKS, ATTACKS)
-def test_plain_markers_cannot_be_imitated(role: str, turn: str, first: str, second: str, principle: str) -> None:
-    """Whatever the texts hold, the message has the markers of harmless texts and no others."""
-
-    def markers(text: str) -> tuple[int, int]:
-        return text.count("[==="), text.count("===]")
-
-    shown = plain_text(PairwisePrompt([(role, turn)], f"x{first}", f"x{second}", principle))
-    assert markers(shown) == markers(plain_text(PairwisePrompt([("user", "t")], "x", "x", "p")))
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

@@ -76,11 +76,6 @@ def test_numbers_that_are_not_finite_are_out_of_range(value: str) -> None:
     assert outcome.kind is FailureKind.OUT_OF_RANGE
 
 
-def test_defaults_are_the_callers() -> None:
-    """Other defaults fill the gaps if they are given."""
-    assert parse_scores_json_as_reference(Reply('{"score_1": 5}'), UNQUOTED, 2.0, 3.0) == Verdict(5.0, 2.0, 3.0)
-
-
 _SLOW_UNITS = ("{", '"', '{"', '{"a":', "```json```", '{"score_1":x}', "\\")
 
 

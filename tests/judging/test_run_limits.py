@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from judge_server_fixture import JudgeServer
-from opened_judge import Opened, kind_of, with_judge
+from opened_judge import Opened, with_judge
 
 from genrm_cli.judging.pacing.policy import Budget
 
@@ -104,33 +104,6 @@ def test_a_deadline_ends_waits_before_a_retry(judge_server: JudgeServer) -> None
 
     opened = with_judge(use, judge_server.base_url)
     assert opened.kinds() == {"http": 3}
-
-
-def test_a_deadline_that_has_passed_asks_nothing(judge_server: JudgeServer) -> None:
-    """A run that read its input for longer than it may take in all makes no call."""
-
-    async def use(opened: Opened) -> None:
-        opened.remote.set_deadline(-5.0, grace_s=10)
-        await opened.ask_all(range(10))
-
-    opened = with_judge(use, judge_server.base_url)
-    assert opened.kinds() == {"not_asked": 10}
-    assert judge_server.stats()["requests"] == 0
-
-
-@pytest.mark.slow
-def test_a_comparisons_time_is_not_stretched_by_waiting_for_a_slot(judge_server: JudgeServer) -> None:
-    """A comparison that gets its slot for a retry after its time is over makes no hopeless call with it."""
-    judge_server.behave(script=[{"status": 500, "latency_s": 0}], latency_s=1.2)
-
-    async def use(opened: Opened) -> None:
-        await opened.ask_all(range(2))
-
-    # The retry of the first one waits until the second one, which has its slot, is answered.
-    opened = with_judge(use, judge_server.base_url, concurrency=1, comparison_timeout_s=1.0, call_timeout_s=5.0)
-    assert kind_of(opened.outcomes[0]) == "http"
-    assert judge_server.stats()["requests"] == 2
-    assert opened.budget.calls == 2
 
 
 def test_a_trial_asks_for_a_short_reply(judge_server: JudgeServer) -> None:

@@ -1,6 +1,5 @@
 """A judge that is asked twice: what the second turn costs, and what happens when it is not reached."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +69,6 @@ def test_retries_of_turns_do_not_overdraw(
     assert len(opened.outcomes) == 40
 
 
-def test_a_budget_of_tokens_lets_second_turns_finish(judge_server: JudgeServer) -> None:
-    """It may be overshot by what is under way; a comparison is that until its second turn."""
-    opened = ask(judge_server, 20, budget=Budget(max_tokens=1), concurrency=4)
-    assert opened.kinds() == {None: 4, "not_asked": 16}
-    assert judge_server.stats()["requests"] == 8
-
-
 def test_at_the_deadline_no_second_turn_begins(judge_server: JudgeServer) -> None:
     """What was only half asked is not asked, and costs what its first turn cost."""
     judge_server.behave(latency_s=0.3)
@@ -93,16 +85,6 @@ def test_at_the_deadline_no_second_turn_begins(judge_server: JudgeServer) -> Non
     assert opened.budget.reserved == 0
 
 
-def test_a_comparison_whose_time_is_over_between_turns_timed_out(judge_server: JudgeServer) -> None:
-    """It was asked, and took too long: that is not the same as not asked."""
-    judge_server.behave(script=[{"latency_s": 0.15}])
-    opened = with_judge(
-        lambda each: each.ask_all(range(1)), judge_server.base_url, profile="brrm", comparison_timeout_s=0.1
-    )
-    assert opened.kinds() == {"timeout": 1}
-    assert opened.budget.reserved == 0
-
-
 def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server: JudgeServer) -> None:
     """No second turn rests on half an analysis; the next asking begins with the first turn."""
     judge_server.behave(script=[CUT_OFF])
@@ -114,19 +96,6 @@ def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server: JudgeServer) 
     assert opened.kinds() == {"truncated": 1}
     assert (opened.outcomes[0].attempts, opened.outcomes[0].turns) == (3, 1)
     assert "first of two turns" in opened.outcomes[0].result.detail  # type: ignore[union-attr]
-
-
-def test_a_failure_that_was_made_good_is_not_what_stands(judge_server: JudgeServer) -> None:
-    """A 503 in the first turn, then an answer, then the deadline: not asked to the end, and no failure of HTTP."""
-    judge_server.behave(script=[{"status": 503}, {"latency_s": 0.4}])
-
-    async def use(opened: Opened) -> None:
-        opened.remote.set_deadline(0.2, 5.0)
-        await opened.ask_all(range(1))
-
-    opened = with_judge(use, judge_server.base_url, profile="brrm")
-    assert judge_server.stats()["requests"] == 2
-    assert opened.kinds() == {"not_asked": 1}
 
 
 def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tmp_path: Path) -> None:
@@ -145,19 +114,3 @@ def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tm
         opened = with_judge(same, judge_server.base_url, profile="brrm", journal=journal, concurrency=3)
         assert [kind_of(outcome) for outcome in opened.outcomes.values()] == [None] * 3
         assert (opened.budget.calls, opened.budget.reserved) == (2, 0)
-
-
-def test_a_run_that_is_cancelled_sets_nothing_aside(judge_server: JudgeServer) -> None:
-    """Comparisons that end in the middle give back what they did not use."""
-    judge_server.behave(latency_s=0.05)
-
-    async def use(opened: Opened) -> None:
-        task = asyncio.create_task(opened.ask_all(range(50)))
-        await asyncio.sleep(0.12)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        while opened.pool.in_flight:
-            await asyncio.sleep(0.01)
-
-    opened = with_judge(use, judge_server.base_url, profile="brrm", concurrency=4)
-    assert opened.budget.reserved == 0

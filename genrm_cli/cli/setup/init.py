@@ -82,14 +82,14 @@ def _model_of(judge: JudgeSettings) -> str:
         JudgeError: no model is named, and the endpoint lists none.
         UsageError: no model is named, and the endpoint lists several.
     """
-    from genrm_cli.judging.client import CallError, JudgeAddress, JudgeClient
+    from genrm_cli.judging.client import CallError, JudgeClient
     from genrm_cli.settings.sources.keys import find_api_key
 
     url = judge.base_url[0]
-    address = JudgeAddress(url, find_api_key(judge, os.environ), _TIMEOUT_S, 1, judge.ca_bundle)
+    key = find_api_key(judge, os.environ)
 
     async def list_models() -> list[str]:
-        async with JudgeClient(address) as client:
+        async with JudgeClient(url, key, _TIMEOUT_S, 1, judge.ca_bundle) as client:
             return await client.list_models(_TIMEOUT_S)
 
     try:

@@ -48,10 +48,8 @@ class Ending(Enum):
 class Endpoint:
     """One endpoint and its state.
 
-    Attributes:
-        first_trial_s: wait before the first trial of an unhealthy endpoint; doubles with each failed trial.
-        last_trial_s: upper bound of these waits.
-        opened_at_s: time of the last free slot after a full load.
+    An unhealthy endpoint waits `first_trial_s` before its first trial; the wait doubles with each failed trial up to
+    `last_trial_s`. `opened_at_s` is the time of the last free slot after a full load.
     """
 
     name: str

@@ -13,9 +13,7 @@ class CallPolicy:
     """Timeouts, retries, and the waits between them.
 
     Attributes:
-        call_timeout_s: timeout of one call.
         comparison_timeout_s: timeout of a comparison, including all calls and waits.
-        retries: retries of a call that failed transiently.
         reask: number of times to ask again if a reply has no readable verdict.
         base_s: upper bound of the first wait; the bound doubles with each wait.
         cap_s: upper bound of all waits, except those requested by the server.
@@ -29,15 +27,10 @@ class CallPolicy:
     cap_s: float = 60.0
 
     def wait_s(self, waits: int, retry_after_s: float | None, fraction: float) -> float:
-        """Return the backoff before retry `waits`.
+        """Return the backoff before retry `waits`, from 1; 0 if the limit of the endpoint sets the pace.
 
-        The wait is uniform over the upper half of its bound, so that calls that failed together do not retry together.
-        A server's Retry-After, up to 300 s, is added.
-
-        Args:
-            waits: number of waits of this call, including this one; 0 if the limit of the endpoint sets the pace.
-            retry_after_s: the server's Retry-After.
-            fraction: a random number from 0 to 1.
+        With a random `fraction` from 0 to 1, it is uniform over the upper half of its bound, so that calls that failed
+        together do not retry together. A server's Retry-After, up to 300 s, is added.
         """
         bound_s = min(self.cap_s, self.base_s * 2.0 ** min(waits - 1, 30))
         wait_s = bound_s * (0.5 + fraction / 2)
@@ -48,14 +41,8 @@ class CallPolicy:
 class Budget:
     """The limits of a run and its usage; None means no limit.
 
-    Attributes:
-        max_calls: maximum number of calls.
-        max_tokens: maximum number of prompt and completion tokens, as counted by the server; calls in flight may
-            overshoot it.
-        max_cost: maximum cost, in the currency of the prices; calls in flight may overshoot it.
-        price_in: price per million prompt tokens.
-        price_out: price per million completion tokens.
-        reserved: calls reserved for the second turns of comparisons in progress.
+    Calls in flight may overshoot `max_tokens` (prompt and completion, as counted by the server) and `max_cost`. Prices
+    are per million tokens. `reserved` calls are for the second turns of comparisons in progress.
     """
 
     max_calls: int | None = None

@@ -26,10 +26,9 @@ _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict
 
 
 def parse_custom_profile(table: Fields, where: str) -> Profile:
-    """Make a profile of a TOML table.
+    """Make a profile of a TOML table from the file `where`.
 
-    Its version is a digest of its content, so that journals and outputs distinguish two versions of one file. `where`
-    is the file, for error messages.
+    Its version is a digest of its content, so that journals and outputs distinguish two versions of one file.
 
     Raises:
         UsageError: a key is missing, unknown or invalid.

@@ -174,28 +174,21 @@ def _understand_label(verdict: Fields, where: str) -> Understand:
         )
     verdicts = {str(label): MEANINGS[str(meaning)] for label, meaning in labels.items()}
     form = _choice(verdict, "label_form", _LABEL_FORMS, where)
-    if form != "integer":
-        return partial(_verdict_of_label, verdicts, form == "no_spaces")
-    if not all(_INTEGER.fullmatch(label) for label in verdicts):
+    if form == "integer" and not all(_INTEGER.fullmatch(label) for label in verdicts):
         raise UsageError(f"{where}: label_form is 'integer', but a label is not an integer.")
-    return partial(_verdict_of_integer, {int(label): said for label, said in verdicts.items()})
+    if form == "integer":
+        verdicts = {str(int(label)): said for label, said in verdicts.items()}
+    return partial(_verdict_of_label, verdicts, form)
 
 
-def _verdict_of_label(verdicts: Mapping[str, Verdict], no_spaces: bool, found: Found) -> Verdict | Failure:
+def _verdict_of_label(verdicts: Mapping[str, Verdict], form: str, found: Found) -> Verdict | Failure:
     label = found.get("label", "").strip()
-    known = verdicts.get(label.replace(" ", "") if no_spaces else label)
-    if known is None:
-        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(label)} is not one of {', '.join(verdicts)}")
+    is_integer = form == "integer" and _INTEGER.fullmatch(label) is not None
+    known = verdicts.get(str(int(label)) if is_integer else label.replace(" ", "") if form == "no_spaces" else label)
+    if known is None or (form == "integer" and not is_integer):
+        kind = FailureKind.OUT_OF_RANGE if is_integer else FailureKind.NO_VERDICT
+        return make_failure(kind, f"{excerpt(label)} is not one of {', '.join(verdicts)}")
     return known
-
-
-def _verdict_of_integer(verdicts: Mapping[int, Verdict], found: Found) -> Verdict | Failure:
-    label = found.get("label", "").strip()
-    if not _INTEGER.fullmatch(label):
-        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(label)} is not an integer")
-    if int(label) not in verdicts:
-        return make_failure(FailureKind.OUT_OF_RANGE, f"{label} is not one of {', '.join(map(str, verdicts))}")
-    return verdicts[int(label)]
 
 
 def _understand_scores(verdict: Fields, fields: set[str], where: str) -> Understand:

@@ -40,13 +40,7 @@ _NO_TEXT = "[=== THIS RESPONSE IS EMPTY ===]"
 
 
 def render_pairwise(prompt: PairwisePrompt, names: tuple[str, str], closing: str) -> list[ChatMessage]:
-    """Render conversation, responses and evaluation plan as one user message.
-
-    Args:
-        prompt: the prompt; `DEFAULT_PRINCIPLE` is the plan if it has no principle.
-        names: the names of the first and the second response, after the word RESPONSE.
-        closing: the requested form of the answer, at the end.
-    """
+    """Render conversation, responses and evaluation plan as one user message; see `render_listwise`."""
     shown = ListwisePrompt(prompt.conversation, prompt.responses, prompt.principle)
     return render_listwise(shown, names, closing, _INSTRUCTION)
 
@@ -57,21 +51,26 @@ def render_listwise(
     """Render conversation, background, all responses and the evaluation plan as one user message.
 
     Args:
-        prompt: as for `render_pairwise`.
+        prompt: the prompt; `DEFAULT_PRINCIPLE` is the plan if it has no principle.
         names: the name of each response, after the word RESPONSE.
         closing: the requested form of the answer, at the end.
         task: the instruction at the beginning; by default to judge helpfulness.
     """
     background = [] if prompt.background is None else [_render_section("BACKGROUND", _neutralise(prompt.background))]
+    turns = [
+        "[=== TURN OF " + _neutralise(" ".join(role.split())) + " ===]\n" + _neutralise(text)
+        for role, text in prompt.conversation
+    ]
     responses = [
-        _render_section("RESPONSE " + name, _render_response(response))
+        # A blank one becomes a marker that no response can imitate.
+        _render_section("RESPONSE " + name, _neutralise(response) if response.strip() else _NO_TEXT)
         for name, response in zip(names, prompt.responses, strict=True)
     ]
     plan = DEFAULT_PRINCIPLE if prompt.principle is None else prompt.principle
     sections = [
         task + _MATERIAL,
         *background,
-        _render_section("CONVERSATION", _render_conversation(prompt.conversation)),
+        _render_section("CONVERSATION", "\n".join(turns) or NOT_RECORDED),
         *responses,
         "Follow this evaluation plan:",
         _render_section("EVALUATION PLAN", _neutralise(plan)),
@@ -93,19 +92,6 @@ def count_neutralised(prompt: PairwisePrompt) -> dict[str, int]:
 
 def _render_section(title: str, body: str) -> str:
     return "[=== BEGIN " + title + " ===]\n" + body + "\n[=== END " + title + " ===]"
-
-
-def _render_conversation(conversation: Sequence[tuple[str, str]]) -> str:
-    turns = [
-        "[=== TURN OF " + _neutralise(" ".join(role.split())) + " ===]\n" + _neutralise(text)
-        for role, text in conversation
-    ]
-    return "\n".join(turns) if turns else NOT_RECORDED
-
-
-def _render_response(text: str) -> str:
-    """Render a response; a blank one becomes a marker that no response can imitate."""
-    return _neutralise(text) if text.strip() else _NO_TEXT
 
 
 def _neutralise(text: str) -> str:

@@ -3,7 +3,7 @@
 The responses of a group are sorted into tiers, best first, or into clusters by their tactic.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 
@@ -258,12 +258,6 @@ _KEYS = ("index", "cluster_id")
 _Cluster = tuple[float | str, str]
 
 
-def cluster_numbers(ids: Iterable[object]) -> tuple[float, ...]:
-    """Number the ids by first appearance: 0, 1, ..."""
-    numbers: dict[object, float] = {}
-    return tuple(numbers.setdefault(each, float(len(numbers))) for each in ids)
-
-
 def _render_sorting(prompt: ListwisePrompt) -> list[ChatMessage]:
     return render_graded(prompt, _SORT, _SORT_PLAN, _SORT_CLOSING.format(count=len(prompt.responses)))
 
@@ -289,7 +283,9 @@ def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
     if miscount := find_miscount([index for index, _ in clusters], count):
         return miscount
     ordered = [cluster for _, cluster in sorted(clusters, key=itemgetter(0))]
-    return Grades(cluster_numbers(each for each, _ in ordered), tuple(label for _, label in ordered))
+    numbers: dict[object, float] = {}  # by first appearance
+    values = tuple(numbers.setdefault(name, float(len(numbers))) for name, _ in ordered)
+    return Grades(values, tuple(label for _, label in ordered))
 
 
 def _read_cluster(assignment: object) -> _Cluster | Failure:

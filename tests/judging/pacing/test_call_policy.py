@@ -19,19 +19,6 @@ def test_waits_grow_within_their_bounds(waits: int, fraction: float, retry_after
     assert wait_s <= bound_s + asked_s + 1e-9
 
 
-@given(WAITS, st.floats(0, 1))
-def test_the_server_is_never_asked_sooner_than_it_wants(waits: int, asked_share: float) -> None:
-    """Retry-After is a lower bound for every random number."""
-    retry_after_s = asked_share * MAX_RETRY_AFTER_S
-    assert CallPolicy(1, 1, 0, 0).wait_s(waits, retry_after_s, fraction=0.0) >= retry_after_s
-
-
-def test_calls_that_failed_together_do_not_come_back_together() -> None:
-    """The random part spreads a wait over half of its bound."""
-    policy = CallPolicy(1, 1, 5, 0, base_s=8.0)
-    assert [policy.wait_s(1, None, fraction) for fraction in (0.0, 0.5, 1.0)] == [4.0, 6.0, 8.0]
-
-
 def test_the_first_waits_are_short() -> None:
     """Usual waits begin at a quarter to half a second and reach a minute after eight tries."""
     policy = CallPolicy(1, 1, 5, 0)

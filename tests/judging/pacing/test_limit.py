@@ -30,19 +30,6 @@ def test_a_refusing_judge_is_used_almost_wholly_within_30_s(seed: int, sigma: fl
 
 
 @pytest.mark.parametrize(
-    "capacity", [1, 8, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, 3, 5, 20, 50))]
-)
-def test_a_small_refusing_judge_is_neither_wasted_nor_pestered(capacity: int) -> None:
-    """Whatever the capacity: 90 % of its throughput, and after a minute at most 3 % of calls are refused."""
-    run = simulation(SimulatedJudge(capacity, refuses=True), 1)
-    run.run(60)
-    refused, calls = run.refused, run.calls
-    run.run(300)
-    assert run.answers_per_s(since_s=60) >= 0.9 * capacity / 0.5
-    assert run.refused - refused <= 0.03 * (run.calls - calls)
-
-
-@pytest.mark.parametrize(
     ("capacity", "seed"),
     [
         (32, 0),
@@ -61,25 +48,6 @@ def test_a_judge_that_queues_in_silence_is_not_flooded(capacity: int, seed: int)
     assert run.answers_per_s(since_s=120) >= 0.95 * capacity / 0.5
     assert 0.95 * capacity <= sum(levels) / len(levels) <= 2 * capacity
     assert max(levels) <= 2 * capacity * 1.2  # a try upwards is a fifth
-
-
-@pytest.mark.slow
-def test_time_does_not_carry_the_level_away() -> None:
-    """Chance gains of single epochs do not add up: half an hour later the level is below twice the capacity of 32."""
-    run = simulation(SimulatedJudge(32), 0)
-    run.run(1_800)
-    levels = run.levels_since(900)
-    assert 24 <= sum(levels) / len(levels) <= 64
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_judge_that_thinks_long_is_found_as_well(seed: int) -> None:
-    """With 20 s a call, levels are found in the same number of latencies as with half a second."""
-    run = simulation(SimulatedJudge(128, mean_s=20), seed)
-    run.run(30 / 0.5 * 20)
-    run.run(2_000)
-    assert run.answers_per_s(since_s=1_200) >= 0.93 * 128 / 20
 
 
 @pytest.mark.slow
@@ -119,21 +87,6 @@ def test_a_judge_that_becomes_slower_gets_less() -> None:
     assert min(run.levels_since(30)) < 60
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_timeouts_lower_the_level_step_by_step(seed: int) -> None:
-    """When nothing is answered any more, each round of timeouts lowers the level once, not once for each call."""
-    run = simulation(SimulatedJudge(128), seed, timeout_s=10.0)
-    run.run(60)
-    before = run.limit.limit
-    run.judge.hanging_share = 1.0
-    run.run(11.5)
-    after_one_round = run.limit.limit
-    assert 0.45 * before <= after_one_round < before
-    run.run(20)
-    assert run.limit.limit < after_one_round
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_blackout_is_recovered_from(seed: int) -> None:
     """40 s without an answer cost throughput only as long as they last: it is back within two minutes."""
@@ -145,29 +98,6 @@ def test_a_blackout_is_recovered_from(seed: int) -> None:
     run.run(120)
     run.run(60)
     assert run.answers_per_s(since_s=220) >= 0.9 * 32 / 0.5
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_few_hanging_calls_do_not_count_as_load(seed: int) -> None:
-    """One call in a hundred that is never answered lowers nothing: the others are answered at the usual rate."""
-    run = simulation(SimulatedJudge(32, hanging_share=0.01), seed, timeout_s=10.0)
-    run.run(60)
-    run.run(120)
-    assert run.timed_out > 50
-    assert run.answers_per_s(since_s=60) >= 0.9 * 32 / 0.5
-
-
-def test_a_limit_that_is_not_used_stays() -> None:
-    """With work for four calls at a time there is nothing to learn about more."""
-    limit = AdaptiveLimit(CEILING)
-    for number in range(5_000):
-        limit.on_answer(number * 0.1, 0.4, in_flight=4)
-    assert limit.limit == 16
-
-
-def test_a_ceiling_below_the_start_holds_from_the_start() -> None:
-    """A limit with a ceiling of 3 begins there."""
-    assert AdaptiveLimit(3).limit == 3
 
 
 @given(

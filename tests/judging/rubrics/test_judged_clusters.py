@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.grading import CLUSTERS, cluster_numbers
+from genrm_cli.judging.rubrics.grading import CLUSTERS
 from genrm_cli.verdicts import Failure, FailureKind
 
 
@@ -26,27 +26,13 @@ def assigned(*clusters: object) -> str:
     )
 
 
-def test_clusters_are_numbered_by_first_appearance() -> None:
-    """The judge's own ids do not matter."""
-    assert cluster_numbers([7, "x", 7, "y", "x"]) == (0.0, 1.0, 0.0, 2.0, 1.0)
-    assert cluster_numbers([]) == ()
-
-
-def test_a_cluster_keeps_its_label() -> None:
-    """The labels are the notes, in the order shown, cut to 300 characters; a missing one is empty."""
-    entries = [{"index": 2, "cluster_id": 0}, {"index": 0, "cluster_id": 5, "label": "a" * 400}]
-    text = json.dumps({"assignments": [*entries, {"index": 1, "cluster_id": 0, "label": "b"}]})
-    grades = CLUSTERS.parse_reply(Reply(text), ListwisePrompt([], ("x",) * 3))
-    assert not isinstance(grades, Failure)
-    assert (grades.values, grades.notes) == ((0.0, 1.0, 1.0), ("a" * 300, "b", ""))
-
-
 @given(st.lists(st.integers(-3, 5) | st.sampled_from(["a", "b c", "7"]), min_size=1, max_size=8), st.randoms())
 def test_what_a_judge_writes_is_what_is_read(clusters: list[int | str], random: Random) -> None:
     """In any order of the entries, two responses share a number if they share an id; the number 7 is the id "7"."""
     entries = json.loads(assigned(*clusters))["assignments"]
     random.shuffle(entries)
-    expected = cluster_numbers(str(cluster) for cluster in clusters)
+    seen = list(dict.fromkeys(map(str, clusters)))
+    expected = tuple(float(seen.index(str(cluster))) for cluster in clusters)
     assert read(json.dumps({"assignments": entries}), len(clusters)) == expected
 
 
@@ -114,11 +100,3 @@ def test_a_response_cannot_sort_itself_through_a_careless_judge(place: int) -> N
         labels = ["".join(parts) if each == place else "plain" for each in (0, 1)]
         text = '{"assignments": [' + ", ".join(entry % pair for pair in enumerate(labels)) + "]}"
         assert read(text, 2) in ((0.0, 0.0), *FailureKind), text
-
-
-def test_the_profile_says_what_it_is() -> None:
-    """It shows a whole group, and asks for tactics, not wording, with empty texts and refusals in one cluster."""
-    (message,) = CLUSTERS.render_messages(ListwisePrompt([], ("x", "")))
-    assert CLUSTERS.whole_group
-    assert "underlying tactic" in message["content"]
-    assert "All responses that are empty and all that refuse share one cluster." in message["content"]

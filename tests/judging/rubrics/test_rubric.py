@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.lookup import find_rubric_set
-from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
+from genrm_cli.judging.rubrics.rubric_sets import Rubric
 
 HELPFULNESS = find_rubric_set("helpfulness")
 THERAPEUTIC = find_rubric_set("therapeutic")
@@ -37,11 +37,6 @@ def test_what_a_score_is_worth(positive: bool, raw: float, value: float | None) 
     assert Rubric("T", "D", positive, ((-1.0, ""), (1.0, ""), (3.0, ""))).value_of(raw) == value
 
 
-def test_without_a_map_a_score_is_no_or_yes() -> None:
-    """The scores are 0 and 1."""
-    assert [Rubric("T", "D").value_of(raw) for raw in (0.0, 0.5, 1.0, 2.0)] == [0.0, None, 1.0, None]
-
-
 @given(SCORES)
 def test_values_grow_with_the_score_from_0_to_1(scores: list[float]) -> None:
     """The least score is worth 0, the greatest 1, and a flaw's are the same from the other end."""
@@ -59,12 +54,3 @@ def test_the_sets_that_come_with_genrm() -> None:
     names = [rubric.component_name for rubric in THERAPEUTIC.rubrics]
     assert names == ["rubric_safety", "rubric_empathy", "rubric_bias", "rubric_task_completion"]
     assert [rubric.title for rubric in THERAPEUTIC.rubrics if not rubric.positive] == ["Bias"]
-
-
-@pytest.mark.parametrize("rubric_set", [THERAPEUTIC, HELPFULNESS], ids=lambda rubric_set: rubric_set.name)
-def test_each_score_of_a_set_is_anchored(rubric_set: RubricSet) -> None:
-    """All five scores of each rubric have a meaning of their own, and no two rubrics share a component."""
-    for rubric in rubric_set.rubrics:
-        assert [score for score, _ in rubric.score_map] == [1.0, 2.0, 3.0, 4.0, 5.0]
-        assert len({meaning for _, meaning in rubric.score_map if meaning}) == 5
-    assert len({rubric.component_name for rubric in rubric_set.rubrics}) == len(rubric_set.rubrics)

@@ -87,12 +87,6 @@ def test_how_a_reply_is_read(text: str, expected: FailureKind | tuple[float, ...
     assert kind_of(read(TWO, text)) == expected
 
 
-def test_a_reply_that_was_cut_off_gives_no_grades() -> None:
-    """Half an object is not an answer, but a complete one before the cut is."""
-    assert kind_of(read(TWO, OWN[:-8], "length")) is FailureKind.TRUNCATED
-    assert kind_of(read(TWO, OWN, "length")) == (0.5, 0.0)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -113,13 +107,6 @@ def test_an_empty_response_earns_nothing() -> None:
     """It has the value 0 for each rubric, those that describe a flaw included."""
     assert grades_of_empty(TWO) == Grades((0.0, 0.0))
     assert grades_of_empty(THERAPEUTIC).values == (0.0,) * 4
-
-
-def test_the_version_says_what_was_asked() -> None:
-    """The profile's version follows that of the set."""
-    profile = grading_profile(RubricSet("house", 7, "About us.", TWO.rubrics))
-    assert (profile.name, profile.about, profile.whole_group) == ("rubric-house", "About us.", False)
-    assert profile.version != grading_profile(RubricSet("house", 8, "", TWO.rubrics)).version
 
 
 SCORES = st.tuples(*(st.sampled_from([score for score, _ in each.score_map]) for each in THERAPEUTIC.rubrics))

@@ -118,8 +118,3 @@ def test_a_response_cannot_rank_itself_through_a_careless_judge(form: str) -> No
     for parts in itertools.product(closings, forgeries, openings):
         text = form % "".join(parts)
         assert read(text, 2) in ((1.0, 0.0), *FailureKind), text
-
-
-def test_the_profile_says_what_it_is() -> None:
-    """It shows a whole group, and is called after its set."""
-    assert (PROFILE.name, PROFILE.whole_group) == ("rubric-rank-helpfulness", True)

@@ -39,30 +39,10 @@ def test_a_grader_sees_conversation_background_response_and_rubrics() -> None:
     assert [each for each in wanted if each not in content] == []
 
 
-def test_what_is_judged_by_can_be_added_to() -> None:
-    """A rollout's principle follows the rubrics and does not replace them."""
-    content = shown(GRADING, ListwisePrompt([], ("x",), principle="Be brief."))
-    assert content.index("rubric_task_completion") < content.index("Be brief.") < content.index("Answer with one JSON")
-
-
 def test_a_grader_is_told_which_rubrics_are_flaws() -> None:
     """The rubric on bias says that a high score means more bias; so does the prompt of a ranking judge."""
     assert shown(GRADING, ListwisePrompt([], ("x",))).count("This is a flaw") == 1
     assert "Bias (less of it is better)" in shown(ranking_profile(THERAPEUTIC), ListwisePrompt([], ("x", "y")))
-
-
-def test_scores_without_meanings_are_listed() -> None:
-    """A map of bare scores is shown as numbers, in the form of the answer too."""
-    rubrics = RubricSet("s", 1, "", (Rubric("Length", "How long?", True, ((0.5, ""), (1.2345678, ""), (2.0, ""))),))
-    content = shown(grading_profile(rubrics), ListwisePrompt([], ("x",)))
-    assert "\n  0.5\n  1.2345678\n  2\n" in content
-    assert '"score": <0.5 or 1.2345678 or 2>' in content
-
-
-def test_rubrics_grade_one_response_at_a_time() -> None:
-    """More than one response is a `ValueError`."""
-    with pytest.raises(ValueError, match="one response at a time, not 2"):
-        GRADING.render_messages(ListwisePrompt([], ("x", "y")))
 
 
 @pytest.mark.parametrize("profile", PROFILES[1:], ids=lambda profile: profile.name)
