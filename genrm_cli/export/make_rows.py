@@ -47,12 +47,6 @@ class RowCounts:
     sessions: int = 0
     neighbours: int = 0
 
-    def add_side(self, name: str, candidate: Candidate) -> None:
-        """Add a response to a side."""
-        side = self.sides.setdefault(name, SideNumbers())
-        side.rewards.append(candidate.reward)
-        side.chars.append(candidate.chars)
-
 
 _MadeRow = tuple[Json, int]
 
@@ -97,9 +91,7 @@ class RowMaker:
         if self._options.balance_length:
             made = self._balance(made)
         for pair, row in made:
-            self.counts.add_side("chosen", pair.chosen)
-            self.counts.add_side("rejected", pair.rejected)
-            yield row, pair.chosen.prompt
+            yield self._counted(row, ("chosen", pair.chosen), ("rejected", pair.rejected))
 
     def _iter_fit_pairs(self) -> Iterator[tuple[ChosenPair, Json]]:
         """Yield the pairs that pass all filters except the balance of lengths."""
@@ -142,18 +134,7 @@ class RowMaker:
             self.counts.dropped[Drop.MAX_SIMILARITY] += 1
             return None
         answers = self._answer(pair.chosen, chosen), self._answer(pair.rejected, rejected)
-        row = self._render(Pair(self._prompt(pair.chosen, chosen), *answers))
-        if row is not None:
-            self._note_reasoning(chosen, rejected)
-        return row
-
-    def _note_reasoning(self, *stored: StoredRollout) -> None:
-        self.counts.sessions += sum(each.rollout.is_session for each in stored)
-        reasoned = sum(any(isinstance(item, Reasoning) for item in each.items) for each in stored)
-        self.counts.with_reasoning += reasoned
-        if reasoned and len(stored) == 2:
-            one, other = (digest_of_items(each.items, with_reasoning=False) for each in stored)
-            self.counts.only_reasoning += one == other
+        return self._render(Pair(self._prompt(pair.chosen, chosen), *answers), chosen, rejected)
 
     def _balance(self, made: Iterator[tuple[ChosenPair, Json]]) -> Iterator[tuple[ChosenPair, Json]]:
         """Drop pairs until lengths are balanced; keeps 24 bytes per pair, and renders the remaining pairs again."""
@@ -185,13 +166,9 @@ class RowMaker:
         self.counts.neighbours = count_neighbours([prompts[number] for number in order])
         for number in order:
             candidate = self._table.candidate(rows[number])
-            stored = self._table.load(candidate.row)
-            answer = self._answer(candidate, stored)
-            row = self._render(Sample(self._prompt(candidate, stored), answer, bool(labels[number])))
+            row = self._row_of_sample(candidate, bool(labels[number]))
             if row is not None:
-                self._note_reasoning(stored)
-                self.counts.add_side("wanted" if labels[number] else "unwanted", candidate)
-                yield row, candidate.prompt
+                yield self._counted(row, ("wanted" if labels[number] else "unwanted", candidate))
 
     def _labels(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, bool]]:
         """Yield the responses of a group that are clearly wanted or unwanted, each text once."""
@@ -210,6 +187,11 @@ class RowMaker:
                 known.add(name)
                 yield candidate, candidate.reward >= middle
 
+    def _row_of_sample(self, candidate: Candidate, label: bool | None = None) -> Json | None:
+        stored = self._table.load(candidate.row)
+        sample = Sample(self._prompt(candidate, stored), self._answer(candidate, stored), label)
+        return self._render(sample, stored)
+
     def _iter_samples(self) -> Iterator[_MadeRow]:
         used: Counter[int] = Counter()
         known: set[tuple[int, int]] = set()
@@ -221,14 +203,11 @@ class RowMaker:
                 if reason is not None:
                     self.counts.dropped[reason] += 1
                     continue
-                stored = self._table.load(candidate.row)
-                row = self._render(Sample(self._prompt(candidate, stored), self._answer(candidate, stored)))
+                row = self._row_of_sample(candidate)
                 if row is not None:
                     known.add((candidate.prompt, candidate.text))
                     used[candidate.prompt] += 1
-                    self._note_reasoning(stored)
-                    self.counts.add_side("kept", candidate)
-                    yield row, candidate.prompt
+                    yield self._counted(row, ("kept", candidate))
 
     def _rank_to_imitate(self, candidate: Candidate) -> tuple[bool, float, int]:
         """Return the sort key of responses to imitate: by lower confidence bound, unknown ones last."""
@@ -264,25 +243,37 @@ class RowMaker:
                 continue
             stored = [self._table.load(candidate.row) for candidate in members]
             answers = [self._answer(candidate, texts) for candidate, texts in zip(members, stored, strict=True)]
-            row = self._render(PromptRow(self._prompt(first, stored[0]), answers, number))
+            row = self._render(PromptRow(self._prompt(first, stored[0]), answers, number), *stored)
             if row is not None:
                 known.add(first.prompt)
                 number += 1
-                for candidate, texts in zip(members, stored, strict=True):
-                    self._note_reasoning(texts)
-                    self.counts.add_side("responses", candidate)
-                yield row, first.prompt
+                yield self._counted(row, *(("responses", candidate) for candidate in members))
 
     # Parts of rows
 
-    def _render(self, row: Pair | Sample | PromptRow) -> Json | None:
-        """Return a row in its output format; None, counted, if the format cannot represent it."""
+    def _render(self, row: Pair | Sample | PromptRow, *stored: StoredRollout) -> Json | None:
+        """Return a row of some rollouts in its output format; None, counted, if the format cannot represent it."""
         try:
-            return self._format.render(row)
+            rendered = self._format.render(row)
         except UnfitError as error:
             self.counts.dropped[Drop.UNFIT] += 1
             self.counts.unfit[str(error)] += 1
             return None
+        self.counts.sessions += sum(each.rollout.is_session for each in stored)
+        reasoned = sum(any(isinstance(item, Reasoning) for item in each.items) for each in stored)
+        self.counts.with_reasoning += reasoned
+        if reasoned and isinstance(row, Pair):
+            one, other = (digest_of_items(each.items, with_reasoning=False) for each in stored)
+            self.counts.only_reasoning += one == other
+        return rendered
+
+    def _counted(self, row: Json, *sides: tuple[str, Candidate]) -> _MadeRow:
+        """Return a row with the digest of its prompt, its responses counted on their sides."""
+        for name, candidate in sides:
+            side = self.counts.sides.setdefault(name, SideNumbers())
+            side.rewards.append(candidate.reward)
+            side.chars.append(candidate.chars)
+        return row, sides[0][1].prompt
 
     def _prompt(self, candidate: Candidate, stored: StoredRollout) -> Prompt:
         group = self._table.group_of(candidate.row)

@@ -4,7 +4,7 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 LEAST_SPREAD = 1e-9
@@ -104,42 +104,31 @@ class CoSpread:
     Source: Bennett et al., Numerically stable, single-pass, parallel statistics algorithms, IEEE Cluster 2009.
     """
 
-    count: int = 0
-    mean_x: float = 0.0
-    mean_y: float = 0.0
-    squares_x: float = 0.0
-    squares_y: float = 0.0
+    x: RunningStats = field(default_factory=RunningStats)
+    y: RunningStats = field(default_factory=RunningStats)
     products: float = 0.0  # sum of the products of the distances from the two means
 
     def add(self, x: float, y: float) -> None:
         """Add a pair."""
-        self.count += 1
-        from_x, from_y = x - self.mean_x, y - self.mean_y
-        self.mean_x += from_x / self.count
-        self.mean_y += from_y / self.count
-        self.squares_x += from_x * (x - self.mean_x)
-        self.squares_y += from_y * (y - self.mean_y)
-        self.products += from_x * (y - self.mean_y)
+        from_x = x - (self.x.mean or 0.0)
+        self.x.add(x)
+        self.y.add(y)
+        self.products += from_x * (y - (self.y.mean or 0.0))
 
     def merge(self, other: "CoSpread") -> None:
         """Add the pairs of another stream."""
-        count = self.count + other.count
-        if not count:
-            return
-        gap_x, gap_y = other.mean_x - self.mean_x, other.mean_y - self.mean_y
-        share = self.count * other.count / count
-        self.squares_x += other.squares_x + gap_x * gap_x * share
-        self.squares_y += other.squares_y + gap_y * gap_y * share
-        self.products += other.products + gap_x * gap_y * share
-        self.mean_x += gap_x * other.count / count
-        self.mean_y += gap_y * other.count / count
-        self.count = count
+        mine, theirs = self.x.count, other.x.count
+        gaps = ((a.mean or 0.0) - (b.mean or 0.0) for a, b in ((other.x, self.x), (other.y, self.y)))
+        self.products += other.products + math.prod(gaps) * mine * theirs / max(1, mine + theirs)
+        self.x.merge(other.x)
+        self.y.merge(other.y)
 
     def correlation(self, least_deviation: float) -> float | None:
         """Return Pearson's correlation, -1 to 1; None if a deviation does not exceed `least_deviation`."""
-        if self.count < 2 or math.sqrt(min(self.squares_x, self.squares_y) / self.count) <= least_deviation:
+        squares = self.x.squares, self.y.squares
+        if self.x.count < 2 or math.sqrt(min(squares) / self.x.count) <= least_deviation:
             return None
-        return max(-1.0, min(1.0, self.products / math.sqrt(self.squares_x) / math.sqrt(self.squares_y)))
+        return max(-1.0, min(1.0, self.products / math.sqrt(squares[0]) / math.sqrt(squares[1])))
 
 
 _LATENCY_STEP = 1.1  # each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %

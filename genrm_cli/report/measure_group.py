@@ -113,7 +113,7 @@ def correlation(first: Sequence[float], second: Sequence[float], least: int = _L
     pairs = CoSpread()
     for x, y in zip(first, second, strict=True):
         pairs.add(x, y)
-    return pairs.correlation(LEAST_SPREAD) if pairs.count >= least else None
+    return pairs.correlation(LEAST_SPREAD) if pairs.x.count >= least else None
 
 
 def _varying(group: ScoredGroup) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""Measure `genrm report` on generated scored rollouts: `python tests/bench/report_scale.py 176000 FOLDER TEXT`.
+"""Measure `genrm report` or `export`: `python tests/bench/scored_scale.py report 176000 FOLDER TEXT`.
 
-Writes FOLDER/report-N.scored.jsonl with comparisons (groups of 8, a ring of comparisons, responses of about 1,500
-characters that are passages of TEXT), then the page, and prints seconds, peak memory and bytes. With Playwright and
-Debian's Chromium it opens the page as well, and prints how long loading and opening groups take.
+Writes FOLDER/scale-N.scored.jsonl with comparisons (groups of 8, a ring of comparisons, responses of about 1,500
+characters that are passages of TEXT), then the page or the pairs for TRL's DPO, and prints seconds, peak memory and
+bytes. With Playwright and Debian's Chromium it opens the page as well, and prints how long loading and opening groups
+take. Further arguments are those of the command.
 """
 
 import json
@@ -98,20 +99,23 @@ def measure_page(page: Path, groups: int) -> None:
 
 
 def main() -> None:
-    """Generate the input where it is missing, write its page, print the figures."""
-    rollouts, folder, text = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
-    scored, page = folder / f"report-{rollouts}.scored.jsonl", folder / f"report-{rollouts}.html"
+    """Generate the input where it is missing, run the command, print the figures."""
+    command, rollouts, folder, text = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4])
+    scored = folder / f"scale-{rollouts}.scored.jsonl"
+    output = folder / ("scale.html" if command == "report" else "scale.pairs.jsonl")
     if not scored.exists():
         write_run(scored, rollouts, text.read_text(encoding="utf-8"))
+    more = ["--to", "trl-dpo"] if command == "export" else []
     started_s = time.monotonic()
-    command = [sys.executable, "-m", "genrm_cli", "report", str(scored), "--force", "-q", "-o", str(page)]
-    subprocess.run([*command, *sys.argv[4:]], check=True)
+    started = [sys.executable, "-m", "genrm_cli", command, str(scored), "--force", "-q", "-o", str(output), *more]
+    subprocess.run([*started, *sys.argv[5:]], check=True)
     wall_s, used = time.monotonic() - started_s, resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
-        f"{rollouts:,} rollouts, {scored.stat().st_size / 1e6:,.0f} MB: built in {wall_s:.1f} s ({used.ru_utime:.1f} s "
-        f"CPU), peak {used.ru_maxrss / 1024:.0f} MB, page {page.stat().st_size:,} bytes"
+        f"{rollouts:,} rollouts, {scored.stat().st_size / 1e6:,.0f} MB: {wall_s:.1f} s ({used.ru_utime:.1f} s CPU), "
+        f"peak {used.ru_maxrss / 1024:.0f} MB, output {output.stat().st_size:,} bytes"
     )
-    measure_page(page, rollouts // SIZE)
+    if command == "report":
+        measure_page(output, rollouts // SIZE)
 
 
 if __name__ == "__main__":
