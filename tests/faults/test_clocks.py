@@ -17,7 +17,7 @@ MAY_TELL_THE_DATE = {
     ("journal.py", "_write"),
     ("client.py", "_retry_after_s"),
     *(("claims.py", name) for name in ("is_taken", "_write", "_renew")),
-    ("clock.py", "now_s"),  # the clock of the event loop, which is monotonic
+    ("endpoint.py", "loop_time_s"),  # the clock of the event loop, which is monotonic
 }
 
 # The wall clock jumps by 400 days, to and fro, each time somebody looks at it.

@@ -83,8 +83,9 @@ def test_sigterm_ends_every_phase(tmp_path: Path, phase: str, after_s: float) ->
     genrm = Genrm(tmp_path / "work")
     genrm.folder.mkdir()
     text = "a" * 200_000 if "redaction" in phase else "Because of reasons. " * 20
-    lines = [{"prompt": "Why?", "completion": f"{n} {text}"} for n in range(40 if "redaction" in phase else 1_500)]
-    (genrm.folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines * 4))
+    size = 40 if "redaction" in phase else 1_500
+    lines = [{"prompt": f"Why {group}?", "completion": f"{n} {text}"} for group in range(4) for n in range(size)]
+    (genrm.folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     process = genrm.start(phase.split()[0].replace("dry", "score"), "in.jsonl", *PHASES[phase])
     time.sleep(after_s)
     process.send_signal(signal.SIGTERM)
