@@ -128,7 +128,8 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
         judge_set = judges.with_journal(journal, metrics.add_outcome)
 
         def take(case: Case, judged: JudgedGroup) -> None:
-            case.take(judged)
+            for request, outcome in judged.results:
+                case.outcomes[request.shown[0] == CHOSEN] = outcome
             metrics.redactions.update(judged.redactions)
             metrics.groups_done += 1
 

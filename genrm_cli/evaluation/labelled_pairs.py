@@ -7,7 +7,7 @@ from itertools import zip_longest
 from genrm_cli.errors import ChangedInputError, InputError, naming
 from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, preference_of
 from genrm_cli.evaluation.result import RejectRecord
-from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
@@ -43,11 +43,6 @@ class Case:
     chosen_chars: int
     rejected_chars: int
     outcomes: dict[bool, Outcome] = field(default_factory=dict)
-
-    def take(self, judged: JudgedGroup) -> None:
-        """Store the results of the judged pair."""
-        for request, outcome in judged.results:
-            self.outcomes[request.shown[0] == CHOSEN] = outcome
 
     def _outcome(self, chosen_first: bool) -> Outcome:
         """Return the outcome of an order; grades of single responses become a verdict on both."""

@@ -2,11 +2,11 @@
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan, JudgePlan, PairingPlan
+from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan, PairingPlan
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
@@ -27,7 +27,7 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
     Args:
         key: key of the group; it decides which rollouts meet.
         answered: indices of the rollouts that have a response.
-        pairing: the plan of comparisons.
+        pairing: the plan.
     """
     planned = plan_comparisons(
         len(answered),
@@ -159,8 +159,7 @@ def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
     A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts only if that of the
     other order does: half a pair would carry the judge's position preference into the rewards.
     """
-    join = _joiner(plan)
-    joined = {comparison: join(verdicts) for comparison, verdicts in by_judge.items()}
+    joined = {comparison: _join(verdicts, plan) for comparison, verdicts in by_judge.items()}
     both = plan.pairing.both_orders
     return {
         comparison: verdict
@@ -187,32 +186,24 @@ def swapped(comparison: Comparison) -> Comparison:
     return Comparison(comparison.j, comparison.i, comparison.judge_idx)
 
 
-def _joiner(plan: GroupPlan) -> Callable[[Sequence[Verdict | None]], Verdict | None]:
-    """Return a function that joins the verdicts of all judges, or returns None if too few agree."""
+def _join(verdicts: Sequence[Verdict | None], plan: GroupPlan) -> Verdict | None:
+    """Return the weighted mean of the verdicts of all judges; None if too few agree."""
     if not plan.is_panel:
-        return lambda verdicts: verdicts[0]
-
-    def join(verdicts: Sequence[Verdict | None]) -> Verdict | None:
-        given = [(judge, verdict) for judge, verdict in zip(plan.judges, verdicts, strict=True) if verdict is not None]
-        if len(given) < plan.quorum:
-            return None
-        preferences = [preference(verdict) for _, verdict in given]
-        if plan.drops_disagreement and min(preferences) < 0 < max(preferences):
-            return None
-        return given[0][1] if len(given) == 1 else _weighted_mean(given)
-
-    return join
-
-
-def _weighted_mean(given: Sequence[tuple[JudgePlan, Verdict]]) -> Verdict:
-    total = math.fsum(judge.weight for judge, _ in given)
-
-    def mean(numbers: Iterator[float]) -> float:
-        return math.fsum(numbers) / total
-
+        return verdicts[0]
+    given = [
+        (judge.weight, verdict) for judge, verdict in zip(plan.judges, verdicts, strict=True) if verdict is not None
+    ]
+    if len(given) < plan.quorum:
+        return None
+    preferences = [preference(verdict) for _, verdict in given]
+    if plan.drops_disagreement and min(preferences) < 0 < max(preferences):
+        return None
+    if len(given) == 1:
+        return given[0][1]
+    total = math.fsum(weight for weight, _ in given)
     return Verdict(
-        mean(judge.weight * verdict.score_1 for judge, verdict in given),
-        mean(judge.weight * verdict.score_2 for judge, verdict in given),
-        mean(judge.weight * verdict.ranking for judge, verdict in given),
+        math.fsum(weight * verdict.score_1 for weight, verdict in given) / total,
+        math.fsum(weight * verdict.score_2 for weight, verdict in given) / total,
+        math.fsum(weight * verdict.ranking for weight, verdict in given) / total,
         defaulted=any(verdict.defaulted for _, verdict in given),
     )

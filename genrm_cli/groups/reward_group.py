@@ -17,32 +17,23 @@ from genrm_cli.settings.components import find_kind, order_of
 from genrm_cli.verdicts import MIN_SCORE
 
 
-def reward_group(judged: JudgedGroup, plan: GroupPlan, calibration: Calibration) -> GroupRewards:
-    """Return the rewards of a judged group.
+def reward_groups(groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
+    """Return the rewards of judged groups, faster together than one by one.
 
     Args:
-        judged: result of `judge_group` under the same plan.
+        groups: results of `judge_group` under the same plan.
         plan: plan of the run.
         calibration: calibration of the judge on the verdicts of all groups judged so far.
     """
-    (rewards,) = reward_groups([judged], plan, calibration)
-    return rewards
-
-
-def reward_groups(groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
-    """Return the rewards of several groups, like `reward_group` for each, but faster."""
     return reward_verdicts([verdicts_of(judged, plan) for judged in groups], plan, calibration)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedVerdicts:
-    """A judged group with its verdicts.
+    """A judged group with its verdicts: all of each judge, and the `used` ones that count.
 
     Attributes:
-        judged: the group.
-        by_judge: the verdicts of each judge.
-        used: the verdicts that count.
-        own: the verdicts of each judge that count, where judges answer different comparisons; else none.
+        own: those of each judge that count, where judges answer different comparisons; else none.
     """
 
     judged: JudgedGroup
@@ -67,21 +58,20 @@ def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibrati
         estimates = estimate_panel(own, known, plan.accuracies)
     else:
         estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
-    return [
-        _Work(group.judged, plan, group.by_judge, group.used, estimate).rewards()
-        for group, estimate in zip(groups, estimates, strict=True)
-    ]
+    return [_Work(group, plan, estimate).rewards() for group, estimate in zip(groups, estimates, strict=True)]
 
 
 @dataclass(slots=True)
 class _Work:
     """The state of one group while its rewards are computed."""
 
-    judged: JudgedGroup
+    group: JudgedVerdicts
     plan: GroupPlan
-    by_judge: JudgeVerdicts
-    used: Verdicts
     estimate: Estimate
+
+    @property
+    def judged(self) -> JudgedGroup:
+        return self.group.judged
 
     def rewards(self) -> GroupRewards:
         judged, rewards = self.judged, self._composed_rewards()
@@ -92,8 +82,10 @@ class _Work:
             columns = self._columns([reward.reward for reward in rewards])
             totals = _totals(columns, clusters, judged, self.plan.rewards)
             rewards = with_totals(rewards, [total.value for total in totals])
-        counts = count_results(judged, self.used, len(self.plan.judges))
-        reasons = Reasons(judged, self.plan, self.by_judge, columns, self.estimate.base_scores, noisy=self._is_noisy())
+        counts = count_results(judged, self.group.used, len(self.plan.judges))
+        reasons = Reasons(
+            judged, self.plan, self.group.by_judge, columns, self.estimate.base_scores, noisy=self._is_noisy()
+        )
         scores = []
         for index, reward in enumerate(rewards):
             total = None if totals is None else totals[index]
@@ -104,8 +96,8 @@ class _Work:
         return GroupRewards(
             judged.key,
             scores,
-            self.used,
-            self.by_judge,
+            self.group.used,
+            self.group.by_judge,
             self.estimate.reliability,
             self.estimate.converged,
             columns,
@@ -117,8 +109,7 @@ class _Work:
         judged, terms = self.judged, self.plan.rewards
         if self._has_default():
             return [RolloutReward(terms.single_score, Adjustments(), terms.single_score, 1, 0.0)]
-        noisy = self._is_noisy()
-        base_scores = [None if noisy else score for score in self.estimate.base_scores]
+        base_scores = [None if self._is_noisy() else score for score in self.estimate.base_scores]
         known = [score for score in base_scores if score is not None]
         if self.plan.blank_loses and known:
             for index in judged.blank:
@@ -172,7 +163,7 @@ class _Work:
         for component in order_of(rewards.components):
             kind = find_kind(component.kind)
             if isinstance(kind, GroupKind) and judged.is_comparable:
-                columns[component.name] = Column(kind.compute(component, judged.size, self.used, columns))
+                columns[component.name] = Column(kind.compute(component, judged.size, self.group.used, columns))
         return {name: columns[name] for name in rewards.names}
 
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import weights_of
-from genrm_cli.rewards.estimators.least_squares import dense_graphs, imbalance_of
+from genrm_cli.rewards.estimators.least_squares import dense_graphs, imbalance_of, right_side
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, VerdictBatch, inverse_of
-from genrm_cli.verdicts import MIDDLE_RANKING
 
 _NORMAL = NormalDist()
 
@@ -65,11 +64,7 @@ def posterior_of(batch: VerdictBatch, calibration: Calibration) -> Posterior | N
         return None
     laplacian, level_part = dense_graphs(batch)
     inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
-    gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias)
-    gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias)
-    levels = (batch.score_1 + batch.score_2) / 2
-    levels = levels - batch.means(levels)
-    right = batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
+    right = right_side(batch, calibration, weights)
     leanings = (inverse @ imbalance_of(batch)[..., None])[..., 0]
     gap_weights = np.array([weights.gap, weights.ranking])
     prompt = max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights))

@@ -11,7 +11,7 @@ from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan, RewardPlan
-from genrm_cli.groups.reward_group import reward_group
+from genrm_cli.groups.reward_group import reward_groups
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.estimators import Calibration
@@ -30,7 +30,7 @@ def finish_group(size: int, plan: GroupPlan) -> list[float | None]:
         Rollout((Turn("user", "Why?"),), (Text(f"Because {index}. " + "word " * (index % 7)),)) for index in range(size)
     ]
     judged = asyncio.run(judge_group(Group("key", rollouts), plan, JudgeSet([LexicalJudge()])))
-    rewards = reward_group(judged, plan, Calibration())
+    (rewards,) = reward_groups([judged], plan, Calibration())
     count_group(RunMetrics(), judged, rewards, plan)
     assert len([scored_line(score, rewards, plan) for score in rewards.scores]) == size
     assert len([comparison_json(each, with_reply=False) for each in rewards.comparisons]) == len(judged.results)

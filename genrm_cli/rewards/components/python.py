@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import importlib
 import inspect
-import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
@@ -103,16 +102,14 @@ def _checked(place: str, returned: object, n: int) -> Values:
     values = list(returned)
     if len(values) != n:
         raise FunctionError(f"{place} returned {len(values)} values for {n} rollouts")
-    return [None if value is None else _number(place, value) for value in values]
-
-
-def _number(place: str, value: object) -> float:
-    if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy scalars are numbers
-        raise FunctionError(f"{place} returned {value!r:.40}, which is not a number")
-    number = float(value)
-    if not math.isfinite(number) or not 0 <= number <= MOST:
-        raise FunctionError(f"{place} returned {number:g}; components must be finite, from 0 to {MOST:g}")
-    return number
+    for value in values:
+        if value is None:
+            continue
+        if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy scalars are numbers
+            raise FunctionError(f"{place} returned {value!r:.40}, which is not a number")
+        if not 0 <= float(value) <= MOST:  # NaN neither
+            raise FunctionError(f"{place} returned {float(value):g}; components must be finite, from 0 to {MOST:g}")
+    return [None if value is None else float(value) for value in values]
 
 
 def _in_words(error: BaseException) -> str:

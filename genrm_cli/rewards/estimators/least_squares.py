@@ -86,13 +86,8 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
     n the verdicts on each rollout and M those of the group.
     """
     noise = calibration.noise
-    means = (batch.score_1 + batch.score_2) / 2
-    level = batch.means(means)
-    gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias)
-    gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias)
-    levels = means - level
-    right = batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
-    solution, spread = _solve(batch, right, weights, noise)
+    level = batch.means((batch.score_1 + batch.score_2) / 2)
+    solution, spread = _solve(batch, right_side(batch, calibration, weights), weights, noise)
     qualities, scored = weights.scale * solution, batch.counts() > 0
     return BatchEstimate(
         base_scores=level + qualities,
@@ -103,6 +98,15 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
         assessed=np.full(batch.groups, calibration.signal_sought),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
+
+
+def right_side(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> Floats:
+    """Return [G, n] the weighted sums of gaps, rankings and levels, less the judge's position preference."""
+    gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias)
+    gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias)
+    levels = (batch.score_1 + batch.score_2) / 2
+    levels = levels - batch.means(levels)
+    return batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
 
 
 def linear_reliabilities(solution: Floats, shared: Floats, total: Floats, scored: Flags) -> Floats:
