@@ -89,6 +89,7 @@ def test_a_judges_rubric_gates_the_reward(
     assert "reliability" not in done.err
 
 
+@pytest.mark.slow
 def test_episodes_go_to_s3_below_rl(call: Call, s3_bucket: Any, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run's name stands in for {run_id}; nothing but the episodes and their summary is left there."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKTEST")

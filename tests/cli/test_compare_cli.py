@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from genrm_process import SAMPLE_DATA, Call, Genrm
+from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
@@ -58,33 +58,6 @@ def test_the_reference_request_gets_the_reference_reply(
         ["What is SKILL?", KILL, WELL],
         ["What is SKILL?", WELL, KILL],
     ]
-
-
-def test_texts_on_the_command_line_give_the_same(call: Call, judge_server: JudgeServer) -> None:
-    """The same comparison typed by hand has the same rewards."""
-    judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
-    arguments = judge(judge_server, *LENGTH, *REFERENCE_WAY, "--json")
-    finished = call("compare", "--prompt", "What is SKILL?", KILL, WELL, *arguments)
-    assert finished.code == 0
-    assert json.loads(finished.out) == REFERENCE_REPLY
-
-
-def test_the_sample_request_gets_a_reply_of_the_same_shape(call: Call) -> None:
-    """`compare - --json` of the sample request prints the reference's keys, and the better answer wins."""
-    request = (SAMPLE_DATA / "compare-request.json").read_bytes()
-    finished = call("compare", "-", "--json", *LEXICAL, stdin=request)
-    assert finished.code == 0
-    assert "built-in lexical baseline" in finished.err
-    printed = json.loads(finished.out)
-    assert printed.keys() == REFERENCE_REPLY.keys()
-    assert printed["metrics"].keys() == REFERENCE_REPLY["metrics"].keys()
-    pairs = {(result["response_i"], result["response_j"]) for result in printed["comparison_results"]}
-    assert pairs in ({(0, 1), (1, 2), (2, 0)}, {(1, 0), (2, 1), (0, 2)})
-    assert len(printed["comparison_results"]) == 3
-    assert all(
-        result.keys() == REFERENCE_REPLY["comparison_results"][0].keys() for result in printed["comparison_results"]
-    )
-    assert printed["rewards"].index(max(printed["rewards"])) == 1
 
 
 def test_a_person_gets_a_table(call: Call) -> None:
@@ -171,13 +144,6 @@ def test_what_cannot_be_compared_is_said(
     assert len(finished.err.splitlines()) == 1
 
 
-def test_without_a_judge_nothing_is_compared(call: Call) -> None:
-    """`compare` without --judge or --base-url ends with 2 and says what to pass."""
-    finished = call("compare", "-p", "Why?", "a", "b")
-    assert finished.code == 2
-    assert "--judge lexical" in finished.err
-
-
 def test_a_failed_comparison_is_no_number(call: Call, judge_server: JudgeServer) -> None:
     """A response without a verdict has the reward null, the failed comparison is left out, and the code is 6."""
     judge_server.behave(fault={"content": "no idea"})
@@ -232,14 +198,6 @@ def test_compat_judges_empty_objects_as_none(call: Call, judge_server: JudgeServ
     assert sorted(shown) == sorted(
         ["What is SKILL?", *pair] for pair in (("None", "None"), ("None", KILL), (KILL, "None"))
     )
-
-
-def test_compat_compares_more_than_sixty_four(call: Call, judge_server: JudgeServer) -> None:
-    """Any number of responses is taken."""
-    request = REFERENCE_REQUEST | {"response_objs": REFERENCE_REQUEST["response_objs"] * 35}
-    finished = compare_as_gym(call, judge_server, request)
-    assert finished.code == 0
-    assert len(json.loads(finished.out)["rewards"]) == 70
 
 
 @pytest.mark.parametrize("response", ["text", None, 5, []])

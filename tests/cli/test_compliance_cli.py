@@ -57,14 +57,6 @@ def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_serve
     assert ADDRESS in read_lines(genrm.folder / "in.scored.jsonl")[0]["prompt"]  # the user's own file stays whole
 
 
-def test_without_patterns_everything_is_sent_as_it_is(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Masking happens only where it was asked for, and the metrics then count none."""
-    genrm.write("in.jsonl", private_rollouts())
-    assert call("score", "in.jsonl", *judge(judge_server)).code == 0
-    assert ADDRESS in sent(judge_server)
-    assert metrics_of(genrm)["redactions"] == {}
-
-
 def test_an_episode_and_the_principle_flag_are_masked_too(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """A session shown as one transcript, and what --principle says, pass the same mask."""
     turns = [{"role": "user", "content": f"I am {ADDRESS}."}]
@@ -110,14 +102,6 @@ def test_lengths_are_those_of_the_unmasked_texts(genrm: Genrm, call: Call, judge
     assert any(any(adjustment.values()) for adjustment in adjustments[0])
 
 
-def test_compare_masks_what_is_typed(call: Call, judge_server: JudgeServer) -> None:
-    """The few responses of `genrm compare` pass the same mask."""
-    finished = call("compare", "-p", f"Who is {ADDRESS}?", ADDRESS, "No idea.", *judge(judge_server), *REDACT_ALL)
-    assert finished.code == 0, finished.err
-    assert "Who is [EMAIL]?" in sent(judge_server)
-    assert "example.com" not in sent(judge_server)
-
-
 @pytest.mark.parametrize(
     ("pattern", "where", "problem"),
     [
@@ -136,29 +120,7 @@ def test_a_pattern_that_cannot_be_used_is_a_usage_error(call: Call, pattern: str
         assert part in " ".join(finished.err.split())
 
 
-def test_patterns_from_environment_and_file_are_checked_too(genrm: Genrm, call: Call) -> None:
-    """The error names the variable, or the file and its key; a comma within braces does not part two patterns."""
-    arguments = ("score", "missing.jsonl", "--judge", "lexical")
-    finished = call(*arguments, GENRM_REDACT_PATTERN="email,(")
-    assert (finished.code, "GENRM_REDACT_PATTERN: '('" in finished.err) == (2, True), finished.err
-    (genrm.folder / "genrm.toml").write_text('require_metadata = ["synthetic"]\n')
-    finished = call(*arguments)
-    assert (finished.code, "genrm.toml: require_metadata" in finished.err) == (2, True), finished.err
-    (genrm.folder / "genrm.toml").unlink()
-    shown = call("config", "--json", GENRM_REDACT_PATTERN=r"[0-9]{3,5}x,email")
-    assert json.loads(shown.out)["redact_pattern"]["value"] == ["[0-9]{3,5}x", "email"]
-
-
 # Required metadata
-
-
-@pytest.mark.parametrize("text", ["synthetic", "=true", "a..b=1"])
-def test_a_requirement_of_another_form_is_a_usage_error(call: Call, text: str) -> None:
-    """Exit code 2, with the flag and the form that is expected."""
-    finished = call("score", "missing.jsonl", "--judge", "lexical", "--require-metadata", text)
-    assert finished.code == 2
-    assert "--require-metadata" in finished.err
-    assert "FIELD=VALUE" in finished.err
 
 
 def declared_rollouts() -> list[Json]:

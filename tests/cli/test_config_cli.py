@@ -77,37 +77,6 @@ def test_settings_from_a_file_and_the_environment_reach_a_run(genrm: Genrm, call
     assert "Did you mean all_pairs?" in refused.err
 
 
-def test_a_settings_file_that_is_named_must_exist(call: Call) -> None:
-    """--config with a missing file ends with 2, and names it."""
-    finished = call("config", "--config", "missing.toml")
-    assert finished.code == 2
-    assert "missing.toml" in finished.err
-
-
-def test_names_of_judges_are_plain_text(genrm: Genrm, call: Call) -> None:
-    """A name that looks like markup is shown as it is."""
-    (genrm.folder / "genrm.toml").write_text('[[judge]]\njudge_id = "[/b]"\nmodel = "m"\n')
-    finished = call("config")
-    assert (finished.code, finished.err) == (0, "")
-    assert b"judge [/b]" in finished.out
-
-
-def test_a_flag_overrides_the_judge_of_a_lower_source(genrm: Genrm, call: Call) -> None:
-    """--judge lexical runs although the file has an endpoint; both as flags contradict each other."""
-    genrm.write("in.jsonl", make_rollouts())
-    (genrm.folder / "genrm.toml").write_text('base_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n')
-    assert call("score", "in.jsonl", "--judge", "lexical", "--quiet").code == 0
-    both = call("score", "in.jsonl", "--judge", "lexical", "--base-url", "http://127.0.0.1:9/v1")
-    assert both.code == 2
-    assert "exclude each other" in both.err
-
-
-def test_offline_is_short_for_the_lexical_judge(call: Call) -> None:
-    """`--offline` needs neither endpoint nor model."""
-    settings = json.loads(call("config", "--offline", "--json").out)
-    assert settings["judge"] == {"value": "lexical", "source": "flag"}
-
-
 def test_changed_shows_only_what_is_not_a_default(call: Call) -> None:
     """`--changed` lists the settings that somebody set, with their sources."""
     settings = json.loads(call("config", "--changed", "--ring-k", 2, "--json", GENRM_SEED="7").out)
@@ -139,14 +108,6 @@ def test_sizes_take_units(call: Call, text: str, size: int) -> None:
     """Sizes are bytes, or numbers with a unit of 1000 or 1024."""
     settings = json.loads(call("config", "--max-line-bytes", text, "--json").out)
     assert settings["max_line_bytes"]["value"] == size
-
-
-@pytest.mark.parametrize("text", ["64XB", "MB", "1.5.2MB", "-1MB"])
-def test_what_is_no_size_is_answered_with_an_example(call: Call, text: str) -> None:
-    """The error says how sizes are written."""
-    ended = call("config", f"--max-line-bytes={text}")
-    assert ended.code == 2
-    assert "64MB" in ended.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

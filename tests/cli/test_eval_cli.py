@@ -99,65 +99,11 @@ def test_what_is_no_recorded_reply_is_refused(genrm: Genrm, call: Call, line: di
     assert re.search(message, " ".join(finished.err.split()))
 
 
-def test_outputs_of_judgebench_are_recorded_replies(genrm: Genrm, call: Call) -> None:
-    """The first judgment of a line shows A first, the second B; the label says which was chosen; null is a failure."""
-    lines: list[dict[str, Any]] = [
-        {
-            "pair_id": label,
-            "question": f"Q {label}?",
-            "response_A": "one",
-            "response_B": "two",
-            "label": label,
-            "judgments": [{"judgment": {"response": f"[[{said}]]"}} for said in (label, swapped)],
-        }
-        for label, swapped in (("A>B", "B>A"), ("B>A", "A>B"))
-    ]
-    lines.append(lines[0] | {"pair_id": "failed", "question": "Q?", "judgments": [None, lines[0]["judgments"][1]]})
-    genrm.write("outputs.jsonl", lines)
-    finished = call("eval", "outputs.jsonl", "--replies", "outputs.jsonl", "--profile", "arena-hard", "--json")
-    assert finished.code == 0, finished.err
-    assert json.loads(finished.out)["figures"]["judgebench_accuracy"]["value"] == 1.0
-    assert json.loads(finished.out)["figures"]["not_asked"] == 1
-
-
 def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm: Genrm, call: Call) -> None:
     """`-` is stdin, `-o -` is stdout; then no table is in the way."""
     finished = call("eval", "-", "-o", "-", *LEXICAL, "--quiet", stdin=genrm.sample(PAIRS).read_bytes())
     assert (finished.code, finished.err) == (0, "")
     assert json.loads(finished.out)["figures"]["pairs"] == 28
-
-
-def test_bad_lines_are_said_and_strict_stops_at_them(genrm: Genrm, call: Call) -> None:
-    """A bad line is reported on stderr and skipped; with --strict, the exit code is 3."""
-    genrm.write("pairs.jsonl", [{"prompt": "no answers"}, *make_pairs(2)])
-    finished = call("eval", "pairs.jsonl", *LEXICAL)
-    assert finished.code == 0
-    assert "skipped line 1: no labelled pair" in finished.err
-    finished = call("eval", "pairs.jsonl", *LEXICAL, "--strict")
-    assert (finished.code, finished.out) == (3, b"")
-    assert "line 1" in finished.err
-
-
-def test_a_judge_that_is_down_is_4(genrm: Genrm, call: Call) -> None:
-    """Nothing is written when the judge cannot be reached."""
-    genrm.write("pairs.jsonl", make_pairs(2))
-    down = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--give-up-after", 0.2)
-    finished = call("eval", "pairs.jsonl", "-o", "m.json", *down)
-    assert (finished.code, finished.out) == (4, b"")
-    assert not (genrm.folder / "m.json").exists()
-
-
-def test_a_run_that_was_stopped_is_6_and_goes_on_next_time(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """A budget leaves a partial result and code 6; with more of it the rest is asked."""
-    genrm.write("pairs.jsonl", make_pairs(3))
-    arguments = ("eval", "pairs.jsonl", "-o", "m.json", *judge(judge_server, "--no-probe", "--concurrency", 1))
-    finished = call(*arguments, "--max-calls", 2)
-    assert finished.code == 6
-    assert "--max-calls" in finished.err
-    assert json.loads((genrm.folder / "m.json").read_bytes())["partial"] is True
-    assert call(*arguments, "--force").code == 0
-    assert json.loads((genrm.folder / "m.json").read_bytes())["partial"] is False
-    assert judge_server.stats()["requests"] == 6
 
 
 def test_two_results_are_compared(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:

@@ -11,7 +11,7 @@ from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.events import Events, plan_text
-from genrm_cli.errors import JudgeError, StorageError
+from genrm_cli.errors import JudgeError
 
 PLAN = {"planned": 12_000, "known": 0, "calls": 12_000, "tokens_in": 9_000_000, "tokens_out": 18_000_000}
 PLAN |= {"tokens_from": "text lengths", "cost": None, "time_s": None}
@@ -41,21 +41,6 @@ def test_a_run_is_logged_from_plan_to_end(genrm: Genrm, call: Call, judge_server
     assert (plan["planned"], plan["known"], plan["calls"]) == (6, 0, 6)
     assert (probe["warning"], end["error"]) == (None, None)
     assert "6 comparisons: 6 calls to make, about " in finished.err
-
-
-def test_a_second_run_is_logged_behind_the_first(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """A log is continued, not replaced; with everything in the journal nothing is probed and no call is planned."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    log = genrm.folder / "events.jsonl"
-    arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
-    call(*arguments)
-    finished = call(*arguments, "--force")
-    assert [line["event"] for line in logged(log)] == [
-        *("probing", "judge", "plan", "probe", "file", "end"),
-        *("judge", "plan", "file", "end"),
-    ]
-    assert logged(log)[7]["calls"] == 0
-    assert "3 of them answered in an earlier run: 0 calls to make" in finished.err
 
 
 def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
@@ -98,15 +83,6 @@ def test_a_run_that_may_spend_nothing_asks_nothing(
     assert judge_server.stats()["requests"] == 0
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert (metrics["partial"], metrics["calls"], metrics["failures_by_kind"]) == (True, 0, {"not_asked": 6})
-
-
-def test_a_quiet_run_is_logged_all_the_same(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """--quiet silences the terminal, not the log."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    log = genrm.folder / "events.jsonl"
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--quiet")
-    assert call("score", "in.jsonl", *arguments).err == ""
-    assert [line["event"] for line in logged(log)] == ["probing", "judge", "plan", "probe", "file", "end"]
 
 
 def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
@@ -157,12 +133,6 @@ def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) 
     with pytest.raises(type(error)), Events(str(log), quiet=True):
         raise error
     assert logged(log)[-1]["error"] == f"{type(error).__name__}: {error}"
-
-
-def test_a_log_that_is_a_folder_is_refused(tmp_path: Path) -> None:
-    """What cannot be appended to is named with its reason."""
-    with pytest.raises(StorageError, match="Is a directory"):
-        Events(str(tmp_path), quiet=True)
 
 
 @pytest.mark.parametrize(

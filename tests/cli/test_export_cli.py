@@ -1,12 +1,11 @@
 import gzip
 import json
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 from genrm_process import SAMPLE_DATA, Call, Genrm
-from scored_lines import read_lines, scored, total, verdict, write_lines
+from scored_lines import read_lines, scored, write_lines
 
 from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
 
@@ -67,13 +66,6 @@ def test_exports_are_as_private_as_their_inputs(call: Call, folder: Path) -> Non
     assert {(folder / name).stat().st_mode & 0o777 for name in ("out.jsonl", "out.manifest.json")} == {0o600}
 
 
-def test_a_file_named_twice_is_read_once(call: Call, folder: Path) -> None:
-    """Two spellings of one path, and the folder that holds it, are one input."""
-    write_lines(folder / "x.scored.jsonl", GROUP)
-    assert call("export", "x.scored.jsonl", "./x.scored.jsonl", folder, "--to", "trl-dpo", "-o", "out.jsonl").code == 0
-    assert (len(read_lines(folder / "out.jsonl")), manifest_of(folder)["rollouts"]) == (1, 3)
-
-
 def test_rollouts_that_must_not_be_trained_on_stay_out(call: Call, folder: Path) -> None:
     """Unscored, single and defaulted rollouts, blank ones, and rewards that a user gave to unscored ones."""
     bad = [
@@ -97,48 +89,6 @@ def test_rollouts_that_must_not_be_trained_on_stay_out(call: Call, folder: Path)
     }
 
 
-def test_drops_are_counted_by_reason(call: Call, folder: Path) -> None:
-    """Ties, equal texts, gates, small gaps and caps: pairs in plus pairs out are all pairs of the group."""
-    lines = [
-        scored("a", 5.0, size=5),
-        scored("b", 5.0, index=1),
-        scored("a", 3.0, index=2),
-        scored("d", 2.9, index=3),
-        scored("e", 9.0, index=4, total=total(gated_by=["safety"])),
-    ]
-    write_lines(folder / "x.scored.jsonl", lines)
-    options = ("--pairs", "all", "--min-gap", "0.5", "--max-pairs-per-prompt", "2")
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
-    assert manifest_of(folder)["dropped"] == {
-        "gated": 4,
-        "tie": 1,
-        "equal_texts": 1,
-        "min_gap": 1,
-        "max_pairs_per_prompt": 1,
-    }
-    assert pairs_in(folder / "out.jsonl") == [("a", "d"), ("b", "d")]
-
-
-def test_only_compared_pairs_whose_orders_agree(call: Call, folder: Path) -> None:
-    """`compared` takes pairs that the judge saw; contradictions and verdicts against the rewards are dropped."""
-    write_lines(folder / "x.scored.jsonl", [*GROUP, scored("last", 0.5, index=3, size=4)])
-    compared = [
-        verdict(0, 1, 5, 2),
-        verdict(1, 0, 1, 4),
-        verdict(1, 2, 4, 2),
-        verdict(2, 1, 5, 1),
-        verdict(2, 3, 2, 4),
-        verdict(0, 3, 3, 3, failure={"kind": "timeout", "detail": ""}),
-    ]
-    write_lines(folder / "x.comparisons.jsonl", compared)
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "compared").code == 0
-    assert pairs_in(folder / "out.jsonl") == [("best", "middle")]
-    assert manifest_of(folder)["dropped"] == {
-        "orders_disagree": 1,
-        "against_rewards": 1,
-    }
-
-
 @pytest.mark.parametrize("options", [("--pairs", "compared"), ("--min-confidence", "0.9")])
 def test_rewards_without_comparisons_are_refused_where_these_are_needed(
     call: Call, folder: Path, options: tuple[str, str]
@@ -151,27 +101,6 @@ def test_rewards_without_comparisons_are_refused_where_these_are_needed(
     assert not (folder / "out.jsonl").exists()
 
 
-def test_confidence_filters_pairs(call: Call, folder: Path) -> None:
-    """A higher --min-confidence keeps fewer pairs of a noisy judge, and those with the wider gaps."""
-    source = Random(1)
-    lines, compared = [], []
-    for group in (f"task:{number}" for number in range(60)):
-        truth = source.sample([1.0, 2.0, 3.0, 4.0, 5.0], 5)
-        lines += [scored(f"{group} {i}", reward, group=group, index=i, size=5) for i, reward in enumerate(truth)]
-        for first, second in ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2), (1, 3), (2, 4), (3, 0), (4, 1)):
-            gap = truth[first] - truth[second] + source.gauss(0, 1.5)
-            compared.append(verdict(first, second, 3 + gap / 4, 3 - gap / 4, group=group))
-    write_lines(folder / "x.scored.jsonl", lines)
-    write_lines(folder / "x.comparisons.jsonl", compared)
-    kept = []
-    for sure in ("0.6", "0.95"):
-        options = ("--pairs", "all", "--min-confidence", sure, "--force")
-        assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
-        kept.append(manifest_of(folder))
-    assert kept[0]["rows"]["train"] > kept[1]["rows"]["train"] > 0
-    assert kept[0]["margins"]["mean"] < kept[1]["margins"]["mean"]
-
-
 def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
     """Two judges are two scales: exit 2, unless --mixed-settings says that this is known."""
     write_lines(folder / "a.scored.jsonl", GROUP)
@@ -181,18 +110,6 @@ def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
     assert "j, k" in done.err
     again = call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--mixed-settings")
     assert again.code == 0
-
-
-def test_a_group_split_over_files_is_reported_and_not_joined(call: Call, folder: Path) -> None:
-    """Rollouts of two files are not paired, although their group has one name; missing lines are counted."""
-    write_lines(folder / "a.scored.jsonl", [*GROUP[:2], scored("x", 2.0, group="task:9", size=8)])
-    write_lines(folder / "b.scored.jsonl", GROUP[2:])
-    done = call("export", folder, "--to", "trl-dpo", "-o", "out.jsonl")
-    assert done.code == 0
-    assert pairs_in(folder / "out.jsonl") == [("best", "middle")]
-    manifest = manifest_of(folder)
-    assert (manifest["incomplete_groups"], manifest["prompts_in_several_files"]) == (2, 1)
-    assert "not paired" in done.err
 
 
 @pytest.mark.parametrize(
@@ -275,18 +192,6 @@ def test_the_split_is_by_prompt(call: Call, folder: Path) -> None:
     assert manifest_of(folder)["rows"] == {"train": 96, "validation": 24}
 
 
-def test_labels_follow_median_or_threshold(call: Call, folder: Path) -> None:
-    """Without a threshold the group's median decides and is dropped; with one, rewards from there on are true."""
-    write_lines(folder / "x.scored.jsonl", GROUP)
-    call("export", "x.scored.jsonl", "--to", "trl-kto", "-o", "median.jsonl")
-    labels = {row["completion"][0]["content"]: row["label"] for row in read_lines(folder / "median.jsonl")}
-    assert labels == {"best": True, "worst": False}
-    assert manifest_of(folder, "median")["dropped"] == {"at_median": 1}
-    call("export", "x.scored.jsonl", "--to", "trl-kto", "-o", "high.jsonl", "--threshold", "4")
-    labels = {row["completion"][0]["content"]: row["label"] for row in read_lines(folder / "high.jsonl")}
-    assert labels == {"best": True, "middle": False, "worst": False}
-
-
 def test_rejection_sampling_keeps_the_best_with_a_lower_bound(call: Call, folder: Path) -> None:
     """--best-of counts per prompt; with --min-confidence the reward less its error must reach --min-reward."""
     write_lines(folder / "x.scored.jsonl", GROUP)
@@ -336,34 +241,6 @@ def test_reasoning_that_alone_differs_is_warned_about(call: Call, folder: Path) 
     assert (done.code, "1 × dropped: equal texts" in done.err) == (3, True)
     done = call("export", "x.scored.jsonl", "--to", "axolotl", "-o", "new.jsonl", "--reasoning", "separate")
     assert done.code == 2
-
-
-def test_near_copies_and_unequal_lengths_are_dropped(call: Call, folder: Path) -> None:
-    """--max-similarity compares word sequences, --max-length-ratio characters."""
-    text = "one two three four five six seven eight nine ten"
-    write_lines(folder / "x.scored.jsonl", [scored(text, 5.0), scored(f"{text} eleven", 1.0, index=1)])
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--max-similarity", "0.8")
-    assert "1 × dropped: --max-similarity" in done.err
-    write_lines(folder / "x.scored.jsonl", [scored("a" * 90, 5.0), scored("b" * 30, 1.0, index=1)])
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--max-length-ratio", "2")
-    assert "1 × dropped: --max-length-ratio" in done.err
-
-
-def test_balanced_lengths_are_not_a_sign_of_quality(call: Call, folder: Path) -> None:
-    """With --balance-length as many pairs have the longer answer chosen as the shorter."""
-    lines = []
-    for group in range(12):
-        long, short = f"long answer {group}", f"short {group}"
-        best, worst = (long, short) if group < 9 else (short, long)
-        lines += [
-            scored(best, 5.0, group=f"task:{group}"),
-            scored(worst, 1.0, group=f"task:{group}", index=1),
-        ]
-    write_lines(folder / "x.scored.jsonl", lines)
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--balance-length").code == 0
-    manifest = manifest_of(folder)
-    assert (manifest["rows"]["train"], manifest["longer_chosen_share"]) == (6, 0.5)
-    assert manifest["dropped"] == {"balance_length": 6}
 
 
 def test_compressed_and_parquet_outputs(call: Call, folder: Path) -> None:

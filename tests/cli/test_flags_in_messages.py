@@ -91,6 +91,7 @@ def flags_of(command: Any) -> set[str]:
     return own.union(*(flags_of(each) for each in getattr(command, "commands", {}).values()))
 
 
+@pytest.mark.slow
 def test_messages_name_what_there_is() -> None:
     """Each setting that a text names is the flag of a command."""
     flags = flags_of(get_command(app))

@@ -3,7 +3,6 @@ import re
 import pytest
 from genrm_process import Call, Genrm
 
-from genrm_cli import __version__
 from genrm_cli.cli.console import help_text
 from genrm_cli.settings.table import all_settings
 
@@ -64,8 +63,3 @@ def test_what_there_is_not_ends_with_2(call: Call, arguments: tuple[str, ...]) -
     assert finished.code == 2
     assert finished.out == b""
     assert "Usage" in finished.err
-
-
-def test_the_version(genrm: Genrm) -> None:
-    """`genrm --version` prints name and version."""
-    assert genrm.run("--version").out.decode() == f"genrm {__version__}\n"

@@ -108,6 +108,7 @@ def said_of(judged: tuple[Genrm, Call, tuple[object, ...]], options: tuple[str, 
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "least"),
     [

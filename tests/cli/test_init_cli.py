@@ -66,9 +66,3 @@ def test_an_endpoint_without_a_list_needs_a_model(genrm: Genrm, call: Call, judg
     assert (finished.code, genrm.names()) == (4, set())
     assert "HTTP 404: Not Found. Check --base-url (it usually ends in /v1)" in finished.err
     assert call("init", "--base-url", wrong, "--model", "m").code == 0
-
-
-def test_no_endpoint_is_a_usage_error(genrm: Genrm, call: Call) -> None:
-    """The error says how to name one."""
-    finished = call("init")
-    assert (finished.code, "pass --base-url" in finished.err, genrm.names()) == (2, True, set())

@@ -92,15 +92,6 @@ def test_another_endpoints_results_are_not_taken_for_its_own(
     assert (both.code, "is up to date" in both.err) == (0, True)
 
 
-def test_other_settings_are_not_another_judge(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Another strategy scores again without --force, as before."""
-    genrm.write("in.jsonl", make_rollouts())
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    for strategy in ("ring", "all_pairs"):
-        assert call("score", "in.jsonl", *judge, "--strategy", strategy).code == 0
-    assert metrics_of(genrm)["strategy"] == "all_pairs"
-
-
 @pytest.mark.parametrize(("ranking", "warned"), [(6, True), (1, False)])
 def test_a_panel_that_does_not_agree_is_a_warning(
     genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any, ranking: int, warned: bool

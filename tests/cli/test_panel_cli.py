@@ -63,16 +63,6 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
     assert "up to date" in again.err
 
 
-def test_a_key_that_is_not_there_is_named(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """A variable of one judge that is not set ends the run before any call."""
-    write_panel(genrm, judge_server, judge_server)
-    genrm.write("in.jsonl", make_rollouts(groups=1))
-    finished = call("score", "in.jsonl", **NAMED, KEY_A=KEYS["KEY_A"])
-    assert finished.code == 2
-    assert "KEY_B" in finished.err
-    assert judge_server.stats()["requests"] == 0
-
-
 @pytest.mark.slow
 def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
@@ -179,29 +169,6 @@ def test_config_and_validate_know_the_panel(genrm: Genrm, call: Call, judge_serv
     table = call("score", "in.jsonl", "--dry-run", **KEYS)
     assert table.code == 0, table.err
     assert judge_server.stats()["requests"] == 6
-
-
-def test_compare_asks_the_panel(genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge) -> None:
-    """The verdicts are the weighted means, in the reply as in the table."""
-    other = start_judge()
-    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
-    other.behave(verdict={"score_1": 3, "score_2": 3, "ranking": 3})
-    write_panel(genrm, judge_server, other)
-    finished = call("compare", "-p", "Q?", "one", "two", "--json", **KEYS)
-    assert finished.code == 0, finished.err
-    results = json.loads(finished.out)["comparison_results"]
-    assert [(one["score_1"], one["score_2"], one["ranking"]) for one in results] == [(4.0, 2.0, 2.0)] * 2
-    finished = call("compare", "-p", "Q?", "one", "two", **KEYS)
-    assert finished.code == 0, finished.err
-
-
-def test_a_panel_is_not_evaluated(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """`genrm eval` measures one judge, and says how to name it."""
-    write_panel(genrm, judge_server)
-    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "good " * 9, "rejected": "bad"}])
-    finished = call("eval", "pairs.jsonl", **KEYS)
-    assert finished.code == 2
-    assert "--model" in finished.err
 
 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)

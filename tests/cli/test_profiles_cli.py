@@ -19,15 +19,6 @@ def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
     assert "response_format" in finished.out.decode()
 
 
-def test_the_list_is_also_json(call: Call) -> None:
-    """With --json it is one list of objects, nested request fields and all."""
-    listed = json.loads(call("profiles", "--json").out)
-    assert [entry["name"] for entry in listed] == list(PROFILES)
-    assert all(set(entry) == {"name", "version", "about", "request_fields"} for entry in listed)
-    by_name = {entry["name"]: entry for entry in listed}
-    assert by_name["json"]["request_fields"]["response_format"]["json_schema"]["strict"] is True
-
-
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_profile_shows_the_messages_it_sends(call: Call, name: str) -> None:
     """The sample comparison is printed verbatim, and as JSON exactly as a judge receives it."""
@@ -66,16 +57,6 @@ def test_a_run_is_judged_by_another_family(
     assert (metrics["verdicts"], metrics["failures"], metrics["judge"]["profile"]) == (2, 0, name)
 
 
-def test_the_schema_reaches_the_server(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """A judge that is held to JSON gets `response_format` with each request, the probe's included."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "json")
-    finished = call("score", "in.jsonl", *judge)
-    assert finished.code == 0, finished.err
-    forms = [one["body"]["response_format"]["type"] for one in judge_server.stats()["recent"]]
-    assert forms == ["json_schema"] * 4
-
-
 OWN = """
 [[messages]]
 role = "user"
@@ -86,6 +67,7 @@ labels = { A = "better", B = "worse" }
 """
 
 
+@pytest.mark.slow
 def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """A TOML file can replace a profile name anywhere; its parsing can be tried without a judge."""
     (genrm.folder / "house.toml").write_text(OWN)

@@ -61,13 +61,6 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
     assert "journal" not in text
 
 
-def test_what_the_journal_knew_does_not_count_as_speed() -> None:
-    """Journal hits are done at once: the time left goes by what was asked."""
-    text = progress_text(busy(journal_hits=100), 60.0)
-    for part in ("comparisons 200/400", "100 reused", "2:00 left"):
-        assert part in text
-
-
 def test_progress_for_a_log_is_plain_json() -> None:
     """A log gets the same numbers by name, also before there is a judge."""
     for now in (Progress(), busy()):
@@ -85,13 +78,6 @@ def test_nodes_of_a_cluster_are_counted(working: int, told: str) -> None:
     assert progress_fields(now, 60.0)["nodes"] == working
     assert "node" not in progress_text(busy(), 60.0)
     assert "nodes" not in progress_fields(busy(), 60.0)
-
-
-def test_progress_of_a_long_run_counts_hours() -> None:
-    """A remaining time over an hour has hours; before the first verdict, there is no estimate."""
-    assert "2:00:00 left" in progress_text(Progress(planned=200, verdicts=100, groups=1), 7_200.0)
-    assert "starting" in progress_text(Progress(planned=200, groups=1), 5.0)
-    assert "starting" in progress_text(Progress(planned=200, groups=1), 0.0)
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ def run(genrm: Genrm) -> Path:
     return write_lines(genrm.folder / "x.scored.jsonl", GROUP)
 
 
+@pytest.mark.slow
 def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm: Genrm, call: Call) -> None:
     """`genrm score --report` writes a page below 150 KB beside the output; its answer names the baseline."""
     done = call("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "x.scored.jsonl")
@@ -38,17 +39,6 @@ def test_a_page_needs_a_file_beside_it(call: Call) -> None:
     done = call("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "-")
     assert (done.code, done.out) == (2, b"")
     assert "name an output file" in done.err
-
-
-def test_the_figures_are_printed_as_json(run: Path, call: Call) -> None:
-    """The numbers of the page are those of --json; what is not measurable is null."""
-    done = call("report", run, "-o", "out.html", "--json")
-    figures = json.loads(done.out)["runs"][0]
-    assert (figures["rollouts"], figures["scored"], figures["verdicts"]) == (3, 3, 2)
-    assert figures["rewards"]["mean"] == 3.0
-    assert figures["circular"]["value"] is None
-    assert figures["cost"] == {}
-    assert figures["look_here"]["strongest length effect"] == ["task:1"]
 
 
 def test_an_existing_page_is_replaced_on_demand_only(run: Path, call: Call, genrm: Genrm) -> None:
@@ -109,16 +99,6 @@ def test_two_runs_are_compared(run: Path, call: Call, genrm: Genrm) -> None:
     assert figures["comparison"]["correlation"]["mean"] == pytest.approx(-1.0)
     assert figures["comparison"]["matched"][0]["groups"] == ["task:1", "task:1"]
     assert call("report", "--compare", run, "-o", "one.html").code == 2
-
-
-def test_results_of_eval_are_pages_as_well(genrm: Genrm, call: Call) -> None:
-    """Accuracy by category with intervals, and the test between two judges."""
-    for name in ("a", "b"):
-        call("eval", SAMPLE_DATA / "labelled-pairs.jsonl", "--offline", "-q", "-o", f"{name}.json")
-    assert call("report", "a.json", "b.json", "-o", "out.html").code == 0
-    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
-    assert "No significant difference: p = 1" in page
-    assert page.count("all pairs") == 2
 
 
 def test_the_terminal_shows_rewards_verdicts_and_words(run: Path, call: Call) -> None:

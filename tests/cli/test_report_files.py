@@ -59,14 +59,6 @@ def test_a_page_that_fails_leaves_no_folder(genrm: Genrm, call: Call) -> None:
     assert changed == {genrm.folder / "large.scored.jsonl"}
 
 
-def test_figures_lie_beside_the_page_on_demand(run: Path, call: Call, genrm: Genrm) -> None:
-    """--figures writes what --json prints."""
-    printed = call("report", run, "-o", "out.html", "--figures", "out.json", "--json")
-    assert json.loads((genrm.folder / "out.json").read_text()) == json.loads(printed.out)
-    assert call("report", run, "-o", "other.html", "--figures", "out.json").code == 2
-    assert "other.html" not in genrm.names()
-
-
 def test_results_of_eval_are_recognised_by_content(run: Path, call: Call, genrm: Genrm) -> None:
     """Their names do not matter, nor does `.json` make a result of scored lines."""
     call("eval", SAMPLE_DATA / "labelled-pairs.jsonl", "--offline", "-q", "-o", "quality.txt")

@@ -80,10 +80,3 @@ def test_words_of_another_verdict_are_not_shown(run: Path, call: Call) -> None:
     write_lines(path, [first | {"score_1": 1.5}, second | {"journal_key": "not hex"}, third | {"journal_key": "00"}])
     assert call("report", run, "-o", "out.html").code == 0
     assert [each.get("reply") for each in comparisons(run.with_name("out.html"))] == [None] * 3
-
-
-def test_words_from_the_journal_are_masked(run: Path, call: Call) -> None:
-    """--redact-pattern masks them as it masks all texts."""
-    assert call("report", run, "-o", "out.html", "--redact-pattern", "analysis").code == 0
-    replies = [each["reply"] for each in comparisons(run.with_name("out.html"))]
-    assert all("response_1_[REDACTED]" in reply and "analysis" not in reply for reply in replies)

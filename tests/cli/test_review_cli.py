@@ -101,16 +101,3 @@ def test_wrong_decisions_are_refused(call: Call, scored: Path, options: tuple[st
     assert done.code == 2
     assert said in done.err
     assert not (scored.parent / "run.review.jsonl").exists()
-
-
-def test_unscored_lines_are_refused(call: Call, genrm: Genrm) -> None:
-    """A file that was never scored has no groups to decide about."""
-    path = write_lines(genrm.folder / "raw.scored.jsonl", [{"prompt": "a", "response": "b"}])
-    assert call("review", path).code == 3
-
-
-def test_the_list_is_json_on_demand(call: Call, scored: Path) -> None:
-    """Programs read the same flags."""
-    told = json.loads(call("review", scored, "--json", "--most", 1).out)
-    assert (told["flagged"], len(told["entries"])) == (2, 1)
-    assert told["entries"][0]["flags"][0]["reason"] == "safety: against medication"

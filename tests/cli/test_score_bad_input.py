@@ -110,19 +110,6 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_a_line_over_the_limit_is_rejected(genrm: Genrm, call: Call) -> None:
-    """A line over --max-line-bytes goes to the rejects with its length; its neighbours are scored."""
-    lines = make_rollouts(groups=1, size=3)
-    lines.insert(1, {"prompt": "Question 0?", "completion": "x" * 5_000})
-    genrm.write("in.jsonl", lines)
-    assert call("score", "in.jsonl", *LEXICAL, "--max-line-bytes", "2000").code == 0
-    (reject,) = read_lines(genrm.folder / "in.rejects.jsonl")
-    assert reject["line"] == 2
-    assert "max_line_bytes=2000" in reject["reason"]
-    assert len(reject["text"]) <= 200
-    assert len(read_lines(genrm.folder / "in.scored.jsonl")) == 3
-
-
 @pytest.mark.parametrize("name", ["missing.jsonl", "folder/missing.jsonl"])
 def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name: str) -> None:
     """A missing file is named in the line before the last, and nothing is written."""
@@ -149,15 +136,6 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     assert done.endswith("; exit 5")
     assert genrm.names() == {"in.jsonl", "folder"}
     assert judge_server.stats()["requests"] == 0
-
-
-def test_a_corrupt_archive_is_an_input_error(genrm: Genrm, call: Call) -> None:
-    """A .gz file that is not gzip, or is truncated, gives exit code 3 and one error."""
-    (genrm.folder / "in.jsonl.gz").write_bytes(b"not gzip at all")
-    finished = call("score", "in.jsonl.gz", *LEXICAL)
-    assert finished.code == 3
-    assert len(finished.err.splitlines()) == 2  # the error and the end
-    assert genrm.names() == {"in.jsonl.gz"}
 
 
 @pytest.mark.parametrize(

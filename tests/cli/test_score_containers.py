@@ -42,18 +42,6 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-def test_an_array_scores_as_its_lines_do(genrm: Genrm, call: Call, indent: int | None) -> None:
-    """The same records in an array and as lines get the same scored lines."""
-    records = make_rollouts(groups=2, size=3)
-    genrm.write("lines.jsonl", records)
-    (genrm.folder / "array.json").write_text(json.dumps(records, indent=indent))
-    for name in ("lines.jsonl", "array.json"):
-        finished = call("score", name, *LEXICAL)
-        assert finished.code == 0, finished.err
-    assert read_lines(genrm.folder / "array.scored.jsonl") == read_lines(genrm.folder / "lines.scored.jsonl")
-
-
 def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
     """Each sample of a `.eval` log is a line of the output, with a score and everything else as it was."""
     (genrm.folder / "log.eval").write_bytes(_eval_log(SAMPLES))
@@ -65,15 +53,6 @@ def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
     assert [sample["epoch"] for sample in scored] == [1, 2, 3]
     assert all(isinstance(sample["scores"]["genrm"]["value"], float) for sample in scored)
     assert [sample["messages"] for sample in scored] == [sample["messages"] for sample in SAMPLES]
-
-
-def test_a_pretty_printed_log_is_one_record(genrm: Genrm, call: Call) -> None:
-    """A `.json` log that spans lines is scored as one line with all its samples."""
-    (genrm.folder / "log.json").write_text(json.dumps({"version": 2, "eval": {}, "samples": SAMPLES}, indent=2))
-    finished = call("score", "log.json", *LEXICAL)
-    assert finished.code == 0, finished.err
-    (log,) = read_lines(genrm.folder / "log.scored.jsonl")
-    assert [type(sample["scores"]["genrm"]["value"]) for sample in log["samples"]] == [float] * 3
 
 
 def test_completions_of_trl_are_scored(genrm: Genrm, call: Call) -> None:
@@ -100,39 +79,6 @@ def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
     assert "cannot read any of its 2 items as rollouts (item 1: unknown format with the keys colour" in " ".join(
         finished.err.split()
     )
-
-
-def test_a_bad_item_is_rejected_by_its_number(genrm: Genrm, call: Call) -> None:
-    """An item that is not a rollout goes to the rejects with its number; the rest is scored."""
-    records = make_rollouts(groups=1, size=3)
-    records.insert(1, {"colour": "red"})
-    (genrm.folder / "in.json").write_text(json.dumps(records, indent=1))
-    finished = call("score", "in.json", *LEXICAL)
-    assert finished.code == 0, finished.err
-    (reject,) = read_lines(genrm.folder / "in.rejects.jsonl")
-    assert reject["line"] == 2
-    assert len(read_lines(genrm.folder / "in.scored.jsonl")) == 3
-    strict = call("score", "in.json", *LEXICAL, "--strict", "--force")
-    assert strict.code == 3
-    assert "item 2: unknown format" in " ".join(strict.err.split())
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("in.json", b'[{"prompt": "Why?", "completion": "So."}', "in the middle"),
-        ("in.eval", b"PK\x03\x04", "not a complete zip archive"),
-        ("in.parquet", b"PAR1PAR1", "Parquet"),
-        ("in.csv", b"prompt,completion\n", "table"),
-    ],
-)
-def test_an_unreadable_container_ends_with_3(genrm: Genrm, call: Call, name: str, content: bytes, says: str) -> None:
-    """A damaged or unsupported file is named with a remedy, and nothing is written."""
-    (genrm.folder / name).write_bytes(content)
-    finished = call("score", name, *LEXICAL)
-    assert finished.code == 3
-    assert says in finished.err
-    assert genrm.names() == {name}
 
 
 def test_folders_hold_parquet_and_logs(genrm: Genrm, call: Call) -> None:

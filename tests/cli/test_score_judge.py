@@ -150,6 +150,7 @@ def test_the_concurrency_is_used_and_never_exceeded(genrm: Genrm, call: Call, ju
     assert stats["requests"] == 40 + PROBES
 
 
+@pytest.mark.slow
 def test_a_busy_judge_is_waited_for(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """A judge that refuses calls beyond what it can do in parallel still gets all of them answered."""
     judge_server.behave(reject_above_in_flight=2, latency_s=0.05)

@@ -2,7 +2,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import signal
 import sqlite3
 import time
@@ -102,15 +101,6 @@ def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
     assert [result["input"] for result in json.loads(planned.out)["results"]] == ["a.jsonl"]
 
 
-def test_overlapping_inputs_score_a_file_once(call: Call, genrm: Genrm) -> None:
-    """A file that is named, found in a folder and by a pattern, in three spellings, is one file."""
-    fill(genrm, "runs/a.jsonl", "runs/b.jsonl")
-    inputs = ("runs/a.jsonl", "runs", "./runs/*.jsonl", genrm.folder / "runs", "runs/../runs/b.jsonl")
-    finished = call("score", *inputs, *LEXICAL, *NOW)
-    assert finished.code == 0, finished.err
-    assert last_line(finished).startswith("genrm: done: 2 files: 2 scored; ")
-
-
 def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
     """The second of two files that would have one output fails with 2 and a remedy; all others are scored."""
     fill(genrm, "a.jsonl", "a.jsonl.gz", "b.jsonl")
@@ -121,28 +111,6 @@ def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
     assert "--output-template" in failed
     assert last_line(finished).startswith("genrm: done: 3 files: ")
     assert {"a.scored.jsonl", "b.scored.jsonl"} < genrm.names()
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (("a.jsonl", "b.jsonl", "-o", "out.jsonl"), "use --output-template"),
-        (("a.jsonl", "-"), "'-' cannot be combined with other inputs"),
-        ((".", "--output-template", "{dir}/all.scored.jsonl"), "add {stem}"),
-        ((".", "--output-template", "{dir}/{stem}.rewards.jsonl"), "use the suffix .scored.jsonl"),
-        ((".", "--output-template", "scored/{stem}.jsonl.gz"), "use the suffix .scored.jsonl"),
-        ((".", "--output-template", "{folder}/{stem}.scored.jsonl"), "unknown {folder}"),
-        ((".", "--output-template", "s3://bucket/sft/{stem}.scored.jsonl"), "RL data is kept separate"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_what_does_not_go_with_several_inputs(call: Call, genrm: Genrm, flags: tuple[str, ...], said: str) -> None:
-    """One place for several outputs, stdin among files, outputs that would be inputs: 2, before anything is done."""
-    fill(genrm, "a.jsonl", "b.jsonl")
-    finished = call("score", *flags, *LEXICAL, *NOW)
-    assert finished.code == 2
-    assert said in finished.err
-    assert genrm.names() == {"a.jsonl", "b.jsonl"}
 
 
 def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
@@ -158,15 +126,6 @@ def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
     assert last_line(again).startswith("genrm: done: 2 files: 2 up to date; ")
 
 
-def test_nothing_to_do_is_no_error(call: Call, genrm: Genrm) -> None:
-    """An empty folder or a pattern without a match ends with 0 and a warning, as cron may be early."""
-    (genrm.folder / "empty").mkdir()
-    finished = call("score", "empty/", "empty/*.jsonl", *LEXICAL)
-    assert finished.code == 0
-    assert "genrm: warning: empty/: no rollout files; expected names" in finished.err
-    assert last_line(finished).startswith("genrm: done: 0 files: nothing to do; ")
-
-
 def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> None:
     """A folder that is not there is an error with 3 and one line; what else was given is scored, before and after."""
     fill(genrm, "a/run.jsonl", "b/run.jsonl")
@@ -177,17 +136,6 @@ def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> 
     assert (genrm.folder / "a/run.scored.jsonl").exists()
     assert (genrm.folder / "b/run.scored.jsonl").exists()
     assert last_line(finished).endswith("; exit 3")
-
-
-def test_a_missing_folder_does_not_cancel_what_is_worked_on(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
-    """Files that wait for a slow judge while a listing fails are finished all the same."""
-    judge_server.behave(latency_s=0.3)
-    fill(genrm, "a/run.jsonl")
-    finished = call("score", "a/", "nowhere/", *judged_by(judge_server), *NOW, "--no-probe")
-    assert finished.code == 3
-    assert (genrm.folder / "a/run.scored.jsonl").exists(), finished.err
 
 
 def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
@@ -292,28 +240,6 @@ def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage:
     assert (genrm.folder / "b.scored.jsonl").exists()
     assert call("score", ".", *LEXICAL, *NOW, "--force").code == 0
     assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
-
-
-def test_strange_metrics_are_no_bug(call: Call, genrm: Genrm) -> None:
-    """Metrics whose input says nothing readable make the outputs stale, not the run crash."""
-    fill(genrm, "a.jsonl")
-    assert call("score", "a.jsonl", *LEXICAL).code == 0
-    path = genrm.folder / "a.metrics.json"
-    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"input": None}))
-    assert b"the input has changed" in call("score", ".", *LEXICAL, *NOW, "--dry-run").out
-
-
-def test_copies_are_up_to_date(call: Call, genrm: Genrm) -> None:
-    """Inputs and outputs copied together with their times, as by a backup, lose attributes and stay up to date."""
-    fill(genrm, "in/a.jsonl", "in/b.jsonl.gz")
-    assert call("score", "in/", *LEXICAL, *NOW).code == 0
-    for path in (genrm.folder / "in").iterdir():
-        if hasattr(os, "listxattr"):
-            for name in os.listxattr(path):
-                os.removexattr(path, name)
-    shutil.copytree(genrm.folder / "in", genrm.folder / "copy", copy_function=shutil.copy2)
-    finished = call("score", "copy/", "in/", *LEXICAL, *NOW)
-    assert last_line(finished).startswith("genrm: done: 4 files: 4 up to date; "), finished.err
 
 
 def test_partial_results_are_completed_by_the_next_runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
@@ -443,15 +369,7 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
     assert state_of(genrm.folder) == before
 
 
-def test_the_judge_is_probed_once(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Many files side by side share one judge: it is tried before the first comparison, not for each file."""
-    content = fill(genrm, *(f"{number}.jsonl" for number in range(9)))
-    finished = call("score", ".", *judged_by(judge_server), *NOW)
-    assert finished.code == 0, finished.err
-    stats = judge_server.stats()
-    assert stats["requests"] == sum(map(len, content.values())) + 2
-
-
+@pytest.mark.slow
 def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
     """Files that are finished stay; the judge that then refuses ends the run with 4, and is not asked file by file."""
     fill(genrm, "a.jsonl")

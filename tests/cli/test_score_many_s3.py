@@ -3,7 +3,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -134,6 +133,7 @@ def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws
     assert elsewhere.code == 5  # the worse of 5 and 2
 
 
+@pytest.mark.slow
 def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer) -> None:
     """Nothing is asked or written again until an input has another version; then that one is."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
@@ -152,73 +152,6 @@ def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_serve
     changed = {key for key, state in after.items() if before[key] != state}
     assert {"rl/b.jsonl", "rl/b.scored.jsonl", "rl/b.metrics.json"} <= changed
     assert not [key for key in changed if key.startswith("rl/a.")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "metrics deleted",
-        *(pytest.param(damage, marks=pytest.mark.slow) for damage in ("scored deleted", "all but scored deleted")),
-    ],
-)
-def test_half_committed_outputs_are_made_again(call: Call, s3_bucket: Any, aws: dict[str, str], damage: str) -> None:
-    """Objects that a run of ours left without the metrics, which come last, are replaced."""
-    put(s3_bucket, "rl/a.jsonl")
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
-    assert call(*arguments, **aws).code == 0
-    whole = get(s3_bucket, "rl/a.scored.jsonl")
-    gone = {"metrics deleted": SUFFIXES[1:2], "scored deleted": SUFFIXES[:1], "all but scored deleted": SUFFIXES[1:]}
-    for suffix in gone[damage]:
-        s3_bucket.client.delete_object(Bucket=s3_bucket.name, Key=f"rl/a.{suffix}")
-    finished = call(*arguments, **aws)
-    assert finished.code == 0, finished.err
-    assert "1 scored" in last_line(finished)
-    assert get(s3_bucket, "rl/a.scored.jsonl") == whole
-    assert keys_in(s3_bucket) == {"rl/a.jsonl", *(f"rl/a.{suffix}" for suffix in SUFFIXES)}
-
-
-@pytest.mark.slow
-def test_foreign_objects_are_refused(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """An object of an output's name that is not ours, or is not as we wrote it, stays; --force replaces it."""
-    put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl", "rl/c.jsonl")
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
-    put(s3_bucket, "rl/a.scored.jsonl", body=b"precious\n")
-    assert call("score", f"s3://{s3_bucket.name}/rl/b.jsonl", *LEXICAL, **aws).code == 0
-    put(s3_bucket, "rl/b.scored.jsonl", body=b"edited\n")
-    finished = call(*arguments, **aws)
-    assert finished.code == 2
-    assert "2 failed" in last_line(finished)
-    assert "1 scored" in last_line(finished)
-    assert get(s3_bucket, "rl/a.scored.jsonl") == b"precious\n"
-    assert get(s3_bucket, "rl/b.scored.jsonl") == b"edited\n"
-    assert call(*arguments, "--force", **aws).code == 0
-    assert "3 up to date" in last_line(call(*arguments, **aws))
-
-
-def test_copies_without_metadata_are_up_to_date(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """Outputs that were copied down and up again have lost their metadata, not their standing."""
-    put(s3_bucket, "rl/a.jsonl")
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
-    assert call(*arguments, **aws).code == 0
-    for suffix in SUFFIXES:
-        put(s3_bucket, f"rl/a.{suffix}", body=get(s3_bucket, f"rl/a.{suffix}"))
-    assert "1 up to date" in last_line(call(*arguments, **aws))
-
-
-@pytest.mark.slow
-def test_young_objects_wait(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """By the store's clock; an object that is named does not wait."""
-    put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
-    bucket = f"s3://{s3_bucket.name}"
-    finished = call("score", f"{bucket}/rl/", f"{bucket}/rl/b.jsonl", *LEXICAL, **aws)
-    assert finished.code == 0
-    assert "2 skipped" in last_line(finished)
-    finished = call("score", f"{bucket}/rl/b.jsonl", f"{bucket}/rl/", *LEXICAL, **aws)
-    assert "1 skipped" in last_line(finished)
-    assert "1 scored" in last_line(finished)
-    time.sleep(1.1)
-    assert "1 scored" in last_line(call("score", f"{bucket}/rl/", *LEXICAL, "--min-age", "1s", **aws))
 
 
 def test_objects_say_where_they_come_from(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:

@@ -121,15 +121,6 @@ def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
     assert "is up to date" in call("score", "in.jsonl", *at(judge_server)).err
 
 
-def test_only_failed_leaves_partial_results(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """--only-failed on what was never asked gives nulls that the next run does not take for results."""
-    genrm.write("in.jsonl", make_rollouts())
-    first = call("score", "in.jsonl", *at(judge_server, "--only-failed"))
-    assert (first.code, judge_server.stats()["requests"]) == (6, 0)
-    assert call("score", "in.jsonl", *at(judge_server)).code == 0
-    assert None not in rewards_in(genrm)
-
-
 def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
     """Such a file is refused by itself, before anything is paid for."""
     Path(os.fsdecode(os.fsencode(str(genrm.folder)) + b"/bad\xff.jsonl")).write_bytes(body())
@@ -195,25 +186,6 @@ def test_a_role_that_may_not_delete_scores_again_and_again(
         assert finished.err.count("a lease could not be released") == 1
 
 
-def test_a_conflict_is_no_refusal(call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3) -> None:
-    """A 409 to a conditional put, as while another one is under way, is tried again."""
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
-    conflict = {"status": 409, "code": "ConditionalRequestConflict"}
-    disturbed_s3.rule(method="PUT", key_contains=".lease-", times=1, answer=conflict)
-    finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
-    assert (finished.code, "1 scored" in finished.err) == (0, True), finished.err
-
-
-def test_a_store_that_hides_what_is_missing(
-    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
-) -> None:
-    """Some stores answer HEAD of a missing object with 403; if listing is allowed, that is not a refusal."""
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
-    disturbed_s3.rule(method="HEAD", key_contains=".scored.jsonl", times=1, answer={"code": "AccessDenied"})
-    finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
-    assert (finished.code, "1 scored" in finished.err) == (0, True), finished.err
-
-
 def test_another_version_of_the_judge_is_another_judge(genrm: Genrm, call: Call) -> None:
     """After an upgrade that asks or reads in another way, what was scored before is scored again."""
     genrm.write("in.jsonl", make_rollouts())
@@ -227,24 +199,6 @@ def test_another_version_of_the_judge_is_another_judge(genrm: Genrm, call: Call)
     assert json.loads(path.read_bytes()) == metrics
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     assert json.loads(path.read_bytes())["judge"]["name"] != "lexical-0"
-
-
-def test_the_references_reading_needs_a_profile_that_asks_for_json(genrm: Genrm, call: Call) -> None:
-    """--compat with a judge that answers in labels would turn every reply into a default."""
-    genrm.write("in.jsonl", make_rollouts())
-    judge = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--profile", "mt-bench")
-    refused = call("score", "in.jsonl", *judge, "--compat", "nemo-gym")
-    assert (refused.code, "mt-bench" in refused.err) == (2, True)
-
-
-def test_a_store_that_refuses_when_the_turn_comes_is_no_wait(
-    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
-) -> None:
-    """An input that was listed and then cannot be looked at has failed with 5; it does not pass for one that waits."""
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
-    disturbed_s3.rule(method="HEAD", key_contains="env/run.jsonl", answer={"code": "AccessDenied"})
-    finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
-    assert (finished.code, "1 failed" in finished.err) == (5, True), finished.err
 
 
 def test_an_input_that_is_gone_when_its_turn_comes_waits(
@@ -348,19 +302,6 @@ def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm: Genrm
     again = call("score", path, *LEXICAL)
     assert (again.code, "up to date" in again.err) == (0, True)
     lease.verify()
-
-
-def test_an_expired_claim_on_s3_is_removed(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """The claim of another machine, killed before it released it, goes with the next run over the prefix."""
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/in.jsonl", Body=body())
-    uri = f"s3://{s3_bucket.name}/rl/"
-    assert call("score", uri, *LEXICAL, *NOW, **aws).code == 0
-    claim = {"host": "far-away", "pid": 7, "started": "1", "since": "2026-01-01", "expiry_s": -1.0}
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/in.lease-3", Body=json.dumps(claim).encode())
-    again = call("score", uri, *LEXICAL, *NOW, **aws)
-    assert (again.code, "1 up to date" in again.err) == (0, True), again.err
-    keys = {one["Key"] for one in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]}
-    assert not [key for key in keys if "claim" in key]
 
 
 class Page(BaseHTTPRequestHandler):

@@ -64,19 +64,6 @@ def test_a_named_output_and_endpoint(genrm: Genrm, call: Call, s3_bucket: Any, a
     assert all(json.loads(line)["genrm"]["previous_genrm"] for line in again.out.splitlines())
 
 
-def test_results_stay_under_rl_unless_told_otherwise(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """Another prefix is refused with 2 and the reason; --any-prefix allows it."""
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="sft/run.jsonl", Body=body_of(make_rollouts()))
-    arguments = ("score", f"s3://{s3_bucket.name}/sft/run.jsonl", *LEXICAL)
-    refused = call(*arguments, **aws)
-    assert refused.code == 2
-    assert "RL data is kept separate from supervised data" in refused.err
-    assert "--any-prefix" in refused.err
-    assert keys_in(s3_bucket) == {"sft/run.jsonl"}
-    assert call(*arguments, "--any-prefix", **aws).code == 0
-    assert "sft/run.scored.jsonl" in keys_in(s3_bucket)
-
-
 def test_outputs_that_exist_are_kept_on_s3_too(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """Without --force an object in the way is refused with 2 and keeps its content."""
     genrm.write("in.jsonl", make_rollouts())
@@ -105,37 +92,3 @@ def test_what_is_missing_on_s3_ends_with_5_before_any_call(
     assert missing.rpartition("/")[0] in finished.err
     assert keys_in(s3_bucket) == set()
     assert judge_server.stats()["requests"] == 0
-
-
-@pytest.mark.slow
-def test_missing_credentials_end_with_5_before_any_call(
-    genrm: Genrm, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer
-) -> None:
-    """Without credentials for the output the run stops in one error that says so, and the judge is not asked."""
-    genrm.write("in.jsonl", make_rollouts())
-    environment = {name: value for name, value in aws.items() if name not in CREDENTIALS}
-    environment |= {"AWS_EC2_METADATA_DISABLED": "true"}
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    out = f"s3://{s3_bucket.name}/rl/out.jsonl"
-    finished = genrm.run("score", "in.jsonl", *judge, "-o", out, **environment)
-    assert finished.code == 5
-    assert "credentials" in finished.err
-    error, done = finished.err.splitlines()
-    assert error.startswith("genrm: error: ")
-    assert done.endswith("; exit 5")
-    assert judge_server.stats()["requests"] == 0
-
-
-@pytest.mark.slow
-def test_an_episode_file_of_a_nightly_run(genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """Episodes from one rl/ prefix to another, quietly, with the metrics on stdout for cron's log."""
-    data = genrm.sample("episodes.jsonl").read_bytes()
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/night.jsonl", Body=data)
-    uri = f"s3://{s3_bucket.name}/{FOLDER}"
-    arguments = ("score", f"{uri}/night.jsonl", *LEXICAL, "-o", f"{uri}/scored/night.jsonl", "--json", "--quiet")
-    finished = genrm.run(*arguments, **aws)
-    assert (finished.code, finished.err) == (0, "")
-    (result,) = json.loads(finished.out)["results"]
-    assert result["metrics"] == json.loads(get(s3_bucket, f"{FOLDER}/scored/night.metrics.json"))
-    after = [json.loads(line) for line in get(s3_bucket, f"{FOLDER}/scored/night.jsonl").splitlines()]
-    assert all("genrm" in line["reward"]["components"] for line in after)

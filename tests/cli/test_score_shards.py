@@ -8,34 +8,9 @@ import pytest
 from genrm_process import Call, Finished, Genrm, Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
-NAMED = {"GENRM_CONFIG": "genrm.toml"}
 SHARDS = 3
 COSTS = ("latency_s", "prompt_tokens", "completion_tokens")  # of a failure, its journal keeps no more than the attempts
 
-RUBRIC = """
-[[judge]]
-model = "a"
-[[judge]]
-model = "b"
-weight = 2
-
-[components.care]
-kind = "rubric"
-set = "helpfulness"
-model = "c"
-
-[components.tiers]
-kind = "rubric_rank"
-set = "helpfulness"
-
-[components.number]
-extract = "number"
-kind = "consistency"
-
-[total]
-weights = { genrm = 1.0, tiers = 0.5, number = 0.25 }
-optional = ["tiers"]
-"""
 CASES = {
     "ring": (("--strategy", "ring", "--ring-k", "1.5"), 9),
     "repeats in both orders": (("--strategy", "all_pairs", "--repeats", "2", "--both-orders"), 5),
@@ -96,21 +71,6 @@ def test_shards_give_the_outputs_of_a_single_run(
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert metrics["calls"] == 0
     assert bool(metrics["failures"]) == (fault_share > 0)
-
-
-def test_panels_and_judged_components_are_sharded_alike(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Verdicts of a panel and grades of a component reach the run that concludes."""
-    judge_server.behave(verdict="hash")
-    (genrm.folder / "genrm.toml").write_text(RUBRIC)
-    genrm.write("in.jsonl", make_rollouts(groups=6, size=3))
-    given = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--no-probe", "--max-unscored", "1", "-q")
-    assert call(*given, **NAMED).code == 0
-    whole = outputs_of(genrm.folder)
-    remove_outputs(genrm.folder)
-    assert [finished.code for finished in run_shards(call, *given, **NAMED)] == [0] * (SHARDS + 1)
-    assert outputs_of(genrm.folder) == whole
-    graded = {line["component"] for line in whole[1] if line.get("component") and line["failure"] is None}
-    assert graded == {"care", "tiers"}
 
 
 @pytest.mark.slow
@@ -190,20 +150,6 @@ def test_shards_keep_the_limit_of_the_run(call: Call, genrm: Genrm, judge_server
     given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--concurrency", "6"))
     assert call(*given, "--shard", "1/3").code == 0
     assert judge_server.stats()["max_in_flight"] == 2
-
-
-def test_journals_of_shards_may_have_a_folder(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """With --journal FOLDER/ each shard has a file there, and so has the run that concludes."""
-    genrm.write("in.jsonl", make_rollouts(groups=6, size=2))
-    given = ("score", "in.jsonl", *arguments(judge_server, "--journal", "journals/"))
-    assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
-    names = sorted(path.name for path in (genrm.folder / "journals").glob("*.sqlite"))
-    assert [name.partition(".")[2] for name in names] == [
-        "journal.sqlite",
-        "shard-0-of-2.journal.sqlite",
-        "shard-1-of-2.journal.sqlite",
-    ]
-    assert not list(genrm.folder.glob("*.journal.sqlite"))
 
 
 def test_a_shard_reuses_what_an_earlier_run_asked(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:

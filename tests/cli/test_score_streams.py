@@ -44,20 +44,6 @@ def test_numbers_and_texts_survive_to_the_byte(genrm: Genrm, call: Call) -> None
             assert number.replace(b": ", b":") in after
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_compressed_files_are_read_and_written(genrm: Genrm, call: Call, suffix: str) -> None:
-    """A suffix is enough, in and out: the lines are the same as without compression."""
-    plain = genrm.sample("rollouts.jsonl")
-    (genrm.folder / f"packed.jsonl{suffix}").write_bytes(compress(plain.read_bytes(), suffix))
-    assert call("score", "rollouts.jsonl", *LEXICAL).code == 0
-    assert call("score", f"packed.jsonl{suffix}", *LEXICAL).code == 0
-    assert call("score", f"packed.jsonl{suffix}", *LEXICAL, "-o", f"again.jsonl{suffix}").code == 0
-    expected = (genrm.folder / "rollouts.scored.jsonl").read_bytes()
-    assert (genrm.folder / "packed.scored.jsonl").read_bytes() == expected
-    assert decompress((genrm.folder / f"again.jsonl{suffix}").read_bytes(), suffix) == expected
-    assert {"again.metrics.json", "again.comparisons.jsonl"} <= genrm.names()
-
-
 def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> None:
     """`score -` reads stdin and writes nothing but scored lines to stdout, and no file."""
     data = genrm.sample("rollouts.jsonl").read_bytes()
@@ -98,28 +84,6 @@ def test_json_prints_one_object_on_stdout(genrm: Genrm, call: Call) -> None:
     (result,) = printed["results"]
     assert (result["input"], result["status"]) == ("rollouts.jsonl", "scored")
     assert result["metrics"] == json.loads((genrm.folder / "rollouts.metrics.json").read_bytes())
-
-
-def test_json_and_scored_lines_do_not_share_stdout(call: Call) -> None:
-    """Asking for both on stdout is refused with code 2 before anything is read."""
-    finished = call("score", "-", *LEXICAL, "--json", stdin=b"")
-    printed = json.loads(finished.out)
-    assert (finished.code, printed["exit_code"], printed["results"]) == (2, 2, [])
-    assert "-o" in printed["error"]
-
-
-@pytest.mark.slow
-def test_quiet_says_nothing(genrm: Genrm) -> None:
-    """With --quiet a run that went well leaves both streams empty."""
-    genrm.sample("rollouts.jsonl")
-    assert genrm.run("score", "rollouts.jsonl", *LEXICAL, "--quiet") == (0, b"", "")
-
-
-def test_quiet_still_says_what_went_wrong(call: Call) -> None:
-    """With --quiet an error is said all the same, in one line."""
-    finished = call("score", "missing.jsonl", *LEXICAL, "--quiet")
-    assert finished.code == 3
-    assert len(finished.err.splitlines()) == 1
 
 
 @pytest.mark.slow

@@ -62,19 +62,6 @@ def test_a_set_of_files_is_scored_as_their_concatenation(call: Call, genrm: Genr
     assert scored_of(shards, "together.comparisons.jsonl") == scored_of(genrm.folder, "whole.comparisons.jsonl")
 
 
-def test_one_file_together_is_one_file(call: Call, genrm: Genrm) -> None:
-    """Alone in its folder or named, a file is scored as without the flag, and is up to date for a run without it."""
-    lines = write_shards(genrm.folder / "a", ["run.jsonl"])
-    write(genrm.folder / "b" / "run.jsonl", lines)
-    assert call("score", "a/", *OFFLINE).code == 0
-    assert call("score", "b/run.jsonl", "--offline").code == 0
-    names = {path.name for path in (genrm.folder / "a").iterdir()}
-    assert names == {path.name for path in (genrm.folder / "b").iterdir()}
-    for name in ("run.scored.jsonl", "run.comparisons.jsonl"):
-        assert scored_of(genrm.folder, f"a/{name}") == scored_of(genrm.folder, f"b/{name}")
-    assert "up to date" in call("score", "a/run.jsonl", "--offline").err
-
-
 def test_containers_and_folders_mix_in_a_set(call: Call, genrm: Genrm) -> None:
     """Compressed files and JSON arrays, in several folders, form groups with each other."""
     folder = genrm.folder
@@ -180,16 +167,6 @@ def test_validate_offers_to_score_torn_groups_together(call: Call, genrm: Genrm)
     assert (together["files"], together["group_sizes"]) == (2, {"4": 6})
 
 
-def test_a_set_has_a_name_of_its_own(call: Call, genrm: Genrm) -> None:
-    """Two sets of one folder have different names; outputs may go elsewhere by a template."""
-    write_shards(genrm.folder, ["env1-a.jsonl", "env1-b.jsonl", "env2-a.jsonl", "env2-b.jsonl"])
-    template = ("--output-template", "{dir}/scored/{stem}.scored.jsonl")
-    for name in ("env1", "env2"):
-        assert call("score", f"{name}-*.jsonl", *OFFLINE, *template, "--set-name", name).code == 0
-    found = {path.name for path in (genrm.folder / "scored").iterdir()}
-    assert {"env1.metrics.json", "env2.metrics.json", "env1-a.scored.jsonl", "env2-b.scored.jsonl"} <= found
-
-
 def write_scored_set(call: Call, genrm: Genrm) -> list[str]:
     """Score a set of three files, and the same lines in one file; return the names of the set's scored lines."""
     names = ["rs0.jsonl", "rs1.jsonl", "rs2.jsonl"]
@@ -258,15 +235,6 @@ def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
     assert "no such file" in call("report", *scored, "shards/typo.scored.jsonl", "--together").err
 
 
-def test_a_shells_pattern_finds_outputs_on_the_second_run(call: Call, genrm: Genrm) -> None:
-    """The scored lines of files that are named, too, are left out, so that the same command can be run again."""
-    write_shards(genrm.folder, ["rs0.jsonl", "rs1.jsonl"])
-    assert call("score", "rs0.jsonl", "rs1.jsonl", *OFFLINE).code == 0
-    again = call("score", "rs0.jsonl", "rs0.scored.jsonl", "rs1.jsonl", "rs1.scored.jsonl", *OFFLINE)
-    assert again.code == 0
-    assert "up to date" in again.err
-
-
 def test_a_file_scored_alone_leaves_its_set(call: Call, genrm: Genrm) -> None:
     """Scored alone again, a file is read alone, and no longer with the others."""
     scored = write_scored_set(call, genrm)
@@ -275,12 +243,3 @@ def test_a_file_scored_alone_leaves_its_set(call: Call, genrm: Genrm) -> None:
     refused = call("report", *scored, "--together")
     assert refused.code == 2
     assert f"{scored[0]} was changed or scored alone since" in refused.err
-
-
-def test_a_set_that_waits_says_why(call: Call, genrm: Genrm) -> None:
-    """A run that leaves its only input to the next run says what it waits for."""
-    write_shards(genrm.folder / "shards", ["rs0.jsonl", "rs1.jsonl"])
-    waits = call("score", "shards/", "--offline", "--together", "--min-age", "60")
-    assert waits.code == 0
-    assert "too new" in waits.err
-    assert "--min-age 0" in waits.err

@@ -118,6 +118,7 @@ SILENT = {"reply", "bad number"}  # they quote nothing
 FEW = ("score many", "show --as-judge", "config", "unknown option", "unknown command", "bad url", "eval")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [FEW, pytest.param(tuple(CASES), marks=pytest.mark.slow)], ids=("few", "all"))
 def test_no_text_controls_the_terminal(genrm: Genrm, names: tuple[str, ...]) -> None:
     """Answers, ids, prompts, reasons, file names, settings and arguments are printed with their controls escaped."""

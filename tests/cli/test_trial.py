@@ -72,9 +72,8 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm: Genrm, call: Call) -> N
     assert "3 comparisons: 0 calls to make" in lexical
 
 
-@pytest.mark.parametrize(
-    ("options", "code"), [((), "1 scored"), pytest.param(("--min-age", "60"), "1 skipped", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "code"), [((), "1 scored"), (("--min-age", "60"), "1 skipped")])
 def test_a_new_file_in_a_folder_is_scored_on_a_terminal(genrm: Genrm, options: tuple[str, ...], code: str) -> None:
     """Where a person watches, a file is never too new, unless --min-age says so."""
     genrm.write("in.jsonl", make_rollouts())

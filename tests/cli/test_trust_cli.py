@@ -62,14 +62,6 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm: Genrm, call: Ca
     assert call("trust", "--remove", ".").code == 2
 
 
-@pytest.mark.parametrize("arguments", [(), ("--list", "."), ("--list", "--remove"), ("--remove",), ("missing",)])
-def test_trust_needs_a_folder_with_settings(call: Call, arguments: tuple[str, ...]) -> None:
-    """Without a folder, with both options, or without a settings file, the error says what to pass."""
-    finished = call("trust", *arguments)
-    assert finished.code == 2
-    assert "genrm.toml" in finished.err or "genrm trust FOLDER" in finished.err
-
-
 def test_endpoints_of_flags_are_not_announced(
     genrm: Genrm, call: Call, judge_server: JudgeServer, tmp_path: Path
 ) -> None:

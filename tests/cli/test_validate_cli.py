@@ -114,13 +114,6 @@ def test_a_field_that_only_some_lines_lack_is_a_problem(genrm: Genrm, call: Call
     assert b"  1 line: no field task, which --group-by names: it is not compared (line 5)" in finished.out
 
 
-def test_rollouts_without_a_prompt_are_a_problem(genrm: Genrm, call: Call) -> None:
-    """Rollouts without a prompt are counted, because a judge needs to see the prompt."""
-    choices = [{"message": {"role": "assistant", "content": text}} for text in ("a", "b")]
-    genrm.write("in.jsonl", [{"choices": choices}])
-    assert b"  2 rollouts: no prompt: the judge would see the response only" in call("validate", "in.jsonl").out
-
-
 def test_the_plan_has_a_cost_where_there_are_prices(genrm: Genrm, call: Call) -> None:
     """With prices the report ends its plan in a cost; a trial costs its groups only."""
     genrm.write("in.jsonl", ROLLOUTS)
@@ -157,18 +150,3 @@ def test_a_prefix_is_validated_like_a_folder(call: Call, s3_bucket: Any) -> None
     assert finished.code == 0, finished.err
     assert b"2 files, 0 with errors" in finished.out
     assert s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["KeyCount"] == 2
-
-
-def test_an_input_that_is_not_there_ends_with_3(call: Call) -> None:
-    """A missing file is said in one line."""
-    finished = call("validate", "missing.jsonl")
-    assert finished.code == 3
-    assert len(finished.err.splitlines()) == 1
-
-
-def test_quiet_leaves_the_report(genrm: Genrm, call: Call) -> None:
-    """The report is the product: --quiet keeps it, and says nothing else."""
-    genrm.write("in.jsonl", make_rollouts())
-    finished = call("validate", "in.jsonl", "--quiet")
-    assert (finished.code, finished.err) == (0, "")
-    assert b"groups       2" in finished.out

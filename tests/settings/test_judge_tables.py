@@ -73,13 +73,6 @@ def test_accuracy_makes_the_weight(tmp_path: Path) -> None:
     assert [each.weight for each in judges_of(settings)] == pytest.approx([math.log(9), math.log(1.5)])
 
 
-def test_judge_tables_stand_in_pyproject_too(tmp_path: Path) -> None:
-    """As `[[tool.genrm.judge]]`."""
-    (tmp_path / "pyproject.toml").write_text('[[tool.genrm.judge]]\nmodel = "a"\n[[tool.genrm.judge]]\nmodel = "b"\n')
-    settings, _ = resolve_settings({}, {}, read_settings_file(None, tmp_path))
-    assert [seat.name for seat in judges_of(settings)] == ["a", "b"]
-
-
 def test_without_tables_there_is_one_judge() -> None:
     """Its name is its judge_id, else the stand-in's, else the model's; its weight is 1."""
     for given, name in (({"model": "m"}, "m"), ({"judge": "lexical"}, "lexical"), ({"judge_id": "x"}, "x"), ({}, "")):
@@ -151,13 +144,6 @@ def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(
     assert judges_of(settings)[0].judge.temperature == 0.5
     settings, _ = resolve(tmp_path, 'model = "c"\n' + TWO)
     assert [seat.name for seat in judges_of(settings)] == ["org/a", "strict"]
-
-
-def test_a_flag_for_all_judges_overrides_the_file(tmp_path: Path) -> None:
-    """A flag applies to every judge whose table does not set the same."""
-    settings, _ = resolve(tmp_path, TWO, {"max_reply_tokens": "99", "quorum": "2"}, {"GENRM_TOP_P": "0.5"})
-    assert [(seat.judge.max_reply_tokens, seat.judge.top_p) for seat in judges_of(settings)] == [(99, 0.5)] * 2
-    assert settings.panel.quorum == 2
 
 
 @pytest.mark.parametrize(

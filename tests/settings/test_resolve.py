@@ -93,21 +93,10 @@ def test_a_preset_overrides_the_defaults_only(preset):
         assert not origins[LENGTH].source.startswith("preset")
 
 
-def test_a_preset_may_come_from_the_environment_or_the_file():
-    """A preset is a setting like any other."""
-    for sources in ({"environ": {"GENRM_PRESET": "nemotron-3-nano"}}, {"file": {"preset": "nemotron-3-nano"}}):
-        assert value_of(resolve(**sources)[0], LENGTH) == 0.5
-
-
 def test_zero_overrides_a_preset():
     """A coefficient of 0 given by hand is a value, not an absence."""
     settings, _ = resolve({"preset": "nemotron-3-nano", "answer_bonus": "0"})
     assert (settings.rewards.answer_bonus, settings.rewards.reasoning_bonus) == (0.0, 0.5)
-
-
-def test_an_empty_variable_is_not_set():
-    """`GENRM_MODEL=` in a shell script counts as unset."""
-    assert resolve(environ={"GENRM_MODEL": ""}, file={"model": "m"})[0].judge.model == "m"
 
 
 def test_json_has_its_public_name_everywhere():
@@ -194,25 +183,6 @@ def test_any_value_is_accepted_or_refused(setting, raw):
 def test_unscored_takes_null_drop_or_a_number(value):
     """Null, drop and finite numbers are accepted as text."""
     assert resolve({"unscored": value})[0].rewards.unscored == value
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "none", "Drop", "", "3,0"])
-def test_other_unscored_values_are_refused(value):
-    """Numbers that are not finite, and other words, are refused."""
-    with pytest.raises(UsageError, match="null, drop or a finite number"):
-        resolve({"unscored": value})
-
-
-@pytest.mark.parametrize("value", ["8", " 8 ", "8.0", 8, 8.0, "8e0"])
-def test_a_concurrency_has_one_form(value):
-    """Text, integers and decimals give the same setting and the same number."""
-    settings, _ = resolve(file={"concurrency": value})
-    assert (settings.limits.concurrency, settings.limits.max_in_flight) == ("8", 8)
-
-
-def test_auto_concurrency_has_no_number():
-    """`auto`, the default, leaves the limit open."""
-    assert Settings().limits.max_in_flight is resolve({"concurrency": "auto"})[0].limits.max_in_flight is None
 
 
 @pytest.mark.parametrize(
@@ -313,14 +283,6 @@ def test_a_broken_settings_file_is_a_usage_error(tmp_path, content):
         file.write_bytes(content)
     with pytest.raises(UsageError, match=r"genrm\.toml"):
         read_settings_file(str(file), tmp_path)
-
-
-@pytest.mark.parametrize("content", ["tool = 3", "[tool]\ngenrm = 5", "[tool]\ngenrm = [1]"])
-def test_a_pyproject_with_another_shape_is_a_usage_error(tmp_path, content):
-    """`tool.genrm` must be a table."""
-    (tmp_path / "pyproject.toml").write_text(content)
-    with pytest.raises(UsageError, match="expected a table"):
-        read_settings_file(None, tmp_path)
 
 
 def test_misspelt_variables_are_found():

@@ -1,11 +1,8 @@
 """Parsing of `[components]`, `[diversity]`, `[total]` and `--component`."""
 
-import math
 import tomllib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from installed_package import InstallPackage
 
 from genrm_cli.errors import UsageError
@@ -18,7 +15,6 @@ from genrm_cli.settings.components import (
     find_kind,
     kind_names,
     needs_verdicts,
-    order_of,
 )
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import resolve_settings
@@ -158,14 +154,6 @@ def test_ranks_of_one_another_are_refused() -> None:
     assert "depend on each other: a of a" in refusal("[components.a]\nkind = 'rank'\nof = 'a'")
 
 
-@given(st.permutations(["rank", "win_rate", "a", "b"]))
-def test_each_component_stands_behind_what_it_is_made_of(names: list[str]) -> None:
-    """Whatever the order of the tables, a rank of a rank of win_rate comes last of the three."""
-    of = {"a": "rank", "b": "a", "rank": "win_rate"}
-    components = [Component(n, "rank", (("of", of[n]),)) if n in of else Component(n, n) for n in names]
-    assert [component.name for component in order_of(components)] == ["win_rate", "rank", "a", "b"]
-
-
 @pytest.mark.parametrize(
     ("toml", "asked"),
     [
@@ -207,20 +195,6 @@ def test_a_total_is_read() -> None:
     toml = "weights = { genrm = 1, x = 0 }\ngates = { y = 0.5 }\noptional = ['x']\nclip = [-inf, 5]\nnormalise = true"
     expected = TotalTable((("genrm", 1.0), ("x", 0.0)), (("y", 0.5),), ("x",), (None, 5.0), True)
     assert resolve(f"[total]\n{toml}").rewards.total == expected
-
-
-@given(low=st.floats(allow_nan=False), high=st.floats(allow_nan=False))
-def test_a_clip_that_is_accepted_lets_something_through(low: float, high: float) -> None:
-    """An accepted clip has its bounds in order, and only infinite ones are open."""
-    table = {"weights": {"genrm": 1}, "clip": [low, high]}
-    try:
-        total = resolve_settings({}, {}, SettingsFile("f", {"total": table}))[0].rewards.total
-    except UsageError:
-        assert low >= high
-        return
-    assert total is not None
-    assert total.clip is not None
-    assert total.clip == (None if math.isinf(low) else low, None if math.isinf(high) else high)
 
 
 SAME_REWARDS = [

@@ -180,13 +180,6 @@ def test_a_relative_configuration_folder_is_ignored(folder: Path, monkeypatch: p
     assert trust.read_trusted() == {}
 
 
-def test_a_pyproject_that_is_named_gives_its_table(tmp_path: Path) -> None:
-    """`--config pyproject.toml` reads `[tool.genrm]`: the remedy of the error works for it too."""
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n[tool.genrm]\nbase_url = 'http://mine/v1'\n")
-    named = str(tmp_path / "pyproject.toml")
-    assert read_settings_file(named, tmp_path) == SettingsFile(named, {"base_url": "http://mine/v1"})
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
