@@ -162,9 +162,6 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
         "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "
         "*.lease-* objects."
     ),
-    "large_group": _warning(
-        "{input}: one group needs {comparisons:,} comparisons; consider --strategy ring, a smaller --ring-k or --budget"
-    ),
     "nothing_found": _warning("{input}: no rollout files; expected names such as run.jsonl or run.jsonl.gz."),
     "copy_failing": _warning(
         "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are copied when the store "

@@ -30,8 +30,6 @@ from genrm_cli.verdicts import Reason
 
 _SHOWN_CHARS = 200
 NAMED_PROBLEMS = 3
-LARGE_GROUP = 100_000
-"""Comparisons of one group above which a user should reconsider the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,6 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         unit: what their numbers count: `line`, or `item` of a container.
         table: which rollouts form which group.
         plan: of the run, with the ring that a budget allows.
-        largest_group: comparisons of the group that needs most.
     """
 
     def __init__(
@@ -94,7 +91,6 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.metrics = metrics
         self.table = GroupTable(spans_files=sources.are_many)
         self.plan = plan
-        self.largest_group = 0
         self._settings = settings
         self._texts: RolloutStore[Record | None] = RolloutStore()
         self._may_split = settings.group_by is None
@@ -258,7 +254,6 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
             metrics.groups_with_mixed_prompts += 1
             continue
         answered = table.count_answered(rows)
-        index.largest_group = max(index.largest_group, plan.pairing.count(answered) if plan.compares_pairs else 0)
         for effort in plan.efforts(answered):
             metrics.planned += effort.requests
             metrics.planned_calls += effort.requests * effort.turns

@@ -17,7 +17,7 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.estimate import estimate_rest
-from genrm_cli.jobs.index import LARGE_GROUP, InputIndex, correct_plan
+from genrm_cli.jobs.index import InputIndex, correct_plan
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
@@ -66,8 +66,6 @@ async def judge_input(
     with OutcomeStore() as outcomes:
         if not judges.is_remote or (journal is not None and journal.has_verdicts):
             await run.in_thread(lambda: _recall_groups(index, run, judge_set, outcomes))
-        if index.largest_group > LARGE_GROUP:
-            run.on_event("large_group", {"input": uri, "comparisons": index.largest_group})
         if judges.is_remote and not asks_nothing(run.settings):
             run.on_event("plan", {"input": uri, **estimate_rest(run, journal).as_dict()})
         rest = ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)

@@ -15,7 +15,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.estimate import Estimate, estimate_run
-from genrm_cli.jobs.index import LARGE_GROUP, FirstRejects, InputIndex, Reject, index_input
+from genrm_cli.jobs.index import FirstRejects, InputIndex, Reject, index_input
 from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import RING_STRATEGIES
@@ -49,7 +49,6 @@ class ProblemKind(StrEnum):
     NO_PROMPT = "no prompt: the judge would see the response only"
     MOSTLY_BLANK = "more than half of its responses are blank"
     MIXED_PROMPTS = "its prompts differ, so its rollouts cannot be compared"
-    LARGE_GROUP = "too many comparisons"
 
 
 @dataclass(slots=True)
@@ -115,10 +114,6 @@ class Problems:
             self.add("group", ProblemKind.MOSTLY_BLANK, group.key)
         if group.mixed_prompts:
             self.add("group", ProblemKind.MIXED_PROMPTS, group.key)
-        elif (comparisons := index.plan.pairing.count(table.count_answered(rows))) > LARGE_GROUP:
-            needs = f"{len(rows):,} rollouts need {comparisons:,} comparisons; consider "
-            plan = SettingRef("strategy", "ring"), ", a smaller ", SettingRef("ring_k"), " or ", SettingRef("budget")
-            self.add("group", ProblemKind.LARGE_GROUP, group.key, needs, *plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +181,6 @@ class Preview:
     Attributes:
         counts: of its lines, rollouts and groups, and of planned comparisons.
         without_response: rollouts that cannot be compared.
-        requests_max: calls, if each took all its retries.
         can_be_scored: whether anything would be asked, or rewards need no judge.
     """
 
@@ -197,7 +191,6 @@ class Preview:
     without_response: int
     pairing: PairingPlan
     plan: Estimate
-    requests_max: int
     problems: list[Problem]
     can_be_scored: bool
 
@@ -239,7 +232,6 @@ class Preview:
             "repeats": pairing.repeats,
             "comparisons": counts.planned,
             "plan": self.plan.as_dict(),
-            "requests_max": self.requests_max,
             "problem_count": self.problem_count,
             "problems": [
                 {"problem": str(each.problem), "unit": each.unit, "count": each.count, "where": each.where}
@@ -326,7 +318,6 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
         unanswered,
         index.plan.pairing,
         plan,
-        requests_max=plan.calls * (1 + settings.limits.reask) * (1 + settings.limits.retries),
         problems=problems.ordered(),
         can_be_scored=metrics.planned > 0 or (metrics.rollouts > 0 and bool(index.plan.rewards.components)),
     )

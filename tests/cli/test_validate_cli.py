@@ -19,9 +19,8 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
         "groups       7, by task index\n",
         "5 of 4, 2 of 8",
         f"comparisons  {comparisons} ",
-        f"calls        {comparisons}, at most",
+        f"calls        {comparisons}\n",
         "cost         unknown: set --price-in",
-        f"at most {comparisons * 2 * 3}",
     ):
         assert text in report
     assert genrm.names() == {"rollouts.jsonl"}
@@ -118,9 +117,9 @@ def test_the_plan_has_a_cost_where_there_are_prices(genrm: Genrm, call: Call) ->
     """With prices the report ends its plan in a cost; a trial costs its groups only."""
     genrm.write("in.jsonl", ROLLOUTS)
     out = call("validate", "in.jsonl", "--price-out", 1000).out.decode()
-    assert "calls        8, at most" in out
+    assert "calls        8\n" in out
     assert "cost         about 12.00\n" in out
-    assert "calls        4, at most" in call("validate", "in.jsonl", "--limit", 1).out.decode()
+    assert "calls        4\n" in call("validate", "in.jsonl", "--limit", 1).out.decode()
 
 
 def test_a_folder_is_reported_file_by_file_and_in_total(genrm: Genrm, call: Call) -> None:

@@ -135,10 +135,7 @@ def _comparison_rows(preview: "Preview") -> dict[str, str | list[str]]:
     known = preview.plan.known
     in_journal = f", {known:,} of them in the journal" if known else ""
     comparisons = f"{preview.counts.planned:,} with {preview.pairing.strategy} × {preview.pairing.repeats}{in_journal}"
-    rows = {"comparisons": comparisons, **_cost_rows(preview.plan)}
-    if preview.requests_max:
-        rows["calls"] = f"{rows['calls']}, at most {preview.requests_max:,} with all retries"
-    return rows
+    return {"comparisons": comparisons, **_cost_rows(preview.plan)}
 
 
 def _cost_rows(plan: "Estimate") -> dict[str, str | list[str]]:
