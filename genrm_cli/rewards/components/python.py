@@ -102,14 +102,16 @@ def _checked(place: str, returned: object, n: int) -> Values:
     values = list(returned)
     if len(values) != n:
         raise FunctionError(f"{place} returned {len(values)} values for {n} rollouts")
-    for value in values:
+    numbers: Values = [None] * n
+    for index, value in enumerate(values):
         if value is None:
             continue
         if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy scalars are numbers
             raise FunctionError(f"{place} returned {value!r:.40}, which is not a number")
-        if not 0 <= float(value) <= MOST:  # NaN neither
-            raise FunctionError(f"{place} returned {float(value):g}; components must be finite, from 0 to {MOST:g}")
-    return [None if value is None else float(value) for value in values]
+        numbers[index] = number = float(value)
+        if not 0 <= number <= MOST:  # nor is NaN
+            raise FunctionError(f"{place} returned {number:g}; components must be finite, from 0 to {MOST:g}")
+    return numbers
 
 
 def _in_words(error: BaseException) -> str:
