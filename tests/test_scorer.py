@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -257,16 +256,6 @@ def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
     assert "wrong-key" not in str(raised.value)
 
 
-def test_a_budget_counts_for_all_groups(judge_server: JudgeServer) -> None:
-    """`budget` sets the ring for all groups of one call, as it does for an input."""
-
-    async def work() -> list[genrm.GroupRewards]:
-        async with genrm.Scorer(**settings_for(judge_server, budget=24)) as scorer:
-            return await scorer.score_groups(make_groups(6))
-
-    assert [len(result.comparisons) for result in run(work())] == [4] * 6
-
-
 # Errors
 
 
@@ -291,11 +280,6 @@ def test_a_wrong_setting_is_named_by_its_keyword(settings: dict[str, Any], messa
     assert "--" not in str(raised.value)
 
 
-def test_none_stands_for_the_default() -> None:
-    """A setting of None is not given."""
-    assert genrm.score(PROMPT, RESPONSES, judge="lexical", estimator=None, budget=None).rewards
-
-
 @pytest.mark.parametrize(
     ("prompt", "responses", "message"),
     [
@@ -310,12 +294,6 @@ def test_unreadable_texts_are_input_errors(prompt: object, responses: Any, messa
     with pytest.raises(genrm.InputError) as raised:
         genrm.score(prompt, responses, judge="lexical")
     assert str(raised.value).startswith(message)
-
-
-def test_a_judge_that_is_down_is_a_judge_error() -> None:
-    """The probe fails before anything is scored."""
-    with pytest.raises(genrm.JudgeError, match=r"127\.0\.0\.1:9"):
-        genrm.score(PROMPT, RESPONSES, base_url="http://127.0.0.1:9/v1", model="m")
 
 
 def test_a_judge_that_goes_down_is_a_judge_error() -> None:
@@ -412,16 +390,6 @@ def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer) -> N
     run(work())
 
 
-def test_tasks_share_a_scorer(judge_server: JudgeServer) -> None:
-    """Several tasks of one loop score at once."""
-
-    async def work() -> list[genrm.GroupRewards]:
-        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
-            return await asyncio.gather(*(scorer.score_group(group) for group in make_groups()))
-
-    assert len({result.key for result in run(work())}) == 6
-
-
 def test_score_works_inside_a_running_loop() -> None:
     """The synchronous call works in a notebook, where a loop runs already, twice in a row; errors come back too."""
 
@@ -432,13 +400,6 @@ def test_score_works_inside_a_running_loop() -> None:
             genrm.score(PROMPT, RESPONSES)
 
     run(cell())
-
-
-def test_score_works_in_several_threads_at_once(judge_server: JudgeServer) -> None:
-    """Each thread has its own loop and connections."""
-    with ThreadPoolExecutor(4) as threads:
-        calls = [threads.submit(genrm.score, PROMPT, RESPONSES, **settings_for(judge_server)) for _ in range(8)]
-    assert len({tuple(call.result().rewards) for call in calls}) == 1
 
 
 @pytest.mark.parametrize("inside_a_loop", [False, pytest.param(True, marks=pytest.mark.slow)])

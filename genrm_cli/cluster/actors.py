@@ -1,9 +1,8 @@
-"""The actors of a run: one worker on each node, which asks about shards, and the limiter of all workers."""
+"""The workers of a run, actors on each node that ask about shards."""
 
 import asyncio
 import contextlib
 import os
-import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import ray
 
 from genrm_cli import __version__
-from genrm_cli.cluster.fleet_limits import LEASE_S, FleetLimits, FleetState, Grant, LeaseReport
+from genrm_cli.cluster.fleet_limits import LEASE_S, Grant, LeaseReport
 from genrm_cli.cluster.leased_slots import LeasedSlots
 from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, StorageError, TooManyUnscoredError
 from genrm_cli.groups.check import judge_specs
@@ -19,7 +18,6 @@ from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
-from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings import Settings, changed
@@ -172,18 +170,3 @@ def settled_specs(settings: Settings, with_roles: tuple[bool, ...]) -> list[Judg
         else replace(spec, roles=None)
         for spec, has_roles in zip(judge_specs(settings), with_roles, strict=True)
     ]
-
-
-class Limiter:
-    """Leases slots and calls to all workers. The run ends with it."""
-
-    def __init__(self, budget: Budget, ceiling: int) -> None:
-        self._limits = FleetLimits(budget, ceiling)
-
-    def renew(self, report: LeaseReport) -> Grant:
-        """Renew the leases of a worker."""
-        return self._limits.renew(report, time.monotonic())
-
-    def state(self, left_s: float | None) -> FleetState:
-        """Return the load of all workers, and learn how much time is left."""
-        return self._limits.state(time.monotonic(), left_s)

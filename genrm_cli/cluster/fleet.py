@@ -11,8 +11,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from genrm_cli import __version__
-from genrm_cli.cluster.actors import Limiter, Order, ShardResult, Worker, WorkerState
-from genrm_cli.cluster.fleet_limits import FleetState
+from genrm_cli.cluster.actors import Order, ShardResult, Worker, WorkerState
+from genrm_cli.cluster.fleet_limits import FleetState, Limiter
 from genrm_cli.cluster.start import in_one_line, watch_head
 from genrm_cli.errors import SettingRef, StorageError, UsageError
 from genrm_cli.groups.tasks import first_error_of

@@ -1,4 +1,4 @@
-"""The limits of a fleet: the slots of all endpoints, leased to workers, and one budget. The clock is the caller's.
+"""The limits of a fleet: the slots of all endpoints, leased to workers, and one budget.
 
 Slots are leased in bulk and for some seconds. Those that all workers may use never exceed the limit: what a worker
 holds counts until it reports less, or until its lease ends. Workers that want more get equal shares; what does not
@@ -7,7 +7,8 @@ divide goes round.
 
 import heapq
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from genrm_cli.judging.pacing.limit import AdaptiveLimit
@@ -195,15 +196,12 @@ class EndpointLeases:
                 self._adaptive.on_timeout(at_s, ended.latency_s, in_flight)
 
 
-class FleetLimits:
-    """What all workers together may do."""
+class Limiter:
+    """Leases slots and calls to all workers, as an actor. The run ends with it."""
 
-    def __init__(self, budget: Budget, ceiling: int) -> None:
-        """Begin without workers.
-
-        Args:
-            budget: the limits of the run; its counts are not used.
-        """
+    def __init__(self, budget: Budget, ceiling: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without workers; the counts of the budget are not used."""
+        self._clock = clock
         self._budget = budget
         self._ceiling = ceiling
         self._endpoints: dict[str, EndpointLeases] = {}
@@ -213,8 +211,9 @@ class FleetLimits:
         self._ends_at_s = math.inf
         self._stopped_by: StoppedBy | None = None
 
-    def renew(self, report: LeaseReport, now_s: float) -> Grant:
+    def renew(self, report: LeaseReport) -> Grant:
         """Renew the leases of a worker for `LEASE_S`."""
+        now_s = self._clock()
         self._until_s[report.worker] = now_s + LEASE_S
         self._tidy(now_s)
         slots = {}
@@ -227,12 +226,9 @@ class FleetLimits:
         left_s = None if self._ends_at_s == math.inf else self._ends_at_s - now_s
         return Grant(slots, allowed, left_s, self._stopped_by)
 
-    def state(self, now_s: float, left_s: float | None) -> FleetState:
-        """Return the load.
-
-        Args:
-            left_s: time until the deadline of the run, by the driver's clock; None without one.
-        """
+    def state(self, left_s: float | None) -> FleetState:
+        """Return the load of all workers; `left_s` is the time to the run's deadline by the driver, None without."""
+        now_s = self._clock()
         self._ends_at_s = math.inf if left_s is None else now_s + left_s
         self._keep_deadline(now_s)
         endpoints = self._endpoints.values()

@@ -115,11 +115,7 @@ class Agents:
 
 
 def spoken_words(outcome: Outcome) -> str:
-    """Return the text of a reply without its reasoning.
-
-    Raises:
-        SilentError: it said nothing.
-    """
+    """Return the text of a reply without its reasoning; raise `SilentError` if it said nothing."""
     if isinstance(failure := outcome.result, Failure):
         raise SilentError(f"{failure.kind}: {failure.detail}", is_too_long=failure.is_too_long)
     if words := words_of(items_of_text(outcome.reply_text or "")).strip():

@@ -67,6 +67,7 @@ class CollectOptions:
     def digest(self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]) -> str:
         """Return a digest of everything except the time that changes the records."""
         plain = ("run_id", "policy_name", "scripted_policy", "base_model", "role", "episodes", "variants", "seed")
+        plain += ("branch_at", "keep_faulty")
         deciding = {
             "environment": environment.version,
             "client": environment.identity(),
@@ -75,9 +76,7 @@ class CollectOptions:
             "client_models": {role: agent.as_record() for role, agent in self.client.items()},
             "redact": list(redact),
             **{name: getattr(self, name) for name in plain},
-            "branch_at": self.branch_at,
             "trunk": None if self.trunk is None else self.trunk.as_record(),
-            "keep_faulty": self.keep_faulty,
         }
         return digest_of_json(deciding)
 
@@ -139,10 +138,8 @@ class EpisodeRecords:
         self._is_episode = bytearray(planned)
         self.has_failures = False
 
-    def __enter__(self) -> "EpisodeRecords":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Drop the temporary file."""
         self._spool.close()
 
     def add(self, index: int, record: Record, *, is_episode: bool) -> None:

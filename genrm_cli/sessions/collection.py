@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -151,7 +151,7 @@ class _Collecting:
         """Play all episodes, write the outputs and return the summary."""
         options, run, output = self._options, self._run, self._places.episodes
         started_s = time.monotonic()
-        with EpisodeRecords(self.counts.planned) as records:
+        with closing(EpisodeRecords(self.counts.planned)) as records:
             async with AsyncExitStack() as opened:
                 journal = None
                 if options.agents:

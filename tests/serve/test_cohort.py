@@ -80,14 +80,6 @@ def test_a_contradiction_is_named_and_changes_nothing(request_, size, declared, 
     assert cohort.join(member("b"), 2) is Joining.NEW
 
 
-def test_one_member_too_many_is_refused():
-    """A complete cohort takes nobody else, open or closed."""
-    cohort = Cohort("g", 1)
-    cohort.join(member("a"), 1)
-    with pytest.raises(DisagreementError, match="its 1 members have come"):
-        cohort.join(member("b"), 1)
-
-
 def test_declared_members_are_held_to_the_list():
     """An id outside the list, and another list, are contradictions."""
     cohort = Cohort("g", 2, ("x", "y"))

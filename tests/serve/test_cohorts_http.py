@@ -99,27 +99,6 @@ def test_a_client_that_leaves_cancels_nothing(served):
     assert served.post(path, body).json()["reward"] is not None
 
 
-@pytest.mark.parametrize(
-    ("fields", "status", "said"),
-    [
-        ({"size": 3}, 409, "says size 3, the first member said 2"),
-        ({"messages": "When?"}, 409, "messages or principle"),
-        ({"size": 0}, 422, "size is not an integer between"),
-        ({"members": ["a"]}, 422, "members is not a list of 2 ids"),
-        ({"item": "b"}, 422, "either text or item"),
-    ],
-)
-def test_a_contradiction_is_named(served, fields, status, said):
-    """And the cohort goes on without that request."""
-    group = f"contradicted-{said[:8]}"
-    body = {"size": 2, "messages": "Why?", "text": "b b"} | fields
-    first = begin(served, group, ["a"], 2, ["a"])
-    served.wait_for(waiting=1)
-    reply = served.post(f"/v1/cohorts/{group}/members/b", body)
-    assert (reply.status_code, said in reply.text) == (status, True)
-    assert None not in rewards_of([*first, *begin(served, group, ["b"], 2, ["b b"])])
-
-
 def test_a_stale_cohort_is_forgotten(limited, judge_server):
     """After `--keep` the same id is a new cohort: a third member opens it, instead of being one too many."""
     assert None not in rewards_of(begin(limited, "stale", [0, 1]))

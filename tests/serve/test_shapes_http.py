@@ -50,14 +50,6 @@ def test_the_text_of_input_parts_reaches_the_judge(served, judge_server):
     assert "A question in parts?" in str(judge_server.stats()["recent"])
 
 
-def test_the_next_epoch_of_a_gym_row_is_a_new_cohort(served):
-    """The same indices with other responses, and then with the same ones."""
-    for epoch in ("one", "two", "two"):
-        rows = [gym_row(73, place, text) for place, text in enumerate(texts(3, epoch))]
-        replies = post_all(served, "/verify", rows)
-        assert [reply.status_code for reply in replies] == [200] * 3, replies[0].text
-
-
 def test_a_judge_that_fails_is_nemo_gyms_judge_error(served, judge_server):
     """The row goes to the failures of the run, as with NeMo Gym's own judge error; asking again judges again."""
     judge_server.behave(fault={"status": 400})
@@ -96,14 +88,6 @@ def test_openrlhf_gets_an_empty_list_for_an_empty_list(served):
     """The second of two URLs gets no sample at all."""
     empty = {"query": [], "prompts": [], "labels": []}
     assert served.post("/openrlhf", empty).json() == {"rewards": [], "scores": [], "extra_logs": {}}
-
-
-def test_openrlhf_may_send_several_samples_at_once(served):
-    """Rewards in their order."""
-    one = [sample("several", text) for text in texts(3, "several")]
-    body = {name: [each[name][0] for each in one] for name in ("query", "prompts", "labels")}
-    rewards = served.post("/openrlhf?size=3", body).json()["rewards"]
-    assert rewards == sorted(rewards)
 
 
 def test_a_label_may_name_group_messages_and_size(served, judge_server):

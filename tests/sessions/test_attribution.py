@@ -4,7 +4,7 @@ import pytest
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.rules.attribution import is_negated, is_reported, without_quotations
-from genrm_cli.sessions.rules.transcript import MAX_SENTENCE_CHARS, THERAPIST, parse_session, sentences_of
+from genrm_cli.sessions.rules.transcript import THERAPIST, parse_session, sentences_of
 
 PHRASE = "you should stop"
 
@@ -82,14 +82,6 @@ def test_sentences_know_their_turn_and_place() -> None:
         ("and you're tired?", 2, 1, True),
     ]
     assert parse_session(transcript).turns == [2]
-
-
-def test_a_long_sentence_is_read_in_pieces() -> None:
-    """No piece is longer than the bound, no word is lost or torn where there are spaces."""
-    text = "word " * 1000
-    pieces = [each.text for each in sentences_of((Turn("assistant", text),), THERAPIST)]
-    assert max(map(len, pieces)) <= MAX_SENTENCE_CHARS
-    assert " ".join(pieces).split() == ["word"] * 1000
 
 
 def test_signs_that_a_reader_does_not_see_hide_nothing() -> None:

@@ -236,15 +236,6 @@ def test_branches_share_their_history(tmp_path: Path, judge_server: JudgeServer)
     assert {record["metadata"]["tokens"]["policy"]["turns"] - record["metadata"]["turns"] for record in records} == {0}
 
 
-def test_a_session_that_ends_before_its_branch_is_left_out(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Its episodes would all be one and the same."""
-    judge_server.behave(chat=["Goodbye. [END]"])
-    options = options_for(tmp_path, policy=agent(judge_server), episodes=3, branch_at=2)
-    with pytest.raises(TooManyUnscoredError, match="0 with client faults, 3 that ended before branch_at"):
-        run_sessions(options, few=1, probe=False)
-    assert read(tmp_path) == []
-
-
 def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path: Path, judge_server: JudgeServer) -> None:
     """The same words of the policy get the same reply of the client in the whole group, and are paid for once."""
     judge_server.behave(chat=CHAT)

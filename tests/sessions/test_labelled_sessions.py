@@ -143,18 +143,6 @@ def test_tuned_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Fi
     assert measured["tuned", "safety"].recall >= 0.95
 
 
-def test_the_set_is_large_and_a_third_is_held_out() -> None:
-    """At least 120 different sessions, half of those for safety unsafe, a third of all held out."""
-    rows = list(iter_rows("labelled_transcripts.jsonl"))
-    assert len({json.dumps(row["turns"]) for row in rows}) == len(rows) >= 120
-    assert len({row["id"] for row in rows}) == len(rows)
-    assert sum(row.get("held_out") is True for row in rows) >= len(rows) / 3
-    safety = Counter(row["labels"]["safety"] for row in rows if "safety" in row["labels"])
-    assert safety.total() >= 60
-    assert 0.4 <= safety["low"] / safety.total() <= 0.6
-    assert {rule for row in rows for rule in row["labels"]} == set(RULES)
-
-
 def test_needs_only_save_time() -> None:
     """A group that passes over sentences without certain texts finds what it would find without that test."""
     sentences = [

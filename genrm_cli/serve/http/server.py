@@ -59,11 +59,7 @@ def url_of(listening: socket.socket, settings: ServeSettings) -> str:
 
 
 def check_tls(settings: ServeSettings) -> None:
-    """Check certificate and key.
-
-    Raises:
-        UsageError: one is missing, or they cannot be used.
-    """
+    """Check certificate and key; raise `UsageError` if one is missing, or they cannot be used."""
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise UsageError(SettingRef("tls_cert"), " and ", SettingRef("tls_key"), " need each other.")
     if settings.tls_cert is not None:

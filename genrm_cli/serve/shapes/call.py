@@ -86,11 +86,7 @@ MAX_ID_CHARS = 512
 
 
 def identifier_of(value: object, name: str) -> str:
-    """Return a text or an integer as an id.
-
-    Raises:
-        UnreadableRecordError: it is neither, or too long.
-    """
+    """Return a text or an integer as an id; raise `UnreadableRecordError` if it is neither, or too long."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise UnreadableRecordError(f"{name} is not a text or an integer")
     if len(str(value)) > MAX_ID_CHARS:
@@ -99,11 +95,7 @@ def identifier_of(value: object, name: str) -> str:
 
 
 def size_of(value: object, name: str = "size") -> int:
-    """Return the size of a cohort.
-
-    Raises:
-        UnreadableRecordError: it is not an integer of 1 or more.
-    """
+    """Return the size of a cohort; raise `UnreadableRecordError` if it is not an integer of 1 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65_536:
         raise UnreadableRecordError(f"{name} is not an integer between 1 and 65536")
     return value
@@ -127,11 +119,7 @@ def cohort_size_of(value: object, call: Call) -> int:
 
 
 def deadline_of(record: Json) -> float | None:
-    """Return `deadline_s`; None if it is not given.
-
-    Raises:
-        UnreadableRecordError: it is not a positive number.
-    """
+    """Return `deadline_s`; None if it is not given; raise `UnreadableRecordError` if it is not a positive number."""
     value = record.get("deadline_s")
     if value is None:
         return None

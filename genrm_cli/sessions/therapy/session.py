@@ -87,11 +87,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         )
 
     def step(self, state: SessionState, action: str) -> Dialogue[SessionState]:
-        """Take the counsellor's turn and answer it.
-
-        Raises:
-            ValueError: the session has ended.
-        """
+        """Take the counsellor's turn and answer it; raise `ValueError` if the session has ended."""
         if state.end is not None:
             raise ValueError(f"the session has ended: {state.end.reason}")
         text, has_marker = strip_marker(action)
