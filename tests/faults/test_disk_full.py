@@ -3,15 +3,11 @@ import subprocess
 import sys
 
 import pytest
-from disturbed_scoring import OUTPUTS, MakeScoring
+from disturbed_scoring import MakeScoring
 from genrm_process import COMMAND, LIMIT_S
 
 IN_FLIGHT = 4
 AT_RISK = 5 * IN_FLIGHT  # what could not be stored, and what was asked and answered until everybody knew
-LIMITED = (
-    "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2); "
-    "os.execv(sys.argv[2], sys.argv[2:])"
-)
 # A disk of a few pages, in a mount namespace of its own; later it has room again, and the same command is run.
 SMALL_DISK = """
 mkdir disk && mount -t tmpfs -o size=160k tmpfs disk || exit 77
@@ -21,26 +17,6 @@ mount -o remount,size=16m disk
 "$0" -m genrm_cli journal stats disk/journal.sqlite --json
 "$@"; echo "second $?"
 """
-
-
-@pytest.mark.slow
-def test_a_file_that_may_not_grow_ends_the_run_with_5(make_scoring: MakeScoring) -> None:
-    """When the journal cannot take a verdict the run ends, without outputs; what it took before is there."""
-    scoring = make_scoring(25)
-    command = map(str, (*COMMAND, *scoring.arguments("--concurrency", IN_FLIGHT)))
-    environment = scoring.genrm.environment()
-    limited = [sys.executable, "-c", LIMITED, "65536", *command]
-    finished = subprocess.run(
-        limited, cwd=scoring.folder, env=environment, capture_output=True, timeout=LIMIT_S, check=False
-    )
-    assert finished.returncode == 5, finished.stderr
-    assert b"in.journal.sqlite" in finished.stderr
-    assert b"Traceback" not in finished.stderr
-    assert not OUTPUTS & scoring.genrm.names()
-    assert not list(scoring.folder.glob(".genrm-*"))
-    kept = scoring.journaled()
-    assert 0 < kept <= scoring.server.stats()["distinct_answered"] <= kept + AT_RISK
-    scoring.check_resumes()
 
 
 def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring: MakeScoring) -> None:

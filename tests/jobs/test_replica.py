@@ -174,15 +174,3 @@ def test_what_is_under_way_at_the_end_is_not_copied_twice(place: Place, disturbe
 
     asyncio.run(work())
     assert sorted(place.copied()) == [[0, 1, 2], [3]]
-
-
-def test_a_segment_whose_reply_is_lost_is_there_once(place: Place, disturbed_s3: DisturbedS3) -> None:
-    """The repeated put of a segment that is there already changes nothing and is no failure."""
-    disturbed_s3.rule(method="PUT", times=1, drop="after")
-
-    async def work() -> None:
-        async with place.segments(100) as segments:
-            segments.add({"n": 0})
-
-    asyncio.run(work())
-    assert (place.copied(), place.events) == ([[0]], [])

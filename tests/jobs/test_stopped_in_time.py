@@ -1,14 +1,12 @@
 """SIGTERM ends a run within ten seconds, whatever it computes, unless it copies verdicts."""
 
-import json
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from genrm_process import PACKAGE_ROOT, Genrm
+from genrm_process import PACKAGE_ROOT
 
 _LIMIT_S = 30  # ten, and what a busy machine takes
 COMPUTE = """
@@ -65,31 +63,3 @@ def test_a_computation_that_never_yields_is_ended(computation: str, code: int) -
     assert child.returncode == code, err
     assert (b"answers so far are in the journal" in err) == (code == 130)
     assert (b"copied" in err) == (computation == "copying")
-
-
-PHASES = {
-    "score": ("--judge", "lexical", "--strategy", "all_pairs", "--no-journal"),
-    "score with redaction": ("--judge", "lexical", "--strategy", "ring", "--redact-pattern", "a(.*b)?"),
-    "dry run": ("--judge", "lexical", "--dry-run"),
-    "validate": (),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after_s", [3.0, 8.0])
-@pytest.mark.parametrize("phase", PHASES)
-def test_sigterm_ends_every_phase(tmp_path: Path, phase: str, after_s: float) -> None:
-    """Whenever it arrives, the process ends, unless it was done, and leaves no output in part."""
-    genrm = Genrm(tmp_path / "work")
-    genrm.folder.mkdir()
-    text = "a" * 200_000 if "redaction" in phase else "Because of reasons. " * 20
-    size = 40 if "redaction" in phase else 1_500
-    lines = [{"prompt": f"Why {group}?", "completion": f"{n} {text}"} for group in range(4) for n in range(size)]
-    (genrm.folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    process = genrm.start(phase.split()[0].replace("dry", "score"), "in.jsonl", *PHASES[phase])
-    time.sleep(after_s)
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=_LIMIT_S)
-    assert process.returncode in (130, 0, -signal.SIGTERM), err  # the last while Python itself was starting
-    if process.returncode:
-        assert not [name for name in genrm.names() if "scored" in name or name.endswith(".part")]

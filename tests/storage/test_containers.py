@@ -161,23 +161,6 @@ def test_lines_stay_lines(tmp_path: Path, content: bytes) -> None:
         assert [line.raw for line in source.iter_lines()] == content.splitlines()
 
 
-@pytest.mark.slow
-def test_a_large_array_is_read_in_little_memory(tmp_path: Path) -> None:
-    """Splitting 20 MB on one line holds a few megabytes."""
-    path = tmp_path / "x.json"
-    record = json.dumps({"t": "\n".join(["word " * 10] * 40)})
-    path.write_text(f"[{','.join([record] * 10_000)}]")
-    with open_source(str(path), S3Options(), _LIMIT) as source:
-        tracemalloc.start()
-        try:
-            count = sum(1 for _ in source.iter_lines())
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    assert count == 10_000
-    assert peak < 12 << 20
-
-
 _SAMPLES = {
     "header.json": b"{}",
     "samples/b_epoch_1.json": json.dumps({"id": "b"}, indent=2).encode(),

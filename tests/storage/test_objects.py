@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, repeat
@@ -63,48 +60,6 @@ def test_of_many_that_create_one_succeeds(folder: str) -> None:
     for number in range(10):
         (winner,) = [thread for thread in range(8) if wins[thread][number]]
         assert read_object(f"{folder}/{number}", _S3) == b"%d" % winner * 1000
-
-
-def test_reader_sees_old_or_new_while_it_is_replaced(tmp_path: Path) -> None:
-    """A file that is replaced again and again is never missing, empty or mixed."""
-    uri, done = f"{tmp_path}/x", threading.Event()
-    replace_object(uri, _S3, b"0" * 20_000)
-
-    def replace_all() -> None:
-        for number in range(40):
-            replace_object(uri, _S3, b"%d" % (number % 10) * 20_000)
-        done.set()
-
-    with ThreadPoolExecutor(1) as threads:
-        replacing = threads.submit(replace_all)
-        while not done.is_set() and not replacing.done():
-            content = read_object(uri, _S3)
-            assert content is not None
-            assert len(content) == 20_000
-            assert len(set(content)) == 1
-        replacing.result()
-    assert os.listdir(tmp_path) == ["x"]
-
-
-def test_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A write that fails halfway keeps the old content and leaves no partial file."""
-    (tmp_path / "x").write_bytes(b"old")
-    program = (
-        "import resource, sys, signal\n"
-        "from genrm_cli.storage.location import S3Options\n"
-        "from genrm_cli.storage.objects import create_object, replace_object\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "for make, name in ((replace_object, 'x'), (create_object, 'y')):\n"
-        "    try: make(f'{sys.argv[1]}/{name}', S3Options(), bytes(5000))\n"
-        "    except Exception as error: print(type(error).__name__, error)\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ended.stdout.count("StorageError") == ended.stdout.count("free some disk") == 2
-    assert os.listdir(tmp_path) == ["x"]
-    assert (tmp_path / "x").read_bytes() == b"old"
 
 
 def test_missing_object_is_no_error_but_a_missing_bucket_is(s3_bucket: Any) -> None:
