@@ -66,8 +66,7 @@ class CollectOptions:
 
     def digest(self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]) -> str:
         """Return a digest of everything except the time that changes the records."""
-        plain = ("run_id", "policy_name", "scripted_policy", "base_model", "role", "episodes", "variants", "seed")
-        plain += ("branch_at", "keep_faulty")
+        plain = "run_id policy_name scripted_policy base_model role episodes variants seed branch_at keep_faulty"
         deciding = {
             "environment": environment.version,
             "client": environment.identity(),
@@ -75,7 +74,7 @@ class CollectOptions:
             "policy": None if self.policy is None else self.policy.as_record(),
             "client_models": {role: agent.as_record() for role, agent in self.client.items()},
             "redact": list(redact),
-            **{name: getattr(self, name) for name in plain},
+            **{name: getattr(self, name) for name in plain.split()},
             "trunk": None if self.trunk is None else self.trunk.as_record(),
         }
         return digest_of_json(deciding)
