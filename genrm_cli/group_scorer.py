@@ -166,7 +166,13 @@ class GroupScorer:
         numbered = ((number, self._begin(group, plan)) for number, group in enumerate(groups))
         await judge_groups(numbered, plan, judges, keep)
         in_order = [judged[number] for number in range(len(judged))]
-        return self._reward(in_order, plan, calibration or self._given_calibration or _calibration_of(in_order))
+        given = calibration or self._given_calibration
+        if given is None:
+            statistics = RunStatistics()
+            for group in in_order:
+                statistics.add_group(group.judged.size, group.used, group.own)
+            given = statistics.fit()
+        return self._reward(in_order, plan, given)
 
     def _fitted_plan(self, groups: Iterable[Group]) -> GroupPlan:
         sizes = Counter(group.answered for group in groups)
@@ -200,10 +206,3 @@ class GroupScorer:
         for group, result in zip(groups, results, strict=True):
             count_group(self.metrics, group.judged, result, plan)
         return results
-
-
-def _calibration_of(groups: list[JudgedVerdicts]) -> Calibration:
-    statistics = RunStatistics()
-    for group in groups:
-        statistics.add_group(group.judged.size, group.used, group.own)
-    return statistics.fit()

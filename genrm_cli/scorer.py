@@ -103,7 +103,11 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
         async with scorer:
             return await scorer.score_group(group)
 
-    return _run_in_thread(score_once()) if _is_in_loop() else asyncio.run(score_once())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(score_once())
+    return _run_in_thread(score_once())
 
 
 def _resolve(given: Table) -> Settings:
@@ -112,28 +116,17 @@ def _resolve(given: Table) -> Settings:
     Raises:
         UsageError: a keyword is unknown or its value is wrong.
     """
-    values = {name: _plain(value) for name, value in given.items() if value is not None}
+    values = {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else list(value) if isinstance(value, tuple) else value
+        for name, value in given.items()
+        if value is not None
+    }
     if unused := sorted(_FILE_SETTINGS & values.keys()):
         raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it.")
     if str(values.get("journal", "")).startswith("s3://"):
         raise UsageError("Scorer: journal is an S3 location; expected a local path.")
     settings, _ = resolve_settings({}, {}, SettingsFile("Scorer", values))
     return settings
-
-
-def _plain(value: object) -> object:
-    """Return a value as it would appear in a settings file."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _run_in_thread(work: Coroutine[Any, Any, Result]) -> Result:

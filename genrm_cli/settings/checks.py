@@ -30,14 +30,15 @@ def _parse_pattern(raw: object) -> str | None:
     return expression
 
 
-def _parse_function(raw: object) -> str | None:
-    return raw if isinstance(raw, str) and _FUNCTION.fullmatch(raw) else None
-
-
 text: Check = Setting(kind=Kind(_parse_text, "text")).convert
 boolean: Check = Setting(kind=BOOLEAN).convert
 pattern: Check = Setting(kind=Kind(_parse_pattern, "a regular expression with one group")).convert
-function: Check = Setting(kind=Kind(_parse_function, "of the form package.module:function")).convert
+function: Check = Setting(
+    kind=Kind(
+        lambda raw: raw if isinstance(raw, str) and _FUNCTION.fullmatch(raw) else None,
+        "of the form package.module:function",
+    )
+).convert
 
 
 def one_of(choices: Iterable[str]) -> Check:
@@ -88,25 +89,14 @@ def table(raw: object, where: Part) -> Table:
 
 def bounds(raw: object, where: Part) -> tuple[float | None, float | None]:
     """Check for a list of a minimum and a greater maximum; infinity becomes None."""
-    if not isinstance(raw, list) or len(raw) != 2 or not all(map(_is_bound, raw)):
-        raise UsageError(where, f": {raw!r} is not a minimum and a maximum reward, as in [0, 5].")
+    is_pair = isinstance(raw, list) and len(raw) == 2 and all(type(end) in (int, float) for end in raw)
+    if not isinstance(raw, list) or not is_pair or not raw[0] < raw[1]:  # NaN is below nothing
+        raise UsageError(where, f": {raw!r} is not a minimum and a greater maximum reward, as in [0, 5].")
     low, high = map(float, raw)
-    if not low < high:
-        raise UsageError(where, f": {raw!r} is an empty range; the minimum must be below the maximum.")
     return None if low == -math.inf else low, None if high == math.inf else high
 
 
-def _is_bound(raw: object) -> bool:
-    if isinstance(raw, int) and not isinstance(raw, bool):
-        return abs(raw) < 2**1023  # a float holds it
-    return isinstance(raw, float) and not math.isnan(raw)
-
-
-def judge_settings(
-    given: Table,
-    prefix: str,
-    known: Container[str] = JUDGE_KEYS,
-) -> tuple[tuple[str, Value], ...]:
+def judge_settings(given: Table, prefix: str, known: Container[str] = JUDGE_KEYS) -> tuple[tuple[str, Value], ...]:
     """Convert the settings of a judge in a table, sorted by flat name. Messages put `prefix` before a key."""
     own = sorted(name for name in given if name in known)
     return tuple((name, setting_named(name).convert(given[name], f"{prefix}{name}")) for name in own)

@@ -57,14 +57,6 @@ class Component:
         return None if value is None else str(value)
 
 
-def _nothing_refused(_options: Mapping[str, Option]) -> str | None:
-    return None
-
-
-def _no_inputs(_component: Component) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class ComponentKind:
     """A kind of component; subclasses in `genrm_cli.rewards.component` hold its computation.
@@ -87,12 +79,12 @@ class ComponentKind:
     required: tuple[str, ...] = ()
     short: str | None = None
     implied: Callable[[str], Mapping[str, Option]] = lambda _name: {}
-    refuse: Callable[[Mapping[str, Option]], str | None] = _nothing_refused
+    refuse: Callable[[Mapping[str, Option]], str | None] = lambda _options: None
     name_of: Callable[[str], str] | None = None
     source: Source = "functions"
     from_verdicts: bool = False
     is_judged: bool = False
-    inputs: Callable[[Component], tuple[str, ...]] = _no_inputs
+    inputs: Callable[[Component], tuple[str, ...]] = lambda _component: ()
     version: Callable[[Component], str | int | None] = lambda _component: None
 
 

@@ -59,29 +59,25 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     if not panel.judges:
         return (_config(judge.judge_id or judge.judge or judge.model or "", 1.0, settings, judge, {}),)
     shared = replace(judge, judge=None, judge_id=None)
-    configs = tuple(_panel_config(each, settings, shared) for each in panel.judges)
-    _refuse_ambiguous(configs, panel.quorum)
-    _refuse_mixed(panel.judges)
-    _refuse_joining(settings)
-    return configs
-
-
-def _panel_config(judge: PanelJudge, settings: Settings, shared: JudgeSettings) -> JudgeConfig:
-    own, weight = dict(judge.values), judge.weight
-    if judge.accuracy is not None:  # S. Nitzan and J. Paroush, Int. Econ. Rev. 23 (1982) 289: votes of known accuracy
-        weight = math.log(judge.accuracy / (1 - judge.accuracy))
-    config = _config(str(own.get("judge_id") or own["model"]), weight, settings, shared, own)
-    return replace(config, share=judge.share, accuracy=judge.accuracy)
-
-
-def _refuse_ambiguous(configs: Sequence[JudgeConfig], quorum: int | None) -> None:
+    configs = []
+    for each in panel.judges:
+        own, weight = dict(each.values), each.weight
+        if each.accuracy is not None:  # S. Nitzan and J. Paroush, Int. Econ. Rev. 23 (1982) 289
+            weight = math.log(each.accuracy / (1 - each.accuracy))
+        config = _config(str(own.get("judge_id") or own["model"]), weight, settings, shared, own)
+        configs.append(replace(config, share=each.share, accuracy=each.accuracy))
     names = [config.name for config in configs]
     if (twice := first_repeated(names)) is not None:
         raise UsageError(
             f"two [[judge]] tables are named {twice!r}; give each its own name, as in judge_id = 'strict'."
         )
-    if (quorum or 1) > len(names):
-        raise UsageError(SettingRef("quorum", quorum), f" exceeds the number of judges in the panel, {len(names)}.")
+    if (panel.quorum or 1) > len(names):
+        raise UsageError(
+            SettingRef("quorum", panel.quorum), f" exceeds the number of judges in the panel, {len(names)}."
+        )
+    _refuse_mixed(panel.judges)
+    _refuse_joining(settings)
+    return tuple(configs)
 
 
 def _refuse_mixed(judges: Sequence[PanelJudge]) -> None:
@@ -154,20 +150,19 @@ def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     endpoint does not receive the key of another judge.
     """
     base, diversity = judges_of(settings)[0], settings.rewards.diversity
-    own = {component.name: component.judge for component in settings.rewards.components if component.is_judged}
+    tables = {component.name: component.judge for component in settings.rewards.components if component.is_judged}
     if diversity is not None and diversity.method == "llm":
-        own["diversity"] = diversity.judge
-    return tuple(_grader(name, settings, base, dict(values)) for name, values in own.items())
-
-
-def _grader(name: str, settings: Settings, base: JudgeConfig, own: Table) -> JudgeConfig:
-    judge, run = base.judge, settings.judge
-    if "base_url" in own:
-        judge = replace(judge, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
-    if not own.keys().isdisjoint(("base_url", "model")):
-        judge = replace(judge, judge=None, judge_id=None)
-    limited = replace(settings, limits=base.limits)
-    return _config(f"component {name}", 1.0, limited, judge, own)
+        tables["diversity"] = diversity.judge
+    limited, run = replace(settings, limits=base.limits), settings.judge
+    graders = []
+    for name, values in tables.items():
+        judge, own = base.judge, dict(values)
+        if "base_url" in own:
+            judge = replace(judge, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
+        if not own.keys().isdisjoint(("base_url", "model")):
+            judge = replace(judge, judge=None, judge_id=None)
+        graders.append(_config(f"component {name}", 1.0, limited, judge, own))
+    return tuple(graders)
 
 
 def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
@@ -191,9 +186,16 @@ def _parse_judge(table: object, where: str) -> PanelJudge:
     values = judge_settings(table, f"{where}: ", OWN_KEYS)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
+    weight, accuracy = table.get("weight", 1.0), table.get("accuracy")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e9:
+        raise UsageError(f"{where}: weight {weight!r} is not a number above 0.")
+    if accuracy is not None and not (isinstance(accuracy, float) and 0.5 < accuracy < 1):
+        raise UsageError(
+            f"{where}: accuracy {accuracy!r} is not a share of right verdicts above 0.5 and below 1, as `genrm eval` "
+            "reports it."
+        )
     share = None if "share" not in table else _share(table["share"], where)
-    accuracy = None if "accuracy" not in table else _accuracy(table["accuracy"], where)
-    return PanelJudge(_weight(table.get("weight", 1.0), where), values, share, accuracy)
+    return PanelJudge(float(weight), values, share, accuracy)
 
 
 def _share(raw: object, where: str) -> tuple[str, float]:
@@ -206,17 +208,3 @@ def _share(raw: object, where: str) -> tuple[str, float]:
             if 0 < number <= MAX_RINGS:
                 return name, number
     raise UsageError(f"{where}: share {raw!r} is not a strategy, as in 'all_pairs', 'ring' or 'ring 2'.")
-
-
-def _accuracy(raw: object, where: str) -> float:
-    if isinstance(raw, float) and 0.5 < raw < 1:
-        return raw
-    raise UsageError(
-        f"{where}: accuracy {raw!r} is not a share of right verdicts above 0.5 and below 1, as `genrm eval` reports it."
-    )
-
-
-def _weight(raw: object, where: str) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 < raw < 1e9:
-        raise UsageError(f"{where}: weight {raw!r} is not a number above 0.")
-    return float(raw)

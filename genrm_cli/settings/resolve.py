@@ -10,7 +10,6 @@ from typing import Any
 from genrm_cli.errors import Part, SettingRef, UsageError, naming
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
-from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.settings.kinds import Table, Value, did_you_mean
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
@@ -64,12 +63,22 @@ def resolve_settings(
         UsageError: a value has the wrong type or is out of bounds, the file has an unknown setting, or an untrusted
             one.
     """
-    _refuse_unknown_keys(file)
-    keys, tables = _split_tables(file)
+    known = (*(setting.key for setting in all_settings()), *TABLES)
+    for key in file.values:
+        if key not in known:
+            hint = did_you_mean(key, known) or " `genrm config` lists all settings."
+            raise UsageError(f"{file.path}: unknown setting {key!r}.{hint}")
+    keys = dict(file.values)
+    tables = {name: keys.pop(name) for name in TABLES if name in keys}
+    if isinstance(keys.get("judge"), list | dict):
+        tables["judge"] = keys.pop("judge")
     chosen = _choose(flags, environ, SettingsFile(file.path, keys))
-    _drop_overridden_judge(chosen)
-    if "judge" not in tables:
-        _default_to_openai_base_url(chosen, environ)
+    judge, base_url = chosen.get("judge"), chosen.get("base_url")
+    if judge is not None and base_url is not None and judge.rank != base_url.rank:  # they exclude each other
+        del chosen["judge" if judge.rank > base_url.rank else "base_url"]
+    raw = environ.get(_OPENAI_BASE_URL)
+    if raw and "judge" not in tables and chosen.keys().isdisjoint(("judge", "base_url")):
+        chosen["base_url"] = _Choice(raw, _Rank.PRESET, f"environment {_OPENAI_BASE_URL}", _OPENAI_BASE_URL)
     _drop_overridden_profile(chosen)
     if not file.is_named:
         _refuse_untrusted(file, folder or Path.cwd(), chosen)
@@ -78,21 +87,20 @@ def resolve_settings(
     }
     _apply_defaults(chosen)
     values = {name: choice.value for name, choice in chosen.items()}
-    panel = _panel(tables, chosen, file.path)
-    settings = settings_from(**values, panel=panel, **_parse_rewards(tables, values, file.path))
+    panel = parse_panel(tables["judge"], f"{file.path}: judge") if "judge" in tables else ()
+    if _names_one_judge(chosen):
+        panel = ()
+    refuse_overridden(panel, {name: choice.source for name, choice in chosen.items() if choice.rank < _Rank.FILE})
+    given, shorts = tables.get("components", {}), values.get("component", ())
+    rewards: dict[str, Any] = {"components": parse_components(given, shorts, f"{file.path}: components")}
+    for name, parse in (("diversity", parse_diversity), ("total", parse_total)):
+        if name in tables:
+            rewards[name] = parse(tables[name], f"{file.path}: {name}")
+    settings = settings_from(**values, panel=panel, **rewards)
     if settings.limits.max_cost is not None and not (settings.limits.price_in or settings.limits.price_out):
         raise UsageError(naming("$max_cost requires $price_in and $price_out, the prices per million tokens."))
     sources = {name: choice.source for name, choice in chosen.items()}
     return settings, _origins_of(settings, sources, tables, file.path)
-
-
-def _split_tables(file: SettingsFile) -> tuple[Table, Table]:
-    """Return the settings of a file, and its tables."""
-    keys = dict(file.values)
-    tables = {name: keys.pop(name) for name in TABLES if name in keys}
-    if isinstance(keys.get("judge"), list | dict):
-        tables["judge"] = keys.pop("judge")
-    return keys, tables
 
 
 def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile) -> dict[str, _Choice]:
@@ -130,20 +138,6 @@ def _names_one_judge(chosen: Mapping[str, _Choice]) -> bool:
     return any(name in chosen and chosen[name].rank < _Rank.FILE for name in ("judge", "model"))
 
 
-def _drop_overridden_judge(chosen: dict[str, _Choice]) -> None:
-    """Let an endpoint override the lexical baseline of a lower source, and vice versa: they exclude each other."""
-    judge, base_url = chosen.get("judge"), chosen.get("base_url")
-    if judge is not None and base_url is not None and judge.rank != base_url.rank:
-        del chosen["judge" if judge.rank > base_url.rank else "base_url"]
-
-
-def _default_to_openai_base_url(chosen: dict[str, _Choice], environ: Mapping[str, str]) -> None:
-    """Take the endpoint from OpenAI's variable if nothing else names a judge."""
-    raw = environ.get(_OPENAI_BASE_URL)
-    if raw and chosen.keys().isdisjoint(("judge", "base_url")):
-        chosen["base_url"] = _Choice(raw, _Rank.PRESET, f"environment {_OPENAI_BASE_URL}", _OPENAI_BASE_URL)
-
-
 def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
     """Let the lexical baseline, which takes no prompt, override a profile of a lower source.
 
@@ -169,27 +163,6 @@ def _apply_defaults(chosen: dict[str, _Choice]) -> None:
                 chosen.setdefault(other, _Choice(default, _Rank.PRESET, f"{name} {value}"))
 
 
-def _panel(tables: Table, chosen: Mapping[str, _Choice], path: str) -> tuple[PanelJudge, ...]:
-    """Return the judges of the file's panel; empty if a flag or variable names a single judge."""
-    if "judge" not in tables:
-        return ()
-    panel = parse_panel(tables["judge"], f"{path}: judge")
-    if _names_one_judge(chosen):
-        return ()
-    refuse_overridden(panel, {name: choice.source for name, choice in chosen.items() if choice.rank < _Rank.FILE})
-    return panel
-
-
-def _parse_rewards(tables: Table, values: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Parse the tables that define rewards."""
-    given, shorts = tables.get("components", {}), values.get("component", ())
-    parsed: dict[str, Any] = {"components": parse_components(given, shorts, f"{path}: components")}
-    for name, parse in (("diversity", parse_diversity), ("total", parse_total)):
-        if name in tables:
-            parsed[name] = parse(tables[name], f"{path}: {name}")
-    return parsed
-
-
 def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Table, path: str) -> list[Origin]:
     """Return the origin of every setting, then of the tables of the settings file at `path`, as they stand in it.
 
@@ -202,19 +175,10 @@ def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Table, p
         names = tuple(judge.name for judge in judges_of(settings))
         origins["judge"] = Origin("judge", names, from_file)
         shown = {f"judge {name}": table for name, table in zip(names, judges, strict=True)} | shown
-    return [*origins.values(), *(Origin(name, _in_words(table), from_file) for name, table in shown.items())]
-
-
-def _in_words(table: object) -> tuple[str, ...]:
-    return tuple(f"{key} {value}" for key, value in table.items()) if isinstance(table, Mapping) else ()
-
-
-def _refuse_unknown_keys(file: SettingsFile) -> None:
-    known = (*(setting.key for setting in all_settings()), *TABLES)
-    for key in file.values:
-        if key not in known:
-            hint = did_you_mean(key, known) or " `genrm config` lists all settings."
-            raise UsageError(f"{file.path}: unknown setting {key!r}.{hint}")
+    for name, table in shown.items():
+        words = tuple(f"{key} {value}" for key, value in table.items()) if isinstance(table, Mapping) else ()
+        origins[f"[{name}]"] = Origin(name, words, from_file)
+    return list(origins.values())
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

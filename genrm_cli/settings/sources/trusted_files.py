@@ -68,7 +68,7 @@ def state_of(file: SettingsFile, folder: Path) -> State:
     Raises:
         UsageError: the user's list cannot be read, or other users can write it.
     """
-    known = read_trusted().get(_entry_of(file, folder))
+    known = read_trusted().get(str(folder.resolve() / file.path))
     if known is None:
         return "not trusted"
     return "trusted" if known == _digest_of(file) else "changed"
@@ -80,7 +80,7 @@ def trust(file: SettingsFile, folder: Path) -> None:
     Raises:
         UsageError: the user's list cannot be read or written.
     """
-    _write_trusted(read_trusted() | {_entry_of(file, folder): _digest_of(file)})
+    _write_trusted(read_trusted() | {str(folder.resolve() / file.path): _digest_of(file)})
 
 
 def distrust(folder: Path) -> bool:
@@ -139,10 +139,6 @@ def _list_path() -> Path:
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     # The XDG specification ignores a relative path; here it would be inside the untrusted folder.
     return (base if base.is_absolute() else Path.home() / ".config") / "genrm" / "trusted.json"
-
-
-def _entry_of(file: SettingsFile, folder: Path) -> str:
-    return str(folder.resolve() / file.path)
 
 
 def _digest_of(file: SettingsFile) -> str:
