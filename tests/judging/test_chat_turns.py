@@ -55,11 +55,3 @@ def test_a_turn_survives_the_journal_and_its_copy(tmp_path: Path, said: ChatTurn
             assert outcome is not None
             assert (outcome.result, outcome.reply_text, outcome.completion_tokens) == (said, "Hi, “you”.", 20)
             assert each.damaged == set()
-
-
-def test_a_request_beyond_the_context_is_told_apart() -> None:
-    """Only a refusal that speaks of the context or the token limit is one."""
-    said = "HTTP 400: This model's maximum context length is 4096 tokens."
-    assert Failure(FailureKind.REFUSED, said).is_too_long
-    assert not Failure(FailureKind.REFUSED, "HTTP 400: bad role").is_too_long
-    assert not Failure(FailureKind.HTTP, said).is_too_long

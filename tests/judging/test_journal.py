@@ -5,8 +5,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import PACKAGE_ROOT
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import FailureCount, Journal
@@ -161,42 +158,6 @@ def test_the_first_verdict_on_a_question_counts_for_all(path: str) -> None:
         assert failure.from_journal
         assert two.statistics().failures == []  # it is answered
         assert [entry.get("kind") for entry in two.iter_entries()] == [None]
-
-
-SHARER = """
-import asyncio, json, sys
-from genrm_cli.judging.journal import FailureCount, Journal
-from genrm_cli.verdicts import Outcome
-from genrm_cli.verdicts import Verdict
-
-async def main():
-    with Journal(sys.argv[1]) as journal:
-        score = float(sys.argv[2])
-        for start in range(0, 200, 20):
-            keys = [number.to_bytes(32, "big") for number in range(start, start + 20)]
-            outcomes = await asyncio.gather(
-                *(journal.record(key, "m", Outcome(Verdict(score, 1, 1), reply_text="r")) for key in keys)
-            )
-            print(json.dumps([outcome.result.score_1 for outcome in outcomes]))
-
-asyncio.run(main())
-"""
-
-
-def test_processes_share_a_journal(path: str) -> None:
-    """Three processes that write 200 verdicts at once into a new file agree on every one of them."""
-    command = [sys.executable, "-W", "error", "-c", SHARER, path]
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT)}
-    processes = [
-        subprocess.Popen([*command, str(score)], stdout=subprocess.PIPE, env=environment) for score in (2, 3, 4)
-    ]
-    printed = [process.communicate(timeout=60)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    believed = [[score for line in text.splitlines() for score in json.loads(line)] for text in printed]
-    with Journal(path) as journal:
-        stored = [entry["score_1"] for entry in journal.iter_entries()]
-    assert len(stored) == 200
-    assert believed == [stored] * 3
 
 
 def test_a_lock_of_another_process_is_waited_for(path: str) -> None:
@@ -535,18 +496,9 @@ def test_grades_come_back_as_they_were(path: str) -> None:
 @pytest.mark.parametrize(
     "grades",
     [
-        "",
-        "[]",
-        "7",
-        '{"values": [4]}',
-        '{"values": 4, "notes": []}',
-        '{"values": ["high"], "notes": []}',
-        '{"values": [null], "notes": []}',
-        '{"values": [NaN], "notes": []}',
-        '{"values": [Infinity], "notes": []}',
-        "[" * 100_000,
-        7,
-        ["4"],
+        *("", "[]", "7", '{"values": [4]}', '{"values": 4, "notes": []}', '{"values": ["high"], "notes": []}'),
+        *('{"values": [null], "notes": []}', '{"values": [NaN], "notes": []}'),
+        *('{"values": [Infinity], "notes": []}', "[" * 100_000, 7, ["4"]),
     ],
 )
 def test_grades_that_are_none_are_refused(path: str, tmp_path: Path, grades: Any) -> None:

@@ -80,13 +80,6 @@ def test_a_judge_without_a_preference_for_the_right_answer_is_refused(
     assert judge_server.stats()["requests"] == 3
 
 
-def test_a_tie_is_decided_by_the_ranking(judge_server: JudgeServer) -> None:
-    """Equal scores with a ranking that follows the swap are a judge that works."""
-    contents = ('{"score_1": 3, "score_2": 3, "ranking": 2}', '{"score_1": 3, "score_2": 3, "ranking": 5}')
-    judge_server.behave(script=[{"content": content} for content in contents])
-    assert probe(judge_server.base_url) is None
-
-
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -215,22 +208,6 @@ def test_judges_that_are_asked_otherwise_pass(judge_server: JudgeServer, profile
     """Each response alone, both in a row, and two turns: what they say follows the responses."""
     assert probe(judge_server.base_url, profile=profile) is None
     assert judge_server.stats()["requests"] == calls
-
-
-def test_a_judge_in_two_turns_is_not_said_to_drop_what_it_reads(judge_server: JudgeServer) -> None:
-    """Its own first words are in the prompt of its second turn: shorter ones do not mean that responses are dropped."""
-    box = "[The Begin of Ranking Score]\n\\boxed{1}\n[The End of Ranking Score]"
-    talks = [("Truth. " * 400, 100, 900), ("Truth. " * 400, 100, 900), ("Truth.", 350, 360)]
-    script = [
-        step
-        for first, prompt_tokens, second_tokens in talks
-        for step in ({"body": completion(first, prompt_tokens)}, {"body": completion(box, second_tokens)})
-    ]
-    judge_server.behave(script=script)
-    reason = refusal(judge_server.base_url, profile="brrm")
-    assert "it does not prefer a right answer to nonsense" in reason
-    assert "chat template" not in reason
-    assert judge_server.stats()["requests"] == 6
 
 
 def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judge_server: JudgeServer) -> None:

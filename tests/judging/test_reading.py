@@ -313,13 +313,6 @@ def test_the_last_resort_reads_plain_numbers_after_their_keys(text: str) -> None
     assert_failure(read(text, "length"), FailureKind.TRUNCATED)
 
 
-@pytest.mark.parametrize("analysis", ["two\nlines", "a\x07bell", r"\Delta", r"\underline{x}", r"\u12", r"\x"])
-def test_strings_are_repaired_without_the_last_resort(analysis: str) -> None:
-    """Raw control characters and invalid escapes are decoded, so that even a reply cut off after them counts."""
-    source = f'{{"response_1_analysis": "{analysis}", "score_1": 4, "score_2": 2, "ranking": 2}}'
-    assert read(f"{source} In sum", "length") == EXPECTED
-
-
 def test_the_last_resort_reads_after_overall_and_unescaped_quotes_only() -> None:
     """Numbers of rubrics and of a quotation are left aside; a second `overall` must say the same."""
     draft = f'{{"rubric_evaluations": [{OTHER} {OTHER}], "overall": '
@@ -364,20 +357,7 @@ def test_text_without_the_keys_is_a_failure(text: str, finish_reason: str | None
 
 # Long and hostile inputs
 
-UNITS = [
-    "{",
-    '"',
-    '\\"',
-    '{"',
-    '{"a":',
-    '{"a":[',
-    '{"a":1}',
-    '{"score_1":',
-    '{"score_1":x}',
-    OTHER,
-    "```json",
-    "\\",
-]
+UNITS = ["{", '"', '\\"', '{"', '{"a":', '{"a":[', '{"a":1}', '{"score_1":', '{"score_1":x}', OTHER, "```json", "\\"]
 UNITS += ["<think>", "</think>", '"score_1":', '"overall":{', '"score_1":4,', "{ ", '{"a" ', "{\\", '{"a\\']
 
 

@@ -48,17 +48,9 @@ def test_chooses_and_fills_as_the_reference_does(text: str, expected: Verdict) -
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "no verdict",
-        "{}",
-        '{"a": 1}',
-        '{"score_1": "x"}',
-        r'{"a": "\Delta", "score_1": 4}',
-        '{"a": "two\nlines", "score_1": 4}',
-        f"{FIRST[:-1]}",
-        '{"score_1": ' + "1" * 400 + "}",
-        '{"score_1": ' + "1" * 5000 + "}",
-        '{"score_1": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        *("", "no verdict", "{}", '{"a": 1}', '{"score_1": "x"}', r'{"a": "\Delta", "score_1": 4}'),
+        *('{"a": "two\nlines", "score_1": 4}', f"{FIRST[:-1]}", '{"score_1": ' + "1" * 400 + "}"),
+        *('{"score_1": ' + "1" * 5000 + "}", '{"score_1": ' + "[" * 100_000 + "]" * 100_000 + "}"),
     ],
 )
 def test_nothing_found_is_no_verdict(text: str) -> None:

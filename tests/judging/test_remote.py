@@ -1,7 +1,6 @@
 """A judge behind HTTP: retries, re-askings, timeouts, and what each comparison costs."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -159,24 +158,6 @@ def test_an_unreadable_reply_is_asked_again(judge_server: JudgeServer) -> None:
     assert outcome.attempts == stats["requests"] == 3
     assert stats["repeat_answers"] == 2
     assert outcome.prompt_tokens % 3 == 0
-
-
-def test_a_budget_that_is_used_up_ends_re_asking(judge_server: JudgeServer) -> None:
-    """With two calls left, a comparison is not asked a third time, and its last failure stands."""
-    judge_server.behave(fault=UNREADABLE)
-    outcome = ask(judge_server, reask=5, budget=Budget(max_calls=2))
-    assert kind_of(outcome) == "no_verdict"
-    assert outcome.attempts == judge_server.stats()["requests"] == 2
-
-
-def test_the_judges_retry_after_is_waited_for(judge_server: JudgeServer) -> None:
-    """A call that was told to come back later does not come back sooner."""
-    judge_server.behave(script=[{"status": 429, "headers": {"Retry-After": "0.4"}}])
-    started_s = time.monotonic()
-    outcome = ask(judge_server)
-    assert outcome.result == Verdict(1, 5, 6)
-    assert time.monotonic() - started_s >= 0.4
-    assert outcome.latency_s >= 0.4
 
 
 def test_no_slot_is_held_while_a_comparison_waits(judge_server: JudgeServer) -> None:

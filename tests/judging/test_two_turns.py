@@ -48,27 +48,6 @@ def test_a_budget_ends_between_comparisons_not_between_turns(
     assert opened.budget.reserved == 0
 
 
-@pytest.mark.parametrize("concurrency", [1, 16])
-@pytest.mark.parametrize(
-    "behaviour",
-    [
-        {"fault": {"status": 500}, "fault_times": 2},
-        {"fault": {"content": "Hm."}, "fault_times": 1},
-        {"fault": {"status": 429}, "fault_times": 1, "latency_s": 0.002},
-    ],
-)
-def test_retries_of_turns_do_not_overdraw(
-    judge_server: JudgeServer, behaviour: dict[str, Any], concurrency: int
-) -> None:
-    """With tries repeated in both turns, all calls stay within the budget and none of it stays set aside."""
-    judge_server.behave(**behaviour)
-    opened = ask(judge_server, 40, budget=Budget(45), concurrency=concurrency, reask=2)
-    assert judge_server.stats()["requests"] == opened.budget.calls <= 45
-    assert sum(outcome.attempts for outcome in opened.outcomes.values()) == opened.budget.calls
-    assert opened.budget.reserved == 0
-    assert len(opened.outcomes) == 40
-
-
 def test_at_the_deadline_no_second_turn_begins(judge_server: JudgeServer) -> None:
     """What was only half asked is not asked, and costs what its first turn cost."""
     judge_server.behave(latency_s=0.3)

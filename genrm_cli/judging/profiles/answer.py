@@ -18,13 +18,7 @@ _ANY_THINK = re.compile("</?think>")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A judge's answer after its thinking.
-
-    Attributes:
-        text: the text of the answer.
-        cut_off: whether the token limit cut it off.
-        responses: the texts that the judge was shown and may quote.
-    """
+    """A judge's answer after its thinking, and the responses that it was shown and may quote."""
 
     text: str
     cut_off: bool

@@ -26,12 +26,9 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=tuple, parse_int=flo
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """A top-level `{...}` of a text.
+    """A top-level `{...}` of a text, from `start` to before `end`, which is that of the text if it is not closed.
 
-    Attributes:
-        start: index of its `{`.
-        end: one past its `}`; the length of the text if it is not closed.
-        pairs: its members; None if it cannot be decoded or has none of the wanted keys.
+    `pairs` has its members; None if it cannot be decoded or has none of the wanted keys.
     """
 
     start: int

@@ -27,9 +27,8 @@ class AnyProfile:
         name: value of the setting `profile`, or the name of the rubric, component or role that asks.
         version: increases when messages or parsing change, so that old verdicts are not reused.
         about: one line for users: the models, their scale, and how it maps to a verdict.
-        request_fields: fields of the request other than model and messages: sampling (`temperature`, `top_p`,
-            `max_tokens`), as published by the authors of the family, if at all, and whatever else the family needs.
-            They and their order are part of the request's identity; all values are immutable.
+        request_fields: fields of the request other than model and messages. They and their order are part of the
+            request's identity; all values are immutable.
         models: patterns of the lower-case names of its models, such as `rm-r1-*`, which choose it by default.
     """
 

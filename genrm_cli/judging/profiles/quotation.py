@@ -29,14 +29,7 @@ _CODE_FENCE = re.compile(r"```\w*")
 
 @dataclass(frozen=True, slots=True)
 class Carrier(Generic[Said]):
-    """A passage in the form of a verdict.
-
-    Attributes:
-        start: index of its first character.
-        end: one past its last.
-        said: its verdict, or why it cannot be parsed.
-        form: number of its form, for families with several forms.
-    """
+    """A passage in the form of a verdict, from `start` to before `end`; `form` numbers the forms of a family."""
 
     start: int
     end: int
