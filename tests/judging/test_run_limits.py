@@ -99,7 +99,7 @@ def test_a_deadline_ends_waits_before_a_retry(judge_server: JudgeServer) -> None
 def test_a_trial_asks_for_a_short_reply(judge_server: JudgeServer) -> None:
     """A call that decides whether a server is back takes 16 tokens, so that a slow one answers it in time."""
     judge_server.behave(script=[{"status": 500}] * 12)
-    opened = with_judge(lambda each: each.ask_all(range(8)), judge_server.base_url)
+    opened = with_judge(lambda each: each.ask_all(range(8)), judge_server.base_url, concurrency=1)
     assert opened.kinds() == {None: 8}
     asked = [request["body"]["max_tokens"] for request in judge_server.stats()["recent"]]
     assert asked.count(16384) >= 8
