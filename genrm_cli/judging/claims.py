@@ -76,7 +76,7 @@ class Claims:
         if now_s - self._looked_at_s >= LOOK_S:
             self._looked_at_s = now_s
             with self._errors:
-                rows = self._connection.execute(_OTHERS, self._names(time.time())).fetchall()
+                rows = self._connection.execute(_OTHERS, self._names()).fetchall()
             self._others = {key for (key,) in rows}
         return key in self._others
 
@@ -101,14 +101,14 @@ class Claims:
 
     def _write(self, wanted: list[bytes]) -> set[bytes]:
         given_back, self._given_back = self._given_back, []
-        names = self._names(time.time())
+        names = self._names()
         with transaction(self._connection) as execute:
             for key in given_back:
                 execute("DELETE FROM claims WHERE key = ? AND run = ?", (key, self._run))
             return {key for key in wanted if execute(_TAKE, {**names, "key": key}).rowcount}
 
-    def _names(self, now: float) -> dict[str, float | bytes]:
-        return {"now": now, "expiry": EXPIRY_S, "run": self._run}
+    def _names(self) -> dict[str, float | bytes]:
+        return {"now": time.time(), "expiry": EXPIRY_S, "run": self._run}
 
     def _keep_renewing(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None or self._loop is not loop:

@@ -9,7 +9,7 @@ from judge_families import PAIR_PROFILES
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
 from genrm_cli.judging.lookup import PROFILES, profile_for
-from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NOT_RECORDED
+from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.requests import PairwisePrompt
 
 CONVERSATION = [("system", "Be brief."), ("user", "What is SKILL?")]
@@ -88,11 +88,6 @@ def test_plain_shows_everything_in_one_user_message() -> None:
     assert section(text, "RESPONSE 2") == "An\nability."
     assert section(text, "EVALUATION PLAN") == "Be strict."
     assert all(f'"{key}"' in text for key in ("score_1", "score_2", "ranking"))
-
-
-def test_plain_uses_its_own_principle_if_there_is_none() -> None:
-    """Without a principle the judge gets the default plan."""
-    assert section(plain_text(PairwisePrompt(CONVERSATION, "a", "b")), "EVALUATION PLAN") == DEFAULT_PRINCIPLE
 
 
 @pytest.mark.parametrize("empty", ["", "  \n"])

@@ -1,6 +1,5 @@
 """How long to wait before a call is tried again."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,11 +16,3 @@ def test_waits_grow_within_their_bounds(waits: int, fraction: float, retry_after
     wait_s = CallPolicy(1, 1, 5, 0, base_s=0.5, cap_s=60).wait_s(waits, retry_after_s, fraction)
     assert bound_s / 2 <= wait_s - asked_s + 1e-9
     assert wait_s <= bound_s + asked_s + 1e-9
-
-
-def test_the_first_waits_are_short() -> None:
-    """Usual waits begin at a quarter to half a second and reach a minute after eight tries."""
-    policy = CallPolicy(1, 1, 5, 0)
-    assert [policy.wait_s(waits, None, 1.0) for waits in range(1, 10)] == pytest.approx(
-        [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
-    )
