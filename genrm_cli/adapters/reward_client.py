@@ -59,7 +59,6 @@ class RewardClient:
         Args:
             messages: the prompt: a text or a list of messages.
             responses: texts, messages or lists of messages; None for a generation that failed.
-            principle: the criterion to judge by.
 
         Raises:
             RewardServerError: as the class says. A failure of the judge is not an error but a reward of None.
@@ -187,9 +186,7 @@ def number_in(response: Mapping[str, Any], mean: float | None, on_failure: OnFai
     """Return the reward of a response, or what the user wants instead.
 
     Args:
-        response: with `reward`, and `reason` where that is None.
         mean: of the rewards in its group; None if there are none.
-        on_failure: what the user wants.
 
     Raises:
         MissingRewardError: there is no reward, and nothing instead.

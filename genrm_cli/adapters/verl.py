@@ -31,9 +31,13 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         shown = ids[sample.batch["attention_mask"][-len(ids) :].bool()]
         text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True))
         extra = fields.get("extra_info") or {}
+        # The same for the copies that pad a batch: verl's own number of a sample; without one, equal responses are one.
+        member_id = hashlib.sha256(str(shown.tolist()).encode()).hexdigest()[:32]
+        if "priority" in fields:
+            member_id = str(int(fields["priority"]))
         reply = await self._client.score_member(
             str(fields["uid"]),
-            _member_id(fields, shown.tolist()),
+            member_id,
             self._size,
             [dict(message) for message in fields["raw_prompt"]],
             text,
@@ -42,13 +46,3 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         number = number_in(reply, reply["metrics"]["reward_mean"], self._on_failure)
         shown_in_logs = {"genrm_scored": float(reply["reward"] is not None), "genrm_came": reply["metrics"]["came"]}
         return {"reward_score": number, "reward_extra_info": {"score": number, **shown_in_logs}}
-
-
-def _member_id(fields: Any, response: list[int]) -> str:
-    """Return what tells a sample from its siblings, and is the same for the copies that pad a batch.
-
-    verl numbers the samples of a batch for the scheduler. Where it does not, equal responses count as one.
-    """
-    if "priority" in fields:
-        return str(int(fields["priority"]))
-    return hashlib.sha256(str(response).encode()).hexdigest()[:32]

@@ -45,12 +45,7 @@ class _FleetPace:
 
 @dataclass(eq=False, slots=True)
 class _Member:
-    """A worker as the driver sees it.
-
-    Attributes:
-        state: the last one; None until the worker has started.
-        heard_at_s: when it came.
-    """
+    """A worker as the driver sees it."""
 
     name: str
     actor: Any

@@ -44,7 +44,6 @@ class EndpointUse:
 
     Attributes:
         held: calls that it may have in flight until it receives another grant.
-        wants_more: whether comparisons wait for a slot.
         concurrency: the limit of the whole fleet; None to adapt it.
         ended: calls that ended since the last report; empty for a fixed limit.
     """
@@ -89,7 +88,6 @@ class Grant:
 
     Attributes:
         left_s: time until the deadline; None without one.
-        stopped_by: the limit that is used up; None while calls may be made.
     """
 
     slots: Mapping[str, int]

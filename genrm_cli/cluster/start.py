@@ -16,7 +16,8 @@ import ray
 from genrm_cli.errors import SettingRef, StorageError, UsageError
 from genrm_cli.judging.pacing.endpoint import loop_time_s
 
-_OBJECT_STORE_BYTES = 100_000_000  # names and counts only; Ray would take 30 % of the memory
+# The store holds names and counts only; Ray would take 30 % of the memory for it.
+_LOCAL = {"object_store_memory": 100_000_000, "include_dashboard": False}
 _CONNECT_LIMIT_S = 10.0
 _ADDRESS = re.compile(r"(?P<host>[^:/\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 
@@ -58,17 +59,13 @@ def cluster(address: str) -> Iterator[list[str]]:
     # Ray prints notices about nodes and actors to stdout; the run tells what matters.
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         if address == "local":
-            _start()
+            _init("local", **_LOCAL)
         else:
             _join(address)
         try:
             yield [node["NodeID"] for node in ray.nodes() if node["Alive"]]
         finally:
             ray.shutdown()
-
-
-def _start() -> None:
-    _init("local", object_store_memory=_OBJECT_STORE_BYTES, include_dashboard=False)
 
 
 def _join(address: str) -> None:
@@ -85,7 +82,7 @@ def _join(address: str) -> None:
                 "and RAY_AUTH_TOKEN as on its nodes.",
             ) from None
         except ConnectionError:  # `auto`, and no cluster runs here
-            _start()
+            _init("local", **_LOCAL)
 
 
 def _init(address: str, **options: Any) -> None:

@@ -37,12 +37,7 @@ class GroupCounts:
     """Members, comparisons and calls of one group, as its reply and the log show them.
 
     Attributes:
-        size: members that were expected.
         came: members that were judged together.
-        scored: members with a reward.
-        failed: comparisons without a verdict.
-        from_journal: comparisons whose answer was in the journal.
-        calls: calls to judges.
         reliability: of the rewards, 0 to 1; None if it is not known.
         reward_mean: over the members with a reward; None without any.
         reward_spread: highest less lowest reward; None without any.
@@ -91,7 +86,6 @@ class GroupAnswer:
 
     Attributes:
         ids: of the members that were judged together, in order.
-        rewards: of these members, in the same order.
     """
 
     name: str
@@ -117,7 +111,6 @@ class ServiceCounts:
         refused: requests answered with 429, or with 503 while draining.
         wasted: comparisons made early that the whole group did not need.
         spread_sum: highest less lowest reward, summed over the groups that have one.
-        spread_count: number of these groups.
     """
 
     groups: dict[str, int] = field(default_factory=lambda: {"scored": 0, "partial": 0, "failed": 0})

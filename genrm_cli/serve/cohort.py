@@ -24,12 +24,7 @@ class Joining(Enum):
 
 
 class RefusedError(Exception):
-    """A request cannot be served.
-
-    Attributes:
-        status: of HTTP.
-        kind: a word for programs.
-    """
+    """A request cannot be served."""
 
     status = 503
     kind = "unavailable"
@@ -86,7 +81,6 @@ class Cohort:
         declared: the ids of all its members, if they were given; else empty.
         members: those that came in time, by id.
         late: those that came after it was closed, by id.
-        is_closed: whether its members are settled.
     """
 
     name: str

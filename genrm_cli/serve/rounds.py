@@ -26,8 +26,6 @@ class Ticket:
 
     Attributes:
         round: key of the round, unique among all rounds of all groups.
-        member_id: in that round.
-        is_gone: tells whether the client of the last request has left.
         has_left: whether it has left without a reward.
         is_delivered: whether a reward was sent to a client that was still there.
     """
@@ -45,11 +43,9 @@ class Rounds:
     """The latest round of one group.
 
     Attributes:
-        name: of the group.
         round: key of the round; empty before the first.
         tickets: of the members that came, by member id.
         turn: held while a request is admitted.
-        requests: in progress.
     """
 
     name: str
@@ -70,10 +66,7 @@ class Rounds:
         """Return the ticket of a request.
 
         Args:
-            digest: of its content.
-            size: of the cohort.
             serial: a number that no other round gets, should this request begin one.
-            is_gone: tells whether its client has left.
             member_id: as the trainer names it; None if it does not.
             is_kept: whether the cohort of the latest round is still known.
         """
@@ -120,10 +113,7 @@ class RoundsService:
 
         Args:
             name: of the group, the same in each epoch.
-            size: of the cohort.
             member: the response; its id counts only if `is_named`.
-            is_gone: whether the client has left.
-            is_named: whether the trainer names its members.
         """
         rounds = self._groups.setdefault(name, Rounds(name))
         rounds.requests += 1

@@ -54,7 +54,6 @@ class RunningCalibration:
 
         Args:
             part: a digest of the group: the same group, the same digest.
-            size: rollouts in the group.
             verdicts: that count.
             own: the verdicts of each judge that count, where judges answer different comparisons; else none.
         """

@@ -62,11 +62,8 @@ class RewardService:
     """Judges groups and cohorts, each once, however often they are asked for.
 
     Attributes:
-        counts: counters since the start.
-        waiting: requests that wait for an answer.
         open_groups: groups and cohorts that have no answer yet.
         being_judged: comparisons of groups whose members have come, and that have no answer yet.
-        is_draining: whether no further group is taken.
     """
 
     def __init__(

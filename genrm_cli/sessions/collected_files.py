@@ -27,8 +27,6 @@ class CollectOptions:
     Attributes:
         output: of the episodes: a path or an S3 URI, uncompressed `.jsonl`.
         scripted_policy: name of the environment's policy without a model, in place of `policy`.
-        base_model: what the policy was trained from; None if it is not said.
-        trunk: the policy of the turns before `branch_at`; None for the policy itself.
         client: the models that play the environment's part, by role.
         branch_at: the policy's turn at which the episodes of a group part; None for episodes that share nothing.
     """

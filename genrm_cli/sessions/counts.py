@@ -38,7 +38,6 @@ class CollectCounts:
 
     Attributes:
         ends: end reasons of the episodes that ended, faulty ones included.
-        failed: sessions that are no episodes, by reason.
         details: the first failure of each reason.
         unparted: episodes that ended before the turn of their branch.
         components: values of the components of the reward, by name; of the episodes in the output.

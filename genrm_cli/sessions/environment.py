@@ -64,7 +64,6 @@ class ModelUse:
     Attributes:
         temperature: overrides the user's; None keeps it.
         min_tokens: smallest limit of a reply; a larger one of the user's is kept.
-        request_fields: further fields of the requests.
     """
 
     temperature: float | None = None
@@ -77,7 +76,6 @@ class End:
     """How an episode ended.
 
     Attributes:
-        reason: a word, the same in records and summaries.
         by: `policy`, `client` or `environment`.
         turn: index of the policy's turn after which it ended, from 1; 0 before any.
     """
@@ -112,12 +110,7 @@ class EpisodeScenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeState:
-    """One moment of an episode; a subclass adds what is hidden from the policy.
-
-    Attributes:
-        turn_index: how many turns the policy has had.
-        end: how the episode ended; None while it goes on.
-    """
+    """One moment of an episode; a subclass adds what is hidden from the policy."""
 
     messages: tuple[Turn, ...]
     turn_index: int = 0

@@ -80,9 +80,7 @@ class Played:
     """An episode that has been played.
 
     Attributes:
-        state: its last.
         failed: why it is no episode, one of `FAILURES`; None if it is one.
-        detail: what happened then.
     """
 
     slot: EpisodeSlot
@@ -106,7 +104,6 @@ class RunOrigin:
     """The part that all records of a run share.
 
     Attributes:
-        created_at: when it began, ISO 8601.
         policy_model: the policy's model and sampling, or the name of a scripted one.
         client: the same of the models that play the environment's part.
         scenario_digests: of the scenarios as they were read, by id.
@@ -189,7 +186,6 @@ async def play_episode(
 
     Args:
         redactor: matches in a generated turn end the episode as private data; None to check nothing.
-        on_outcome: called with each answer and its role.
 
     Raises:
         RunStoppedError: the run ended before the episode.

@@ -56,7 +56,6 @@ class ReviewEntry:
 
     Attributes:
         status: as the review file says; `pending` where it says nothing.
-        flags: why an expert should look, the severest first.
     """
 
     id: RolloutId
@@ -126,8 +125,6 @@ def decide(
 
     Args:
         decisions: names of rollouts (`GROUP#INDEX`) by status.
-        name: of the expert.
-        comment: kept with each decision; may be empty.
 
     Raises:
         UsageError: a rollout is not in the file, or is named twice.

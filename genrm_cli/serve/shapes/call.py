@@ -25,7 +25,6 @@ class Call:
     Attributes:
         body: as it was sent; `take_body` empties it, as thousands of requests may wait for long.
         rounds: of trainers that do not name their groups anew in each step.
-        is_gone: whether the client has left.
     """
 
     body: bytes

@@ -101,7 +101,8 @@ def _episode_of(row: Json, sessions: HostedSessions) -> Episode:
     given = {**metadata, **row} if isinstance(metadata, dict) else row
     scenario_id, task = given.get("scenario_id"), given.get("_ng_task_index")
     if scenario_id is None and task is not None:
-        return sessions.episode_of_task(_whole_number(task, "_ng_task_index"))
+        index, names = _whole_number(task, "_ng_task_index"), list(sessions.scenarios)
+        return Episode(names[index % len(names)], index // len(names))  # all scenarios in order, then their variants
     if not isinstance(scenario_id, str):
         raise UnreadableRecordError("the row names no scenario; give scenario_id (GET /tasks lists rows)")
     return Episode(

@@ -30,7 +30,6 @@ class Observation:
     Attributes:
         text: what the policy hears; empty if nobody answered.
         reward: what they add up to; None before the policy's first turn.
-        turn_index: how many turns the policy has had.
         faults: of the simulated client; empty while the episode goes on.
         gain: what the last step added to the reward; the gains of a session add up to it.
     """
@@ -140,11 +139,6 @@ class HostedSessions:
     def __len__(self) -> int:
         self._forget_expired()
         return len(self._sessions)
-
-    def episode_of_task(self, index: int) -> Episode:
-        """Return the episode of a task by its number: all scenarios in order, then their next variants."""
-        names = list(self.scenarios)
-        return Episode(names[index % len(names)], index // len(names))
 
     async def instructions(self, scenario_id: str) -> list[str]:
         """Return the policy's instructions for a scenario."""

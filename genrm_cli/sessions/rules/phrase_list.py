@@ -35,7 +35,6 @@ class Fired:
     """One finding of a rule.
 
     Attributes:
-        what: name of the thing found or missing.
         phrase: the words found, in lower case; empty for a missing thing.
         turn: index in the transcript, from 0; system turns count.
     """
@@ -64,9 +63,7 @@ class PhraseGroup:
     """Phrases with one meaning.
 
     Attributes:
-        what: its name.
         effect: effect of a match on the value; None if the rule decides.
-        pattern: all phrases as one expression.
         unless: an expression that excuses a match anywhere in the same sentence.
         form: sentences that count: `question`, `statement` or `any`.
         heeds_context: whether negated and reported phrases are excused.

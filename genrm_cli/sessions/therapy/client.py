@@ -5,7 +5,7 @@ The idea of a state that rules move and a model only puts into words follows arX
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
@@ -64,8 +64,6 @@ class Mood:
     """The client's numbers, each 0 to 1.
 
     Attributes:
-        distress: how bad the client feels.
-        resistance: to talking and to change.
         disclosure: how much the client is ready to tell.
     """
 
@@ -84,10 +82,6 @@ class Mood:
         """Whether the client has had enough."""
         return self.trust <= _LEAVES_TRUST and self.resistance >= _LEAVES_RESISTANCE
 
-    def as_list(self) -> list[float]:
-        """Return trust, distress, resistance and disclosure, rounded."""
-        return [round(value, 4) for value in astuple(self)]
-
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
@@ -96,9 +90,7 @@ class ClientState:
     Attributes:
         moods: at the start and after each turn.
         labels: what each turn of the counsellor did.
-        told: how many facts were told.
         calm_turns: turns in a row in which the client was calm.
-        was_asked_about_safety: at any turn so far.
         tells: the fact to tell in the reply to come; None for none.
         unread_turns: turns whose labels could not be read.
     """
@@ -183,7 +175,6 @@ class Client(ABC):
     """Reads the counsellor's turns and words the client's; its numbers are moved by rule, not by it.
 
     Attributes:
-        name: what records call it.
         version: changes whenever it may read or say something else.
     """
 

@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
@@ -133,7 +133,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         counts = Counter(chain.from_iterable(state.client.labels))
         return {
             "mood_names": ["trust", "distress", "resistance", "disclosure"],
-            "moods": [mood.as_list() for mood in moods],
+            "moods": [[round(value, 4) for value in astuple(mood)] for mood in moods],
             "relief": round(moods[0].distress - moods[-1].distress, 4),
             "facts_told": state.client.told,
             "turn_labels": [list(labels) for labels in state.client.labels],
