@@ -13,9 +13,9 @@ from genrm_cli.rollouts.declared import Requirement, parse_requirement
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.rollout import Rollout, Turn, has_act, turns_of_items
 from genrm_cli.scored.files import ScoredInput, read_metrics_beside
-from genrm_cli.scored.lines import ScoredLine
-from genrm_cli.scored.parse_lines import ScoredRollout, iter_scored
-from genrm_cli.scored.review_file import APPROVED, SUFFIX, read_statuses
+from genrm_cli.scored.lines import ScoredLine, ScoredRollout
+from genrm_cli.scored.parse_lines import iter_scored
+from genrm_cli.scored.review_file import APPROVED, read_statuses
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import InputIdentity, S3Options
@@ -81,7 +81,7 @@ def read_scored(
     reading = Reading()
     prompts: Counter[int] = Counter()
     for number, each in enumerate(scored):
-        one = _InputReader(number, table, options, settings, reading, _withheld(each, s3, settings))
+        one = _InputReader(number, table, options, settings, reading, read_statuses(each, s3, settings))
         reading.metrics.append(read_metrics_beside(each, s3, settings))
         for uri in each.files:
             with open_source(uri, s3, settings.input.max_line_bytes) as source:
@@ -92,14 +92,6 @@ def read_scored(
     reading.repeated_prompts = sum(count > 1 for count in prompts.values())
     _refuse_mixed(scored, reading, options)
     return reading
-
-
-def _withheld(scored: ScoredInput, s3: S3Options, settings: Settings) -> dict[tuple[str, int], str]:
-    source = scored.open_beside(SUFFIX, s3, settings)
-    if source is None:
-        return {}
-    with source:
-        return read_statuses(source.iter_lines(), source.uri)
 
 
 class _InputReader:

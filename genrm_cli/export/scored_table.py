@@ -21,8 +21,7 @@ from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
 from genrm_cli.rewards.order import Posterior, posterior_of
 from genrm_cli.rollouts.grouping import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Reasoning, Rollout, Turn, chars_of_items
-from genrm_cli.scored.lines import ComparisonRecord
-from genrm_cli.scored.parse_lines import ScoredRollout
+from genrm_cli.scored.lines import ComparisonRecord, ScoredRollout
 from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.verdicts import Verdict, preference, sign_of
 

@@ -51,7 +51,7 @@ class MatchedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """Two runs on the same rollouts; the groups with the largest changes first."""
 
     groups: int
@@ -74,7 +74,7 @@ def contents_of(group: ScoredGroup) -> GroupContents:
     )
 
 
-def compare_runs(first: Mapping[int, GroupContents], second: Mapping[int, GroupContents]) -> Comparison:
+def compare_runs(first: Mapping[int, GroupContents], second: Mapping[int, GroupContents]) -> RunComparison:
     """Match the groups of two runs, which are given by their numbers on the page."""
     by_prompt: dict[bytes, list[int]] = {}
     for number, group in second.items():
@@ -91,7 +91,7 @@ def compare_runs(first: Mapping[int, GroupContents], second: Mapping[int, GroupC
     correlations = [each.correlation for each in matched if each.correlation is not None]
     changed = sum(not each.same_best for each in matched)
     rollouts = sum(len(each.rows) for each in matched)
-    return Comparison(
+    return RunComparison(
         len(matched), rollouts, mean_of(correlations, 1.0), share_of(changed, len(matched)), tuple(matched)
     )
 

@@ -13,8 +13,8 @@ from genrm_cli.metrics.running_stats import LEAST_SPREAD
 from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.charts import draw_series, number_text
 from genrm_cli.report.compare_runs import (
-    Comparison,
     GroupContents,
+    RunComparison,
     cells_of,
     contents_of,
     in_time,
@@ -40,36 +40,28 @@ class Tag:
     groups: list[int] = field(default_factory=list)
 
 
-class Tags:
-    """The tags of all runs by name; each run has a prefix of its own."""
-
-    def __init__(self) -> None:
-        self.by_name: dict[str, Tag] = {}
-
-    def add_run(self, run: int, start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> None:
-        """Tag the groups of a run, whose first one has the number `start`."""
-        histograms = {
-            "reward": (figures.reward_histogram, "a reward"),
-            "spread": (figures.spread_histogram, "a spread"),
-            "reliability": (figures.reliability_histogram, "a reliability"),
-            "length": (figures.length_histogram, "a length effect"),
+def add_tags(tags: dict[str, Tag], run: int, start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> None:
+    """Add the tags of a run, whose first group has the number `start`, by names with a prefix of its own."""
+    histograms = {
+        "reward": (figures.reward_histogram, "a reward"),
+        "spread": (figures.spread_histogram, "a spread"),
+        "reliability": (figures.reliability_histogram, "a reliability"),
+        "length": (figures.length_histogram, "a length effect"),
+    }
+    for number, group in enumerate(groups, start):
+        named: dict[str, list[float | None]] = {
+            "reward": list(group.rewards),
+            "spread": [group.spread],
+            "reliability": [group.reliability],
+            "length": [group.length_effect],
         }
-        for number, group in enumerate(groups, start):
-            named: dict[str, list[float | None]] = {
-                "reward": list(group.rewards),
-                "spread": [group.spread],
-                "reliability": [group.reliability],
-                "length": [group.length_effect],
-            }
-            for name, values in named.items():
-                histogram, words = histograms[name]
-                for bin_ in sorted({histogram.bin_of(value) for value in values if value is not None}):
-                    low, high = map(number_text, histogram.edges[bin_ : bin_ + 2])
-                    self.by_name.setdefault(f"{run}-{name}-{bin_}", Tag(f"{words} from {low} to {high}")).groups.append(
-                        number
-                    )
-            for name, label in _marks(group):
-                self.by_name.setdefault(f"{run}-{name}", Tag(label)).groups.append(number)
+        for name, values in named.items():
+            histogram, words = histograms[name]
+            for bin_ in sorted({histogram.bin_of(value) for value in values if value is not None}):
+                low, high = map(number_text, histogram.edges[bin_ : bin_ + 2])
+                tags.setdefault(f"{run}-{name}-{bin_}", Tag(f"{words} from {low} to {high}")).groups.append(number)
+        for name, label in _marks(group):
+            tags.setdefault(f"{run}-{name}", Tag(label)).groups.append(number)
 
 
 def _marks(group: GroupFigures) -> list[tuple[str, str]]:
@@ -126,7 +118,7 @@ class RunPage:
         """Return the parameters of the link to a group."""
         return {"group": key} if self.alone else {"group": key, "run": self.number}
 
-    def as_dict(self, rows: Sequence[Row], tags: Tags) -> Record:
+    def as_dict(self, rows: Sequence[Row], tags: Mapping[str, Tag]) -> Record:
         """Return all that the page says of the run in numbers, JSON-ready.
 
         Args:
@@ -142,9 +134,7 @@ class RunPage:
             "weight": self.trust.weight,
             "reasons": [asdict(reason) for reason in self.trust.reasons],
             "groups_with": {
-                name.removeprefix(prefix): len(tag.groups)
-                for name, tag in tags.by_name.items()
-                if name.startswith(prefix)
+                name.removeprefix(prefix): len(tag.groups) for name, tag in tags.items() if name.startswith(prefix)
             },
             "by_group": [
                 {name: value for name, value in zip(COLUMNS, row, strict=True) if name not in _NOT_FIGURES}
@@ -222,9 +212,9 @@ class Content:
     """
 
     runs: Sequence[RunPage]
-    tags: Tags
+    tags: Mapping[str, Tag]
     rows: Sequence[Row]
-    comparison: Comparison | None
+    comparison: RunComparison | None
     qualities: Sequence[QualityTable]
 
     def page_values(self, mask_patterns: Sequence[str]) -> Record:
@@ -233,7 +223,7 @@ class Content:
         return {
             "title": "Report on scored rollouts" if self.runs else "Report on judges",
             "runs": self.runs,
-            "tags": self.tags.by_name,
+            "tags": self.tags,
             "mask_patterns": mask_patterns,
             "dumps": self._dumps() if len(self.runs) > 1 else [],
             "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
@@ -250,7 +240,7 @@ class Content:
             "runs": [{"uri": run.figures.uri} for run in self.runs],
             "columns": COLUMNS,
             "groups": self.rows,
-            "tags": {name: {"label": tag.label, "groups": tag.groups} for name, tag in self.tags.by_name.items()},
+            "tags": {name: {"label": tag.label, "groups": tag.groups} for name, tag in self.tags.items()},
             "compared": self._compared(),
         }
 

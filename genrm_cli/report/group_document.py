@@ -8,7 +8,7 @@ from typing import Any
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import Item, Media, Reasoning, Rollout, ToolCall, ToolResult, Turn, call_text
-from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredMember
+from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout
 
 Mask = Callable[[str], str]
 _DIGITS = 4
@@ -63,7 +63,7 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 
-def _rollout(scored: ScoredMember, prompt: tuple[Turn, ...], mask: Mask) -> Record:
+def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Record:
     rollout, line = scored.rollout, scored.line
     document: Record = {
         "index": line.index,

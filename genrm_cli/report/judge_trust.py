@@ -20,8 +20,8 @@ _ANSWERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
-    """One reason: its weight, its text, and the tag of the groups behind it."""
+class Ground:
+    """One ground of the answer: its weight, its text, and the tag of the groups behind it."""
 
     weight: Weight
     text: str
@@ -34,7 +34,7 @@ class Trust:
 
     weight: Weight
     answer: str
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Ground, ...]
 
 
 def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
@@ -45,94 +45,94 @@ def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
     return Trust(weight, _ANSWERS[weight], tuple(reasons))
 
 
-def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Reason]:
+def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground]:
     if figures.is_baseline:
-        yield Reason("no", "The built-in lexical baseline judged this, not a reward model.", "baseline")
+        yield Ground("no", "The built-in lexical baseline judged this, not a reward model.", "baseline")
     if figures.partial is not None:
-        yield Reason("no", f"Partial: {figures.partial}.", "unscored")
+        yield Ground("no", f"Partial: {figures.partial}.", "unscored")
     if not figures.scored:
-        yield Reason("no", "No rollout has a reward.")
+        yield Ground("no", "No rollout has a reward.")
     yield from _unscored(figures)
     yield from _spread(figures)
     yield from _reliability(figures)
     if not has_comparisons:
-        yield Reason("unknown", "No comparisons file beside the scored lines: the judge's replies are unknown.")
+        yield Ground("unknown", "No comparisons file beside the scored lines: the judge's replies are unknown.")
     elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
     if figures.repeated.count:
-        yield Reason(
+        yield Ground(
             "care", f"{figures.repeated.count:,} responses duplicate another response in their group.", "repeated"
         )
 
 
-def _unscored(figures: RunFigures) -> Iterator[Reason]:
+def _unscored(figures: RunFigures) -> Iterator[Ground]:
     missing = figures.rollouts - figures.scored
     if missing:
         share = missing / figures.rollouts
         weight: Weight = "no" if share > _MANY else "care" if share > _SOME else "fine"
-        yield Reason(weight, f"{missing:,} of {figures.rollouts:,} rollouts ({share:.1%}) have no reward.", "unscored")
+        yield Ground(weight, f"{missing:,} of {figures.rollouts:,} rollouts ({share:.1%}) have no reward.", "unscored")
     else:
-        yield Reason("fine", "Every rollout has a reward.")
+        yield Ground("fine", "Every rollout has a reward.")
 
 
-def _spread(figures: RunFigures) -> Iterator[Reason]:
+def _spread(figures: RunFigures) -> Iterator[Ground]:
     if figures.flat.value is None:
-        yield Reason("unknown", "Spread within groups: not measurable, no group has two rewards.")
+        yield Ground("unknown", "Spread within groups: not measurable, no group has two rewards.")
     elif figures.flat.count:
         weight: Weight = "no" if figures.flat.value > 0.5 else "care" if figures.flat.value > _SOME else "fine"
         text = f"In {figures.flat.count:,} of {figures.flat.of:,} groups all rewards are equal: nothing to learn there."
-        yield Reason(weight, text, "no-spread")
+        yield Ground(weight, text, "no-spread")
 
 
-def _reliability(figures: RunFigures) -> Iterator[Reason]:
+def _reliability(figures: RunFigures) -> Iterator[Ground]:
     mean = figures.reliability.mean
     if mean is None:
-        yield Reason("unknown", "Signal or noise: not measurable with this plan; raise ring_k or repeats.")
+        yield Ground("unknown", "Signal or noise: not measurable with this plan; raise ring_k or repeats.")
         return
     weight: Weight = "fine" if mean >= RELIABLE_FROM else "care" if mean >= NOISY_BELOW else "no"
     words = {"fine": "mostly real", "care": "more real than noise", "no": "mostly noise"}[weight]
-    yield Reason(weight, f"Mean reliability {mean:.2f}: differences between rewards are {words}.", "noisy")
+    yield Ground(weight, f"Mean reliability {mean:.2f}: differences between rewards are {words}.", "noisy")
     if figures.noisy.count and weight != "no":
         noisy = f"{figures.noisy.count:,} of {figures.noisy.of:,} groups"
         text = f"{noisy} are mostly noise (reliability below {NOISY_BELOW})."
-        yield Reason("care", text, "noisy")
+        yield Ground("care", text, "noisy")
 
 
-def _judging(figures: RunFigures) -> Iterator[Reason]:
+def _judging(figures: RunFigures) -> Iterator[Ground]:
     if figures.not_asked:
-        yield Reason("care", f"{figures.not_asked:,} planned comparisons were not asked.", "not-asked")
+        yield Ground("care", f"{figures.not_asked:,} planned comparisons were not asked.", "not-asked")
     failed = figures.failed
     if failed.value:
         weight: Weight = "no" if failed.value > _MANY else "care" if failed.value > _SOME else "fine"
-        yield Reason(weight, f"{_share_text(failed)} comparisons have no verdict.", "failed")
+        yield Ground(weight, f"{_share_text(failed)} comparisons have no verdict.", "failed")
     first = figures.first_place
     if first.value is not None and first.low is not None and first.high is not None:
         leans = first.low > 0.5 + _LEANS or first.high < 0.5 - _LEANS
         side = "first" if first.value >= 0.5 else "second"
         text = f"The response shown {side} wins {max(first.value, 1 - first.value):.1%} of {first.of:,} verdicts"
-        yield Reason("care" if leans else "fine", f"{text}; 50% is fair.")
+        yield Ground("care" if leans else "fine", f"{text}; 50% is fair.")
     flips = figures.flips
     if flips.value is None:
-        yield Reason("unknown", "Flips when the order is swapped: not measurable, no pair was judged in both orders.")
+        yield Ground("unknown", "Flips when the order is swapped: not measurable, no pair was judged in both orders.")
     elif flips.count:
         text = f"{_share_text(flips)} pairs flip when the order is swapped."
-        yield Reason("care" if flips.value > _FLIPS else "fine", text, "flips")
+        yield Ground("care" if flips.value > _FLIPS else "fine", text, "flips")
     if figures.circular.value is None:
-        yield Reason("unknown", "Circular triples: not measurable with this plan; strategy=all_pairs measures them.")
+        yield Ground("unknown", "Circular triples: not measurable with this plan; strategy=all_pairs measures them.")
     elif figures.circular.count:
-        yield Reason("fine", f"{_share_text(figures.circular)} triples are circular (a > b > c > a).", "circular")
+        yield Ground("fine", f"{_share_text(figures.circular)} triples are circular (a > b > c > a).", "circular")
 
 
-def _length(effect: Mean) -> Iterator[Reason]:
+def _length(effect: Mean) -> Iterator[Ground]:
     if effect.mean is None:
-        yield Reason("unknown", "Length effect: not measurable, no group has three rewards and lengths that differ.")
+        yield Ground("unknown", "Length effect: not measurable, no group has three rewards and lengths that differ.")
         return
     sure = effect.low is not None and effect.high is not None and (effect.low > 0 or effect.high < 0)
     strong = abs(effect.mean) > _STRONG_LENGTH and sure
     direction = "longer" if effect.mean > 0 else "shorter"
     text = f"Reward and length correlate by {effect.mean:+.2f} within groups"
-    yield Reason(
+    yield Ground(
         "care" if strong else "fine", f"{text}: {direction} responses win." if strong else f"{text}.", "long-wins"
     )
 

@@ -13,7 +13,7 @@ from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
 from genrm_cli.report.blocks import BlockFolder, Blocks
 from genrm_cli.report.compare_runs import compare_runs
-from genrm_cli.report.content import Content, QualityTable, Row, RunPage, Tags, read_run
+from genrm_cli.report.content import Content, QualityTable, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.judge_trust import Trust
 from genrm_cli.report.render_page import iter_page
 from genrm_cli.scored.files import ScoredInput, find_scored
@@ -177,10 +177,10 @@ def _read_content(
     compare: bool,
 ) -> Content:
     """Read all inputs; the groups go into the blocks."""
-    tags, rows, runs = Tags(), list[Row](), list[RunPage]()
+    tags, rows, runs = dict[str, Tag](), list[Row](), list[RunPage]()
     for number, each in enumerate(scored):
         run = read_run(number, each, settings, blocks, rows, alone=len(scored) == 1, compare=compare)
-        tags.add_run(number, run.start, run.figures, run.groups)
+        add_tags(tags, number, run.start, run.figures, run.groups)
         runs.append(run)
     blocks.finish()
     comparison = compare_runs(runs[0].contents, runs[1].contents) if compare else None

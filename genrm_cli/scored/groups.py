@@ -11,7 +11,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.scored.files import REMEDY, ScoredInput, read_metrics_beside
 from genrm_cli.scored.json_form import FormError, from_json
-from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredMember
+from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.scored.run_record import RunRecord
@@ -77,7 +77,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         lines_of = _members(self._asked, len(self._keys))
         for number, key in enumerate(self._keys):
             kept = (self._rollouts.read(int(row)) for row in rows_of[number])
-            members = [ScoredMember(rollout, line) for _, rollout, line in kept]
+            members = [ScoredRollout(rollout, line) for _, rollout, line in kept]
             members.sort(key=lambda each: each.line.index)
             yield ScoredGroup(key, tuple(members), tuple(self._comparison(int(number)) for number in lines_of[number]))
 

@@ -1,10 +1,10 @@
 """Scored lines and comparison records, and the groups that they form."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from genrm_cli.json_types import JsonObject
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
@@ -176,11 +176,12 @@ class ComparisonRecord(OutcomeRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredMember:
-    """A rollout of a scored group."""
+class ScoredRollout:
+    """A rollout with its scored line, and the fields of the line that belong to it where they are needed."""
 
     rollout: Rollout
     line: ScoredLine
+    record: Record = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ class ScoredGroup:
     """The rollouts of one task by index, and the requests about them in the order of the comparisons file."""
 
     key: str
-    members: tuple[ScoredMember, ...]
+    members: tuple[ScoredRollout, ...]
     comparisons: tuple[ComparisonRecord, ...]
 
     @property

@@ -1,7 +1,6 @@
 """Parse lines: the format of a line, its rollouts and, if it was scored, their scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -10,19 +9,10 @@ from genrm_cli.json_types import Record
 from genrm_cli.rollouts.declared import Requirement, check_declared
 from genrm_cli.rollouts.formats import FORMATS, Format, named_fields, recognise
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
-from genrm_cli.scored.lines import ScoredLine, parse_scored_line
+from genrm_cli.scored.lines import ScoredRollout, parse_scored_line
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.storage.source import Source
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRollout:
-    """A rollout with its scored line, and the fields of the line that belong to it."""
-
-    rollout: Rollout
-    line: ScoredLine
-    record: Record
 
 
 def parse_line(

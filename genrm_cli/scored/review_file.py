@@ -5,33 +5,38 @@
 are for people.
 """
 
-from collections.abc import Iterable
-
 from genrm_cli.errors import InputError
-from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
+from genrm_cli.scored.files import ScoredInput
+from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.location import S3Options
 
 SUFFIX = ".review.jsonl"
 APPROVED = "approved"
 STATUSES = (APPROVED, "pending", "held", "rejected")
 
 
-def read_statuses(lines: Iterable[Line], uri: str) -> dict[tuple[str, int], str]:
-    """Return the last status of each rollout in a review file, by group and index.
+def read_statuses(scored: ScoredInput, s3: S3Options, settings: Settings) -> dict[tuple[str, int], str]:
+    """Return the last status of each rollout in a review file, by group and index; empty without one.
 
     Raises:
         InputError: a line is not a review; a rollout that should be withheld must not slip through.
     """
     statuses: dict[tuple[str, int], str] = {}
-    for line in lines:
-        where = f"{uri}: line {line.number}"
-        try:
-            record = parse_record(line.raw)
-        except BadLineError as error:
-            raise InputError(f"{where}: {error}; expected an object with group, index and status") from error
-        group, index, status = record.get("group"), record.get("index"), record.get("status")
-        if not isinstance(group, str) or not isinstance(index, int) or status not in STATUSES:
-            raise InputError(
-                f"{where}: not a review; expected group (text), index (integer) and status ({', '.join(STATUSES)})"
-            )
-        statuses[group, index] = status
+    source = scored.open_beside(SUFFIX, s3, settings)
+    if source is None:
+        return statuses
+    with source:
+        for line in source.iter_lines():
+            where = f"{source.uri}: line {line.number}"
+            try:
+                record = parse_record(line.raw)
+            except BadLineError as error:
+                raise InputError(f"{where}: {error}; expected an object with group, index and status") from error
+            group, index, status = record.get("group"), record.get("index"), record.get("status")
+            if not isinstance(group, str) or not isinstance(index, int) or status not in STATUSES:
+                raise InputError(
+                    f"{where}: not a review; expected group (text), index (integer) and status ({', '.join(STATUSES)})"
+                )
+            statuses[group, index] = status
     return statuses

@@ -10,16 +10,16 @@ from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.export.manifest import ADVISORY
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.scored.files import ScoredInput
-from genrm_cli.scored.lines import ScoredLine
-from genrm_cli.scored.parse_lines import ScoredRollout, parse_scored
+from genrm_cli.scored.lines import ScoredLine, ScoredRollout
+from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.review_file import SUFFIX, read_statuses
 from genrm_cli.sessions.rules.phrase_list import Effect
 from genrm_cli.sessions.session_rules import Rule, read_rule
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import BadLineError, render_record
+from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object, replace_object
@@ -212,11 +212,9 @@ def _collected_flags(metadata: object) -> Iterator[Flag]:
 def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:
     """Yield the scored rollouts of a file, but for those without a group."""
     with open_source(scored_uri, s3_options(settings), settings.input.max_line_bytes) as source:
-        for line in source.iter_lines():
-            try:
-                found = parse_scored(line, settings.input)
-            except (BadLineError, UnreadableRecordError) as error:
-                raise InputError(f"{scored_uri}: {source.unit} {line.number}: {error}") from error
+        for line, found, problem in iter_scored(source, settings.input):
+            if problem is not None:
+                raise InputError(f"{scored_uri}: {source.unit} {line.number}: {problem}")
             yield from (((each.line.group, each.line.index), each) for each in found if each.line.group is not None)
 
 
@@ -230,11 +228,7 @@ def _review_uri(scored_uri: str, settings: Settings) -> str:
 
 
 def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
-    source = ScoredInput(scored_uri, (scored_uri,)).open_beside(SUFFIX, s3_options(settings), settings)
-    if source is None:
-        return {}
-    with source:
-        return read_statuses(source.iter_lines(), source.uri)
+    return read_statuses(ScoredInput(scored_uri, (scored_uri,)), s3_options(settings), settings)
 
 
 def _line(id_: RolloutId, status: str, name: str, comment: str) -> bytes:

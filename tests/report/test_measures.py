@@ -13,14 +13,14 @@ from scored_lines import metrics, scored, verdict
 
 from genrm_cli.report.blocks import packed
 from genrm_cli.report.compare_runs import compare_runs, contents_of, iter_changes, rank_correlation
-from genrm_cli.report.content import Tags
+from genrm_cli.report.content import Tag, add_tags
 from genrm_cli.report.figures import RunFigures, figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.judge_trust import judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.json_form import from_json
-from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredMember, parse_scored_line
+from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout, parse_scored_line
 from genrm_cli.scored.run_record import RunRecord
 
 
@@ -35,10 +35,10 @@ def group_of(
     return ScoredGroup("task:1", tuple(members), tuple(from_json(ComparisonRecord, verdict(*each)) for each in asked))
 
 
-def member_of(answer: str, reward: float | None, size: int, **detail: Any) -> ScoredMember:
+def member_of(answer: str, reward: float | None, size: int, **detail: Any) -> ScoredRollout:
     """Make a scored rollout; further arguments go into its `genrm` object."""
     line = parse_scored_line(Score(reward, scored(answer, reward, size=size, **detail)["genrm"]))
-    return ScoredMember(Rollout((Turn("user", "Why?"),), (Text(answer),)), line)
+    return ScoredRollout(Rollout((Turn("user", "Why?"),), (Text(answer),)), line)
 
 
 def figures(*groups: ScoredGroup, time: str = "2026-01-01") -> RunFigures:
@@ -121,11 +121,11 @@ def test_a_clean_run_has_nothing_against_it() -> None:
 def test_every_bar_leads_to_the_groups_behind_it() -> None:
     """The tags of a histogram's bins cover each group that has a value, and no bin without one."""
     groups = [group_of(["a", "bb", "ccc"], [float(k), 2.0 * k, 3.0]) for k in range(1, 6)]
-    run, tags = figures(*groups), Tags()
-    tags.add_run(0, 0, run, [measure_group(group, "") for group in groups])
-    bins = {name for name in tags.by_name if name.startswith("0-reward-")}
+    run, tags = figures(*groups), dict[str, Tag]()
+    add_tags(tags, 0, 0, run, [measure_group(group, "") for group in groups])
+    bins = {name for name in tags if name.startswith("0-reward-")}
     assert bins == {f"0-reward-{number}" for number, count in enumerate(run.reward_histogram.counts) if count}
-    assert set().union(*(tags.by_name[name].groups for name in bins)) == set(range(5))
+    assert set().union(*(tags[name].groups for name in bins)) == set(range(5))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
