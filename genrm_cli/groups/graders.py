@@ -36,10 +36,7 @@ class Grader:
 
     Attributes:
         component: the name of its table; `diversity` for the grader that finds clusters.
-        kind: `rubric`, `rubric_rank` or `diversity`.
         names: names of the components that its grades become, in order; empty for `diversity`.
-        config: settings of the judge.
-        profile: the profile of the judge.
         rubric_set: the rubrics to grade by; None for `diversity`.
     """
 
@@ -144,10 +141,8 @@ class GradedGroup:
     """The grades of one grader for a group.
 
     Attributes:
-        grader: the grader.
         answered: indices of the rollouts that can be compared.
         losing: indices of blank responses that count as the worst instead of staying unscored.
-        results: results of the grader's requests.
     """
 
     grader: Grader

@@ -83,12 +83,9 @@ class JudgedGroup:
 
     Attributes:
         key: key of the group; None for a single rollout that belongs to no group.
-        size: rollouts in the group.
-        mixed_prompts: whether the prompts differ.
         answered: indices of the rollouts that can be compared.
         has_response: whether each rollout has a response.
         not_compared: why each rollout cannot be compared; None for those that can.
-        view: the view that the judge was shown.
         shapes: lengths and style of each rollout's texts.
         results: result of every request, in the order of `RequestId` once `sort` was called.
         neutralised: changes to the texts that a judge was shown, by kind; recorded with `keep_replies`.

@@ -32,7 +32,6 @@ class KnownGroup:
     """The known results of a group, before any judge is asked.
 
     Attributes:
-        requests: requests about the group.
         known: requests whose answer is in the journal.
         known_calls: number of calls that these took.
         judged: the judged group, if no judge needs to be asked; otherwise None.
@@ -56,7 +55,7 @@ async def judge_group(
     Args:
         group: the group.
         plan: plan of the run.
-        judges: judges of the plan, in its order, judges before graders.
+        judges: in the order of the plan, judges before graders.
         on_judged: called with the result.
 
     Raises:

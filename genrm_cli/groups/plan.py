@@ -76,7 +76,6 @@ class Effort:
     """The requests to one judge about a group.
 
     Attributes:
-        requests: how many.
         responses: shown in each.
         turns: calls that each takes.
     """
@@ -94,8 +93,6 @@ class RewardPlan:
         estimator: verdicts → base scores.
         min_reliability: groups below it stay unscored; None for no limit.
         single_score: base score of a rollout that is alone in its group; None leaves it unscored.
-        shaping: length and style terms.
-        components: components in the configured order.
         names: names of all components of a rollout, `genrm` first if there are verdicts.
         sources: source of each component: `judge`, `rules`, `input`, `responses` or `functions`.
         from_verdicts: components without a value if there are no verdicts.
@@ -141,10 +138,7 @@ class GroupPlan:
         default_ranking: replaces its ranking.
         principle: principle for rollouts without one of their own.
         uses_own_principle: send the rollouts' own principles.
-        redactor: masks texts sent to judges; None sends them unchanged.
-        keep_replies: keep the judges' replies with the results.
         lineups_in_both_orders: show a whole group in its own order and reversed, instead of shuffled.
-        view: how responses are shown to judges.
         ignore_media: compare responses with images or files, which a text judge does not see.
         blank_loses: give blank responses the lowest score of their group instead of leaving them unscored.
         shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).

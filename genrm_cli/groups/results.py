@@ -27,9 +27,7 @@ class RolloutScore:
     """The result of one rollout.
 
     Attributes:
-        index: index of the rollout in its group.
         numbers: base score, adjustments, reward, rank and advantage; None without a reward.
-        status: `scored`, `single` or `unscored`.
         why_unscored: why there is no reward; None if there is one.
         standard_error: standard error of the base score against the group's mean; None if unknown.
         comparisons: number of verdicts that count for it.
@@ -69,8 +67,6 @@ class ComparisonResult:
     """One request about a group and its result.
 
     Attributes:
-        group: key of the group.
-        judge: name of the judge.
         shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole group.
         repeat: number of the repeat, from 0.
         verdict: the verdict that counts; None for a failure and for grades.
@@ -125,7 +121,6 @@ class GroupRewards:
         by_judge: the verdicts of each judge by comparison, None for a failure.
         reliability: share of the spread of the base scores that is signal, 0 to 1; None where unknown, as it is
             without a calibration.
-        converged: whether the estimator converged.
         columns: all components by name; empty if rewards come from verdicts alone.
         clusters: near-duplicates; None if diversity is not configured.
         comparisons: every request about the group, with its verdict, grades or failure.
@@ -198,11 +193,6 @@ class Reasons:
     """Find the reason why a rollout of a group has no reward.
 
     Attributes:
-        judged: the group.
-        plan: plan of the run.
-        by_judge: the verdicts of each judge.
-        columns: all components.
-        base_scores: base scores from the estimator.
         noisy: whether the group's reliability is below the limit.
     """
 

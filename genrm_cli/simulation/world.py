@@ -66,7 +66,6 @@ class World:
     """G groups of n rollouts, and the judge's errors about them that do not change from call to call.
 
     Attributes:
-        model: the judge.
         truth: [G, n] true qualities.
         quality: [G, n] the truth with the judge's misjudgement.
         level: [G] leniency to the group, in points.
