@@ -111,11 +111,7 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
 
 
 def _resolve(given: Table) -> Settings:
-    """Return the settings from keywords.
-
-    Raises:
-        UsageError: a keyword is unknown or its value is wrong.
-    """
+    """Return the settings from keywords."""
     values = {
         name: os.fspath(value) if isinstance(value, os.PathLike) else list(value) if isinstance(value, tuple) else value
         for name, value in given.items()

@@ -13,12 +13,11 @@ import typer
 
 from genrm_cli import __version__
 from genrm_cli.cli.console import print_text, say, say_traceback
-from genrm_cli.cli.help import Command
 from genrm_cli.cli.judges.eval import eval_
 from genrm_cli.cli.judges.journal import journal
 from genrm_cli.cli.judges.profiles import profiles
 from genrm_cli.cli.judges.simulate import SIMULATION_EPILOG, simulate
-from genrm_cli.cli.options import EPILOG
+from genrm_cli.cli.options import EPILOG, Command
 from genrm_cli.cli.scoring.compare import compare
 from genrm_cli.cli.scoring.formats import formats
 from genrm_cli.cli.scoring.score import score

@@ -17,7 +17,7 @@ from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts,
 from genrm_cli.serve.cohort import Cohort, DisagreementError, Joining, Member, RefusedError
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
-from genrm_cli.settings.serve_settings import ServeSettings
+from genrm_cli.settings.file_settings import ServeSettings
 
 _LOOK_S = 0.05
 _TOGETHER_S = 0.02

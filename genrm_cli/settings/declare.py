@@ -22,19 +22,14 @@ class Setting:
     """One setting.
 
     Attributes:
-        name: flat name, unique among all settings.
-        subject: attribute of `Settings` that holds it.
         type: type of a single value, even if the setting takes several.
         kind: how values are written; by default that of the type.
         help: one or more sentences; `$name` names another setting.
-        panel: section of the help; by default that of the subject.
         choices: the values to choose from; by default those of the field's `Literal`.
         seam: entry points by which installed packages register more choices.
         changes_rewards: whether the digest covers it.
         key: its name in files, flags and the environment.
         switch_off: the switch that disables it, if not `no-` and its name.
-        negative_help: help of that switch, for a setting that is on by default.
-        is_common: whether `--help` shows it; `--help-all` shows every setting.
         trust: whether it names a path, a host or a key, runs code or overwrites, so that an untrusted settings file in
             the working folder may not set it; a function decides by the value. By default, text without choices and
             booleans need trust; numbers, durations and choices do not.
@@ -118,22 +113,16 @@ class Setting:
         if value is None:
             raise UsageError(where, f": {raw!r} is not {kind.expected}.")
         if self.choices and value not in self.choices:
-            self._check_extension(str(value), where)
-        self._check_bounds(value, where)
-        return value
-
-    def _check_extension(self, name: str, where: Part) -> None:
-        """Refuse a name that is neither one of ours nor of an installed package."""
-        choices = self.choices + (extension_names(self.seam) if self.seam else ())
-        if name not in choices:
-            raise UsageError(where, f": {name!r} is not one of {listed(choices)}.{did_you_mean(name, choices)}")
-
-    def _check_bounds(self, value: str | float, where: Part) -> None:
+            choices = self.choices + (extension_names(self.seam) if self.seam else ())
+            if value not in choices:
+                raise UsageError(
+                    where, f": {value!r} is not one of {listed(choices)}.{did_you_mean(str(value), choices)}"
+                )
         low, high = self.low, self.high
-        if isinstance(value, str) or ((low is None or value >= low) and (high is None or value <= high)):
-            return
-        bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
-        raise UsageError(where, f": {value} is out of bounds; it must be {bounds}.")
+        if not isinstance(value, str) and not ((low is None or value >= low) and (high is None or value <= high)):
+            bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
+            raise UsageError(where, f": {value} is out of bounds; it must be {bounds}.")
+        return value
 
 
 def names_file(value: object) -> bool:

@@ -139,11 +139,7 @@ def _names_one_judge(chosen: Mapping[str, _Choice]) -> bool:
 
 
 def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
-    """Let the lexical baseline, which takes no prompt, override a profile of a lower source.
-
-    Raises:
-        UsageError: both come from the same source.
-    """
+    """Let the lexical baseline, which takes no prompt, override a profile of a lower source."""
     judge, profile = chosen.get("judge"), chosen.get("profile")
     if judge is not None and profile is not None:
         if judge.rank >= profile.rank:

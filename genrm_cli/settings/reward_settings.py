@@ -112,8 +112,7 @@ class RewardSettings:
         0.0, "Weight of sparse markup (headers, lists, bold, emoji), relative to the group and centred on 0.", low=0
     )
     default_score: float | None = reward_setting(
-        None,
-        "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 under $compat.",
+        None, "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 under $compat."
     )
     default_ranking: float = reward_setting(
         3.5, "$compat: ranking assigned to failed comparisons, with the default score.", low=1, high=6

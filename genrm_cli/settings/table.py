@@ -13,12 +13,12 @@ from genrm_cli.settings.file_settings import (
     InputSettings,
     JournalSettings,
     OutputSettings,
+    ServeSettings,
     StorageSettings,
     TrackingSettings,
 )
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelSettings
 from genrm_cli.settings.reward_settings import PairingSettings, RewardSettings
-from genrm_cli.settings.serve_settings import ServeSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,7 @@ _PANELS: Mapping[str, Panel] = {
     **{"tracking": "Tracking", "serve": "Server"},
 }
 # Flat names of the tables of settings files, with their subject and field.
-_TABLES = {
-    "panel": ("panel", "judges"),
-    **{name: ("rewards", name) for name in ("components", "diversity", "total")},
-}
+_TABLES = {"panel": ("panel", "judges"), **{name: ("rewards", name) for name in ("components", "diversity", "total")}}
 
 
 @cache

@@ -115,11 +115,7 @@ def _sample_for(profile: "AnyProfile") -> "Prompt":
 
 
 def _prompt_for(profile: "AnyProfile", responses: tuple[str, ...]) -> "Prompt":
-    """Return a prompt that shows these responses.
-
-    Raises:
-        UsageError: the profile takes another number of responses.
-    """
+    """Return a prompt that shows these responses."""
     from genrm_cli.judging.profiles.profile import GradingProfile
     from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
 

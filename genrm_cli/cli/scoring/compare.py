@@ -50,12 +50,10 @@ def compare(
     ],
     invocation: Invocation,
     prompt: Annotated[
-        str | None,
-        option("TEXT", "Prompt of the responses: text, @FILE, or - for stdin.", "--prompt", "-p"),
+        str | None, option("TEXT", "Prompt of the responses: text, @FILE, or - for stdin.", "--prompt", "-p")
     ] = None,
     history: Annotated[
-        str | None,
-        option("FILE", "JSON list of earlier messages; --prompt is added as the last user turn."),
+        str | None, option("FILE", "JSON list of earlier messages; --prompt is added as the last user turn.")
     ] = None,
 ) -> int:
     """Compare a few responses to one prompt and print their rewards.

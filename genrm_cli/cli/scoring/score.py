@@ -46,11 +46,7 @@ _QUIET_RAY = {
 
 
 def _scoring(ray: str | None, workers: int | None, shards: int | None) -> "Callable[..., Coroutine[Any, Any, Any]]":
-    """Return the function that scores inputs: in this process, or on a Ray cluster.
-
-    Raises:
-        UsageError: Ray is not installed, or `--ray` is missing.
-    """
+    """Return the function that scores inputs: in this process, or on a Ray cluster."""
     from genrm_cli.jobs.batch import score_inputs
 
     if ray is None:
@@ -111,8 +107,7 @@ def score(
         ),
     ] = None,
     ray_workers: Annotated[
-        int | None,
-        option("N", "Workers. Default: one on each node.", "--ray-workers", panel="Cluster", min=1),
+        int | None, option("N", "Workers. Default: one on each node.", "--ray-workers", panel="Cluster", min=1)
     ] = None,
     ray_shards: Annotated[
         int | None,

@@ -44,8 +44,7 @@ def show(
     failures: Annotated[bool, switch("--failures", "For a scored file: show groups with failed comparisons.")] = False,
     limit: Annotated[int, option("N", "Maximum number of groups.", min=1)] = 1,
     as_json: Annotated[
-        bool,
-        switch("--json", "Print JSON lines with the exact texts, including control characters."),
+        bool, switch("--json", "Print JSON lines with the exact texts, including control characters.")
     ] = False,
 ) -> int:
     """Show the first group: its rollouts, or the exact request to the judge. Calls no judge.
@@ -118,11 +117,7 @@ def _show_scored(
     failures: bool,
     as_json: bool,
 ) -> None:
-    """Print groups of a scored file or set: those with the lowest reliability, those with failures, one, or the first.
-
-    Raises:
-        GenrmError: its subclasses say what went wrong.
-    """
+    """Print groups of a scored file or set: the least reliable ones, those with failures, one, or the first."""
     from genrm_cli.jobs.context import s3_options
     from genrm_cli.jobs.journals import open_known_journal
     from genrm_cli.report.group_document import group_document, mask_of, with_labels_masked

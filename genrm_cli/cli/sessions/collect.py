@@ -142,8 +142,7 @@ def collect(
     ],
     invocation: Invocation,
     output: Annotated[
-        str,
-        option("OUT", "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.", "--output", "-o"),
+        str, option("OUT", "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.", "--output", "-o")
     ],
     policy: PolicyFlags,
     client: ClientFlags,

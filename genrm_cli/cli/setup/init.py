@@ -76,12 +76,7 @@ def init(invocation: Invocation) -> int:
 
 
 def _model_of(judge: JudgeSettings) -> str:
-    """Return the model that the user names, or the only one that the endpoint serves.
-
-    Raises:
-        JudgeError: no model is named, and the endpoint lists none.
-        UsageError: no model is named, and the endpoint lists several.
-    """
+    """Return the model that the user names, or the only one that the endpoint serves."""
     from genrm_cli.judging.client import CallError, JudgeClient
     from genrm_cli.settings.sources.keys import find_api_key
 

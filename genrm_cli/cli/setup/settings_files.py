@@ -57,12 +57,17 @@ def trust(
 
     Example: genrm trust .
     """
+    from genrm_cli.settings.sources.trusted_files import distrust
+
     if is_list == (folder is not None) or (is_list and remove):
         raise UsageError("give a folder (genrm trust FOLDER, genrm trust --remove FOLDER), or --list.")
     if is_list:
         _list()
     elif remove:
-        _remove(Path(str(folder)))
+        path = Path(str(folder))
+        if not distrust(path):
+            raise UsageError(f"{path.resolve()} is not trusted; `genrm trust --list` lists the folders that are.")
+        print_text(f"{path.resolve()} is no longer trusted")
     else:
         _trust(Path(str(folder)))
 
@@ -77,14 +82,6 @@ def _trust(folder: Path) -> None:
     trust(file, folder)
     places = ", ".join(place for _, place in iter_needing_trust(file.values)) or "nothing that requires trust"
     print_text(f"{folder.resolve() / file.path} is trusted and sets {places}")
-
-
-def _remove(folder: Path) -> None:
-    from genrm_cli.settings.sources.trusted_files import distrust
-
-    if not distrust(folder):
-        raise UsageError(f"{folder.resolve()} is not trusted; `genrm trust --list` lists the folders that are.")
-    print_text(f"{folder.resolve()} is no longer trusted")
 
 
 def _list() -> None:

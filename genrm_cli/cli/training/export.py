@@ -33,22 +33,14 @@ def export(
         ),
     ],
     invocation: Invocation,
-    to: Annotated[
-        str,
-        option("FORMAT", f"{explained({name: each.about for name, each in FORMATS.items()})}.", "--to"),
-    ],
+    to: Annotated[str, option("FORMAT", f"{explained({name: each.about for name, each in FORMATS.items()})}.", "--to")],
     output: Annotated[
-        str,
-        option("OUT", "A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet.", "--output", "-o"),
+        str, option("OUT", "A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet.", "--output", "-o")
     ],
     pairs: Annotated[str, option("NAME", f"{explained(PAIR_SELECTIONS)}.", panel=_PAIRS)] = "best-worst",
-    top: Annotated[
-        int,
-        option("K", "top-bottom: number of responses at each end.", panel=_PAIRS, min=1),
-    ] = 2,
+    top: Annotated[int, option("K", "top-bottom: number of responses at each end.", panel=_PAIRS, min=1)] = 2,
     min_gap: Annotated[
-        float,
-        option("NUMBER", "Minimum difference between the two rewards.", panel=_PAIRS, min=0),
+        float, option("NUMBER", "Minimum difference between the two rewards.", panel=_PAIRS, min=0)
     ] = 0.0,
     min_confidence: Annotated[
         float | None,
@@ -84,8 +76,7 @@ def export(
         int | None, option("N", "Keep the N pairs of each prompt with the widest gap.", panel=_PAIRS, min=1)
     ] = None,
     best_of: Annotated[
-        int,
-        option("N", "trl-sft: number of responses to keep for each prompt.", panel=_OTHERS, min=1),
+        int, option("N", "trl-sft: number of responses to keep for each prompt.", panel=_OTHERS, min=1)
     ] = 1,
     min_reward: Annotated[float | None, option("NUMBER", "trl-sft: minimum reward.", panel=_OTHERS)] = None,
     threshold: Annotated[

@@ -21,7 +21,7 @@ from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.shapes import nemo_gym, own, samples
 from genrm_cli.serve.shapes.call import Call, Handler, Reply
-from genrm_cli.settings.serve_settings import ServeSettings
+from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.storage.encoding.records import BadLineError
 
 RETRY_AFTER_S = 5

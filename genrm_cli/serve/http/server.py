@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from genrm_cli.errors import SettingRef, UsageError
-from genrm_cli.settings.serve_settings import ServeSettings
+from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
 _BACKLOG = 4_096

@@ -15,7 +15,7 @@ from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.cohort import Member, RefusedError
 from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.service import RewardService
-from genrm_cli.settings.serve_settings import ServeSettings
+from genrm_cli.settings.file_settings import ServeSettings
 
 
 @dataclass(slots=True)
