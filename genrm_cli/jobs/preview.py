@@ -90,12 +90,7 @@ class Problems:
         self.add(reject.unit, reject.kind, reject.where, reject.reason)
 
     def add_group(self, group: Group, rows: list[int], index: InputIndex, group_by: str | None) -> None:
-        """Count the problems of a group.
-
-        Args:
-            rows: its rollouts.
-            group_by: the field that names groups, if the user says.
-        """
+        """Count the problems of a group; `group_by` is the field that names groups, if the user says."""
         table = index.table
         if group_by is not None and (group.key is None or group.key.startswith("line:")):
             is_alone = group.key is None
