@@ -1,14 +1,9 @@
 """Shared fixtures: a real S3 server process on loopback."""
 
+import contextlib
 import gc
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -26,10 +21,8 @@ pytest_plugins = [
     "trainers_fixture",
 ]
 
-_START_LIMIT_S = 60
 _IN_MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 2_000_000_000
-_MOTO_SERVER = Path(__file__).with_name("moto_server.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,22 +57,15 @@ class Bucket(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
+def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a moto server process of this test worker; it checks no credentials."""
-    for _ in range(3):  # another process may take the port between our look and the server's start
-        port = _free_port()
-        server = subprocess.Popen(
-            [sys.executable, str(_MOTO_SERVER), str(port)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            if _answers(server, f"http://127.0.0.1:{port}/moto-api/"):
-                yield f"http://127.0.0.1:{port}"
+    from s3_stores_fixture import running_store
+
+    with contextlib.ExitStack() as opened:
+        for _ in range(3):  # another process may take the port between our look and the server's start
+            with contextlib.suppress(RuntimeError):
+                yield opened.enter_context(running_store("moto", tmp_path_factory.mktemp("moto"))).url
                 return
-        finally:
-            server.kill()
-            server.wait()
     pytest.fail("the S3 server did not start")
 
 
@@ -143,25 +129,3 @@ def s3_bucket(s3: str, s3_inspector: Any) -> Bucket:
     name = f"test-{uuid.uuid4().hex}"
     s3_inspector.create_bucket(Bucket=name)
     return Bucket(name, s3_inspector)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _answers(server: subprocess.Popen[bytes], url: str) -> bool:
-    """Wait until a server answers; False when it ended or took too long."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    limit = time.monotonic() + _START_LIMIT_S
-    while server.poll() is None and time.monotonic() < limit:
-        try:
-            with opener.open(url, timeout=1):
-                return True
-        except urllib.error.HTTPError as error:
-            error.close()
-            return True
-        except OSError:
-            time.sleep(0.05)
-    return False
