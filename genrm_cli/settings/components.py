@@ -133,10 +133,9 @@ class Diversity:
     """The `[diversity]` table: near-duplicates share their reward.
 
     Attributes:
-        method: `ngram` or `llm`.
         threshold: ngram: minimum similarity of two responses in one cluster, 0 to 1.
         n: ngram: characters in an n-gram.
-        fallback: llm: clusters to use if the judge gives none, `unique` or `uniform`.
+        fallback: llm: clusters to use if the judge gives none.
         components: the components to divide; empty for all with a weight in the total.
         json_schema: llm: whether to request JSON by `response_format`.
         judge: llm: settings of the judge that finds clusters, overriding those of the run.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from genrm_cli.catalog import PAIR_SELECTIONS, REASONING_POLICIES, explained, listed
-from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say, say_warning
+from genrm_cli.cli.console import counted, percent_text, print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, option, switch, with_settings
 from genrm_cli.errors import Message, UsageError
 from genrm_cli.export.formats import FORMATS
@@ -19,7 +19,6 @@ _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
     *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
 )
-_SHOWN = ("mean", "q25", "median", "q75")
 _PAIRS, _OTHERS = "Pairs to train on", "Other data sets"
 
 
@@ -172,11 +171,6 @@ def _show(manifest: Record, usage: str) -> None:
             say(Message.of(f"  {title}: {count:,} × ", message_of(code)))
     for reason, count in manifest["unfit"].items():
         say(f"  unfit: {count:,} × {reason}")
-    kinds = (("reward", ".3f", manifest["scores"]), ("characters", ",.0f", manifest["lengths_chars"]))
-    for title, form, numbers in kinds:
-        for side, spread in numbers.items():
-            shown = (f"{name} {number_text(float(spread[name]), form)}" for name in _SHOWN)
-            say(f"{side} {title}: {', '.join(shown)}")
     if "margins" in manifest:
         say(f"longer answer chosen in {percent_text(manifest['longer_chosen_share'])} of the pairs of unequal length")
     for warning in manifest["warnings"]:
