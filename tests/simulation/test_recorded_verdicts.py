@@ -62,9 +62,19 @@ def test_comparisons_are_read_group_by_group(tmp_path: Path) -> None:
     }
 
 
+RECORDED = {"source": "s", "judge": "g", "prompt_id": "1", "i": "a", "j": "b", "score_1": 4, "score_2": 2, "ranking": 2}
+
+
+def test_recorded_verdicts_name_systems(tmp_path: Path) -> None:
+    """The systems of a group are numbered in the order they appear; a judge is named after its source, too."""
+    path = write(tmp_path / "recorded.jsonl", RECORDED, RECORDED | {"i": "b", "j": "c"}, RECORDED | {"score_1": None})
+    assert read_judges(path) == {"s/g": {"s/1": verdicts_of([(0, 1, 4, 2, 2), (1, 2, 4, 2, 2)])}}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ({name: value for name, value in RECORDED.items() if name != "judge"}, "judge is missing; expected"),
         ({"i": 0}, "expected a .*comparisons.jsonl"),
         (comparison(score_1=7.0), "scores 7 and 2 with ranking 2 are not a verdict; expected scores from 1 to 5"),
         (comparison(ranking=float("inf")), "expected"),
