@@ -116,7 +116,7 @@ class Worker:
         return WorkerState(__version__, node, now, latencies, events)
 
     async def stop(self) -> None:
-        """Interrupt all shards and wait until their journals have what was answered."""
+        """Interrupt all shards and wait until their answers are in the journals."""
         tasks = list(self._asking)
         for task in tasks:
             task.cancel()

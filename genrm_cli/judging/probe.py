@@ -57,7 +57,7 @@ _INSANE_REMEDY = Message.of(
 
 @dataclass(frozen=True, slots=True)
 class ModelRole:
-    """What messages call a model, which need not be a judge, and its settings by those of a judge if they differ."""
+    """The title of a model in messages, and the names of its settings where they differ from a judge's."""
 
     title: str = "judge"
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""All that a report holds, run by run: figures, tags and groups, for the page and as JSON."""
+"""The data of a report, run by run: figures, tags and groups, for the page and as JSON."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

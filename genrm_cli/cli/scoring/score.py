@@ -100,8 +100,8 @@ def score(
         str | None,
         option(
             "ADDRESS",
-            "Share the calls out on a Ray cluster: auto joins the one of this machine or starts one, local starts one, "
-            "HOST:PORT joins another. Requires genrm-cli[ray].",
+            "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; HOST:PORT: join "
+            "another. Requires genrm-cli[ray].",
             "--ray",
             panel="Cluster",
         ),

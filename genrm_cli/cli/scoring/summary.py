@@ -226,8 +226,8 @@ def counts_text(report: "BatchReport") -> str:
     """Return the number of inputs with each status."""
     counts = ", ".join(f"{count} {status_text(status)}" for status, count in report.counts.items())
     is_cut = report.fatal is not None or report.is_interrupted
-    more = " (stopped before listing all)" if is_cut and not report.is_listed else ""
-    nothing = "nothing done" if is_cut else "nothing to do"
+    more = " (stopped before listing all)" if counts and is_cut and not report.is_listed else ""
+    nothing = "stopped before any file was scored" if is_cut else "nothing to do"
     last = report.last
     inputs = counted(report.counts.total(), "file")
     if last is not None and last.task.members:

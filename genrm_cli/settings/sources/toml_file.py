@@ -53,8 +53,10 @@ def read_toml(path: Path) -> Table:
         UsageError: it cannot be read, or is not valid TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        repr(values)  # fails on integers of thousands of digits and on deep nesting, which no message could show
+        return values
     except OSError as error:
         raise UsageError(f"{path}: cannot read the file: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a NUL in the path, or nested without end
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a NUL in the path
         raise UsageError(f"{path}: not a valid TOML file: {error}.") from error
