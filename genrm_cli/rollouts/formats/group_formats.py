@@ -21,7 +21,6 @@ from genrm_cli.rollouts.formats.format import (
     set_detail,
 )
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_choices, read_completion, read_list
-from genrm_cli.rollouts.reading.decoded import messages_of_template
 from genrm_cli.rollouts.reading.record_fields import list_at, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -43,12 +42,10 @@ class _Columns:
 
     Attributes:
         fields: the column of prompts, and the names that the column of responses may have.
-        is_decoded: whether the prompts are decoded from tokens, so that they are split into turns.
         rewards: name of the column of rewards.
     """
 
     fields: Fields
-    is_decoded: bool
     rewards: str
 
     def read(self, record: Record) -> list[Rollout]:
@@ -58,9 +55,7 @@ class _Columns:
                 f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
             )
         rollouts = [
-            read_completion(
-                self._own_row(record, row), messages_of_template(prompt) if self.is_decoded else prompt, each
-            )
+            read_completion(self._own_row(record, row), prompt, each)
             for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
             for each in _flattened(response)
         ]
@@ -103,11 +98,10 @@ def columns_format(
     *,
     recognise: Callable[[Record], bool],
     example: Record,
-    is_decoded: bool = False,
     rewards: str = "rewards",
 ) -> Format:
     """Return a format whose lines are columns."""
-    columns = _Columns(fields, is_decoded, rewards)
+    columns = _Columns(fields, rewards)
     return Format(name, recognise, columns.read, columns.annotate, columns.own_record, fields=fields, example=example)
 
 
@@ -140,8 +134,7 @@ def _is_vllm(record: Record) -> bool:
 
 
 def _read_vllm(record: Record) -> list[Rollout]:
-    prompt = messages_of_template(record.get("prompt"))
-    return read_choices(record, list_at(record, "outputs"), prompt, line_is_group=True)
+    return read_choices(record, list_at(record, "outputs"), record.get("prompt"), line_is_group=True)
 
 
 def _is_openai_chat(record: Record) -> bool:
@@ -229,7 +222,6 @@ GROUP_FORMATS = (
             metadata=("scores",),
         ),
         recognise=_is_roll,
-        is_decoded=True,
         rewards="scores",
         example={"prompt": [QUESTION, QUESTION], "responses": [ANSWER, OTHER_ANSWER], "scores": [1.0, 0.0]},
     ),
@@ -238,7 +230,6 @@ GROUP_FORMATS = (
         "ms_swift",
         Fields(prompt=("prompt",), response=("completion",)),
         recognise=_is_ms_swift,
-        is_decoded=True,
         example={"prompt": [QUESTION, QUESTION], "completion": [ANSWER, OTHER_ANSWER]},
     ),
     columns_format(

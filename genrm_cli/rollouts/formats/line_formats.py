@@ -2,21 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import episode_lines
 from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Fields, Format, annotate_line
 from genrm_cli.rollouts.formats.shapes import (
-    items_of_decoded,
-    items_of_decoded_or_not,
     read_chat,
     read_completion,
     read_trajectory,
-    turns_of_decoded,
 )
-from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
 from genrm_cli.rollouts.reading.record_fields import (
     excluded_of,
     failure_of,
@@ -26,8 +21,8 @@ from genrm_cli.rollouts.reading.record_fields import (
     integer,
     list_at,
 )
-from genrm_cli.rollouts.reading.response_items import items_of_response
-from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.reading.templates import read_prompt
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 Recognise = Callable[[Record], bool]
 
@@ -40,8 +35,7 @@ def line_format(
     recognise: Recognise,
     prompt: Callable[[Record], object] | None = None,
     response: Callable[[Record], object] | None = None,
-    turns: Callable[[Any], tuple[Turn, ...]] = turns_of_prompt,
-    items: Callable[[Any], tuple[Item, ...] | None] = items_of_response,
+    observes: bool = False,
     task: str | None = None,
     index: str | None = None,
     error: str | None = None,
@@ -56,8 +50,7 @@ def line_format(
         recognise: whether a record looks like this format; see `having`.
         prompt: the prompt of a record; by default, the first field of that role that it has.
         response: the response of a record; likewise.
-        turns: reads the prompt; by default a text or messages.
-        items: reads the response; by default a text, messages, or an object of an API.
+        observes: whether a decoded response holds what the environment said between turns of the policy.
         task: field that names the task; by default those that many formats share.
         index: field with the index of the rollout in its group; likewise.
         error: field that says why the generation failed.
@@ -75,7 +68,7 @@ def line_format(
             known["index"] = integer(record.get(index))
         if error is not None:
             known["excluded"] = excluded_of(record) or failure_of(record.get(error))
-        return [read_completion(record, given, said, turns=turns, items=items, **known)]
+        return [read_completion(record, given, said, observes=observes, **known)]
 
     annotate = partial(annotate_line, also=tuple(rewards))
     return Format(name, recognise, read, annotate, fields=fields, example=example)
@@ -147,6 +140,14 @@ def _is_verl(record: Record) -> bool:
     return texts and "prompt" not in record and ("gts" in record or ("score" in record and "step" in record))
 
 
+def _prompt_of_areal(record: Record) -> object:
+    """Return the prompt. AReaL cuts it by the number of trained tokens: with several turns, it holds policy turns."""
+    prompt = record.get("prompt")
+    if isinstance(prompt, str) and (asked := read_prompt(prompt)).template and not asked.awaits_answer:
+        raise UnreadableRecordError("the prompt does not end where the policy begins: it holds turns of the policy")
+    return prompt
+
+
 # Conversations
 
 
@@ -202,7 +203,8 @@ LINE_FORMATS = (
         "areal",
         Fields(prompt=("prompt",), response=("completion",), metadata=("task_id", "sample_idx")),
         recognise=having("task_id", "sample_idx", "prompt", "completion"),
-        turns=turns_of_decoded,
+        prompt=_prompt_of_areal,
+        observes=True,
         task="task_id",
         index="sample_idx",
         example={"task_id": 0, "sample_idx": 0, "prompt": QUESTION, "completion": ANSWER},
@@ -212,8 +214,7 @@ LINE_FORMATS = (
         "skyrl",
         Fields(prompt=("input_prompt",), response=("output_response",), metadata=("score", "stop_reason")),
         recognise=having("input_prompt", "output_response"),
-        turns=turns_of_decoded,
-        items=items_of_decoded,
+        observes=True,
         rewards=("score",),
         example={"input_prompt": QUESTION, "output_response": ANSWER},
     ),
@@ -230,15 +231,12 @@ LINE_FORMATS = (
         recognise=_is_nemo_skills,
         example={"problem": QUESTION, "generation": ANSWER, "expected_answer": "Volga"},
     ),
-    # Decoded from tokens, so that role words stand between turns. Source: verl `trainer/ppo/ray_trainer.py`.
+    # Decoded without special tokens: the policy can write the roles between the turns of an output, so they stay text.
+    # Source: verl `trainer/ppo/ray_trainer.py`.
     line_format(
         "verl",
         Fields(prompt=("input",), response=("output",), reference=("gts",), metadata=("score", "step")),
         recognise=_is_verl,
-        prompt=lambda record: record.get("input"),
-        response=lambda record: record.get("output"),
-        turns=turns_of_decoded,
-        items=items_of_decoded_or_not,
         rewards=("score",),
         example={"input": QUESTION, "output": ANSWER, "gts": "Volga", "score": 1.0, "step": 1},
     ),
@@ -247,7 +245,6 @@ LINE_FORMATS = (
         "atropos_text",
         Fields(prompt=("prefix",), response=("completion",), metadata=("score",)),
         recognise=having("prefix", "completion", unless="prompt"),
-        turns=turns_of_decoded,
         rewards=("score",),
         example={"prefix": QUESTION, "completion": ANSWER},
     ),

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Fields, Format, annotate_list
 from genrm_cli.rollouts.reading.chat_messages import items_of_text, turns_of_messages
-from genrm_cli.rollouts.reading.decoded import turns_of_template
 from genrm_cli.rollouts.reading.record_fields import has_all, identifier, rollout_of
+from genrm_cli.rollouts.reading.templates import turns_of_template
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 
 

@@ -8,7 +8,7 @@ import asyncio
 from typing import NamedTuple
 
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.rollouts.reading.decoded import messages_of_template
+from genrm_cli.rollouts.reading.templates import messages_of_template
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
