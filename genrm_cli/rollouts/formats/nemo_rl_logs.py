@@ -21,10 +21,11 @@ from genrm_cli.rollouts.formats.format import (
     annotate_list,
     own_of_lists,
 )
-from genrm_cli.rollouts.formats.shapes import read_chat, split_messages
-from genrm_cli.rollouts.reading.chat_messages import items_of_text, turns_of_messages
+from genrm_cli.rollouts.formats.shapes import response_span
+from genrm_cli.rollouts.reading.chat_messages import items_of_messages, items_of_text, turns_of_messages
+from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import list_at, rollout_of
-from genrm_cli.rollouts.reading.templates import read_prompt, turns_of_template
+from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 _PARALLEL = (
@@ -123,13 +124,16 @@ def _is_observation(text: str) -> bool:
 def _read_messages(record: Record, log: list[Any]) -> Rollout:
     """Read messages. The environment answers every turn of the policy: the first answered turn is its first."""
     turns = turns_of_messages(log)
+    start, end = response_span(turns)
     observed = next((number for number, turn in enumerate(turns) if turn.role == "environment"), 0)
-    if not observed or turns[observed - 1].role != "assistant":
-        return read_chat(record, log)
-    start = observed - 1
-    end = len(turns) - (turns[-1].role == "environment")
-    prompt = tuple(each for turn in turns[:start] for each in turns_of_template(turn.text, turn.role))
-    return split_messages(record, log[:end], turns[:start], prompt=prompt)
+    if observed and turns[observed - 1].role == "assistant":
+        start = observed - 1
+    asked = [read_prompt(turn.text, turn.role) for turn in turns[:start]]
+    said = log[start:end]
+    if said and asked and isinstance(said[0].get("content"), str):
+        said[0] = said[0] | {"content": asked[-1].opened + said[0]["content"]}
+    prompt = tuple(turn for each in asked for turn in each.turns)
+    return rollout_of(record, prompt, items_of_messages(said), prompt_media=media_of_messages(log[:start]))
 
 
 def _is_batch(record: Record) -> bool:

@@ -78,11 +78,11 @@ def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:
     if not isinstance(messages, list):
         raise UnreadableRecordError("no messages, expected a list of messages")
     turns = turns_of_messages(messages)
-    start, end = _response_span(turns)
+    start, end = response_span(turns)
     return split_messages(record, messages[:end], turns[:start], **known)
 
 
-def _response_span(turns: Sequence[Turn]) -> tuple[int, int]:
+def response_span(turns: Sequence[Turn]) -> tuple[int, int]:
     """Return the span of the judged response: the last assistant turn with the tool turns before it.
 
     Without an assistant turn the span is empty and the whole conversation is the prompt.
