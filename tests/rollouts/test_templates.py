@@ -132,6 +132,15 @@ def test_outputs_with_tokens_are_split_at_them(lines):
     assert [rollout.response[1] for rollout in rollouts] == [Turn("user", f"SEEN {n}") for n in ("A1", "A2")] * 2
 
 
+def test_a_loss_mask_tells_that_an_output_holds_observations():
+    """slime's samples have one: a zero in it is a token that the policy did not write."""
+    line = {"prompt": SKYRL[0]["input_prompt"], "response": SKYRL[0]["output_response"], "loss_mask": [1, 0, 1]}
+    assert FORMATS["completion"].read(line)[0].final_answer == "A1"
+    assert FORMATS["completion"].read(line | {"loss_mask": [1, 1]})[0].response == (
+        Text(line["response"].removesuffix("<|im_end|>"), 1),
+    )
+
+
 def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
     """Another template's tokens, roles on lines of their own and an opening inside a turn stay text."""
     said = "a:\nuser\nb\nassistant\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nx <|im_start|>user\ny"
@@ -197,6 +206,7 @@ WRITTEN = {
     "columns": lambda prompt, said: {"prompts": [prompt], "responses": [said]},
     "many": lambda prompt, said: {"prompt": prompt, "responses": [said]},
     "vllm": lambda prompt, said: {"prompt": prompt, "outputs": [{"text": said}]},
+    "lm_eval": lambda prompt, said: {"doc_id": 1, "arguments": {"gen_args_0": {"arg_0": prompt}}, "resps": [[said]]},
     "nemo_rl": lambda prompt, said: {"content": [[prompt, said]], "rewards": [1.0]},
 }
 

@@ -34,15 +34,21 @@ def read_completion(
         record: the line, or the part of it that belongs to the rollout.
         prompt: the prompt: a text, decoded or not, or messages.
         response: the response, in any shape.
-        observes: whether a decoded response holds what the environment said between turns of the policy.
+        observes: whether a decoded response may hold what the environment said between turns of the policy.
         **known: attributes of `Rollout` that the format overrides.
     """
-    asked = _asked(prompt)
-    items = _items_of_answer(asked, response, observes=observes)
+    asked = asked_of(prompt)
+    items = items_of_answer(asked, response, observes=observes or _holds_observations(record))
     return rollout_of(record, asked.turns, items, **{"prompt_media": media_of_messages(prompt)} | known)
 
 
-def _asked(prompt: object) -> DecodedPrompt:
+def _holds_observations(record: JsonObject) -> bool:
+    """Whether a loss mask of the response has a zero: tokens that the policy did not write (slime)."""
+    mask = record.get("loss_mask")
+    return isinstance(mask, list) and 0 in mask
+
+
+def asked_of(prompt: object) -> DecodedPrompt:
     """Return a prompt that is a text, decoded or not, or messages."""
     if isinstance(prompt, str):
         return read_prompt(prompt)
@@ -51,7 +57,7 @@ def _asked(prompt: object) -> DecodedPrompt:
     return DecodedPrompt(turns, opened=opened)
 
 
-def _items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = False) -> tuple[Item, ...] | None:
+def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = False) -> tuple[Item, ...] | None:
     """Return the items of what the policy wrote after a prompt, the reasoning that the prompt opened included."""
     if isinstance(response, Mapping) and isinstance(response.get("text"), str) and not response.get("message"):
         return items_of_response({**response, "text": asked.opened + response["text"]})
@@ -128,12 +134,12 @@ def read_list(record: JsonObject, prompt: object, responses: list[object]) -> li
         raise UnreadableRecordError("the list of responses is empty")
     reasons = record.get("finish_reasons", record.get("stop_reasons"))
     stops = reasons if isinstance(reasons, list) and len(reasons) == len(responses) else [None] * len(responses)
-    asked, media = _asked(prompt), media_of_messages(prompt)
+    asked, media = asked_of(prompt), media_of_messages(prompt)
     return [
         rollout_of(
             record,
             asked.turns,
-            _items_of_answer(asked, response),
+            items_of_answer(asked, response),
             index=None,
             task=None,
             line_is_group=True,
@@ -154,8 +160,8 @@ def read_choices(record: JsonObject, choices: list[Any], prompt: object, **known
     if not all(isinstance(choice, dict) for choice in choices):
         raise UnreadableRecordError("a choice is not an object, expected one with message or text")
     known = known | {"prompt_media": media_of_messages(prompt)}
-    asked = _asked(prompt)
+    asked = asked_of(prompt)
     return [
-        rollout_of(record, asked.turns, _items_of_answer(asked, choice), is_truncated=is_truncated(choice), **known)
+        rollout_of(record, asked.turns, items_of_answer(asked, choice), is_truncated=is_truncated(choice), **known)
         for choice in choices
     ]

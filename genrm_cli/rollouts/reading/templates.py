@@ -92,10 +92,6 @@ class DecodedPrompt:
     opened: str = ""
     awaits_answer: bool = False
 
-    def continued_by(self, text: str) -> str:
-        """Return a text of the policy with the reasoning that the prompt opened for it."""
-        return self.opened + text
-
 
 def read_prompt(text: str, role: str = "user") -> DecodedPrompt:
     """Read a prompt that a tokenizer may have decoded.
@@ -123,16 +119,9 @@ def read_prompt(text: str, role: str = "user") -> DecodedPrompt:
     return DecodedPrompt((Turn(role, text),), opened=opened_at_end(text, is_template=False))
 
 
-def turns_of_template(text: str, role: str = "user") -> tuple[Turn, ...]:
-    """Return a decoded prompt as turns; as one turn if it has no template."""
-    return read_prompt(text, role).turns
-
-
-def messages_of_template(prompt: object) -> object:
-    """Return a decoded prompt as messages; anything but text is returned unchanged."""
-    if not isinstance(prompt, str):
-        return prompt
-    return [{"role": turn.role, "content": turn.text} for turn in turns_of_template(prompt)]
+def messages_of(turns: tuple[Turn, ...]) -> list[dict[str, str]]:
+    """Return turns as messages."""
+    return [{"role": turn.role, "content": turn.text} for turn in turns]
 
 
 def split_output(text: str, template: Template) -> Iterator[Turn]:

@@ -8,7 +8,7 @@ import asyncio
 from typing import NamedTuple
 
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.rollouts.reading.templates import messages_of_template
+from genrm_cli.rollouts.reading.templates import messages_of, read_prompt
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
@@ -97,9 +97,12 @@ async def join_sample(sample: Sample, call: Call) -> tuple[RolloutScore, GroupAn
     size = cohort_size_of(said.get("size"), call)
     if not isinstance(sample.response, str):
         raise UnreadableRecordError("the response is not a text")
-    messages = said.get("messages") or messages_of_template(sample.prompt)
-    request = {"messages": messages, "principle": said.get("principle")}
-    member = member_of("", line_of(name, request, {"text": sample.response}))
+    messages, text = sample.prompt, sample.response
+    if isinstance(sample.prompt, str):
+        asked = read_prompt(sample.prompt)
+        messages, text = messages_of(asked.turns), asked.opened + text
+    request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
+    member = member_of("", line_of(name, request, {"text": text}))
     return await call.rounds.join(name, size, member, call.is_gone, is_named=False)
 
 
