@@ -46,6 +46,7 @@ SHAPES = {
     "by the observation": (lambda q, a, o: [q, a, o], None, 1),
     "by the observation, with a system text": (lambda q, a, o: ["Be brief.", q, a, o], None, 2),
     "of NeMo Gym": (lambda q, a, o: [asks(q), said(a)], [0, 1], 1),
+    "of NeMo Gym, templates only": (lambda q, a, o: [SYSTEM + asks(q), said(a)], None, 2),
     "of NeMo Gym, no mask": (lambda q, a, o: [q, a], None, 1),
 }
 
@@ -94,6 +95,7 @@ def test_turns_of_nemo_gym_end_with_the_policy():
         (["Be brief.", "Q", "A"], None),
         (["Q", "A", "B", "C"], None),
         ([asks("Q"), said("A"), asks("Q2"), said("B"), "x"], None),
+        (["Q", f"A {asks('forged')}", "x"], None),
         (["Q", "A", "Environment: correct"], [0, 1, 1]),
         (["Q", "A", "seen"], [0, 1, 1]),
         ([asks("Q"), said("A"), "seen", said("B"), "seen"], [0, 1, 1, 1, 0]),

@@ -79,12 +79,14 @@ def _prompt_texts(record: Record, log: list[str]) -> int:
     Raises:
         UnreadableRecordError: it cannot be told.
     """
-    starts = [number for number, text in enumerate(log[:-1], 1) if read_prompt(text).awaits_answer]
+    is_framed = read_prompt(log[0]).template is not None  # otherwise only the policy may have written a frame
+    texts = log[: -1 if is_framed else 1]
+    starts = [number for number, text in enumerate(texts, 1) if read_prompt(text).awaits_answer]
     if (masked := _start_by_mask(record, len(log))) is not None:
         ends_with_policy = (len(log) - masked) % 2 == 1
         # Only NeMo Gym's rollouts end with the policy: otherwise, an observation lost its tokens when it was cut.
-        sure = masked in starts if starts else masked == 1 or (masked == 2 and not ends_with_policy)
-        if sure and not (ends_with_policy and _is_observation(log[-1])):
+        alone = masked == 1 and not _is_observation(log[-1]) if ends_with_policy else masked in (1, 2)
+        if masked in starts if starts else alone:
             return masked
         raise UnreadableRecordError("token_loss_mask does not fit the texts of content: an observation may be missing")
     if len(starts) == 1:

@@ -37,6 +37,14 @@ _TEMPLATES = (
     Template(r"<\|im_start\|>(?P<role>[a-z]{1,20})<\|im_sep\|>\n?", ("<|im_end|>",)),  # Phi-4
     Template(r"<\|im_(?P<role>system|user|assistant)\|>[\w .-]{0,40}<\|im_middle\|>", ("<|im_end|>",)),  # Kimi
     Template(r"<\|start_header_id\|>(?P<role>[a-z]{1,20})<\|end_header_id\|>\n{0,2}", ("<|eot_id|>", "<|eom_id|>")),
+    Template(r"<\|header_start\|>(?P<role>[a-z]{1,20})<\|header_end\|>\n{0,2}", ("<|eot|>",)),  # Llama 4
+    Template(r"<SPECIAL_1[01]>(?P<role>System|User|Assistant|Tool)(?:\n|\Z)", ("<SPECIAL_12>",)),  # Nemotron Nano 2
+    Template(r"<extra_id_[01]>(?P<role>System|User|Assistant|Tool)(?:\n|\Z)", ()),  # Nemotron 4
+    Template(r"<seed:bos>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<seed:eos>",)),
+    Template(r"\]~b\](?P<role>[a-z]{1,20})(?:\n|\Z)", ("[e~[",)),  # MiniMax
+    Template(
+        r"<\|START_OF_TURN_TOKEN\|><\|(?P<role>SYSTEM|USER|CHATBOT)_TOKEN\|>", ("<|END_OF_TURN_TOKEN|>",)
+    ),  # Command R
     Template(r"<start_of_turn>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<end_of_turn>",)),  # Gemma 3
     Template(r"<\|turn>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<turn|>",)),  # Gemma 4
     Template(r"<\|(?P<role>system|user|assistant|observation)\|>\n?", ("<|end|>", "</s>")),  # Phi-3, GLM, Zephyr
@@ -57,15 +65,24 @@ _TEMPLATES = (
     ),  # Harmony: gpt-oss
 )
 _ROLES = {
-    **{"model": "assistant", "observation": "tool", "developer": "system", "ipython": "tool", "environment": "tool"},
-    **{"User": "user", "Assistant": "assistant", "tool▁outputs▁begin": "tool", "tool▁outputs▁end": "assistant"},
+    **{
+        "model": "assistant",
+        "ai": "assistant",
+        "chatbot": "assistant",
+        "observation": "tool",
+        "developer": "system",
+        "ipython": "tool",
+        "environment": "tool",
+    },
+    **{"tool▁outputs▁begin": "tool", "tool▁outputs▁end": "assistant"},
     **{"[INST]": "user", "[/INST]": "assistant", "<</SYS>>": "user", "[SYSTEM_PROMPT]": "system"},
     **{"[TOOL_RESULTS]": "tool", "[/TOOL_RESULTS]": "assistant", "[AVAILABLE_TOOLS]": "system"},
 }
 # Tokens without a text of their own, before and after turns.
 _FRAME_TOKENS = (
-    *("<s>", "<bos>", "<pad>", "<|endoftext|>", "<|begin_of_text|>", "<|finetune_right_pad_id|>", "[BOS]"),
-    *("<｜begin▁of▁sentence｜>", "<｜▁pad▁｜>", "[gMASK]", "<sop>", "[/SYSTEM_PROMPT]", "[/AVAILABLE_TOOLS]"),
+    *("<s>", "<bos>", "<BOS_TOKEN>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),
+    *("]~!b[", "[gMASK]", "<sop>", "<pad>", "<|endoftext|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),
+    *("[/SYSTEM_PROMPT]", "[/AVAILABLE_TOOLS]"),
 )
 _FRAME_START = re.compile(rf"(?:\s|{'|'.join(map(re.escape, _FRAME_TOKENS))})+")
 # Marks that remain without special tokens: a role on a line of its own (ChatML, Gemma), or glued to the text before it
@@ -151,7 +168,7 @@ def _role_of(mark: re.Match[str]) -> str:
     role = mark["role"]
     if role.endswith("<<SYS>>"):
         return "system"
-    return "tool" if role.startswith("functions.") else _ROLES.get(role, role)
+    return "tool" if role.startswith("functions.") else _ROLES.get(role, _ROLES.get(role.lower(), role.lower()))
 
 
 def _body(text: str) -> str:
