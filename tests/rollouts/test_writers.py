@@ -51,6 +51,13 @@ def annotated(name, *rewards):
         ("atropos_text", (TOLD, ASKED), [RIGHT]),
         ("alpaca", (Turn("user", "Say how many days the month has.\n\nApril"),), ["30 days."]),
         ("sharegpt", (TOLD, ASKED), [RIGHT]),
+        ("responses_object", (TOLD, ASKED), [RIGHT]),
+        ("anthropic_batch", (), [RIGHT]),
+        ("gemini_batch", (TOLD, ASKED), [RIGHT, "April has"]),
+        ("ultrafeedback", (TOLD, ASKED), [RIGHT, "31"]),
+        ("arena_hard", (ASKED,), [RIGHT]),
+        ("art", (TOLD, ASKED), [RIGHT, "31"]),
+        ("conversation", (ASKED,), [RIGHT]),
     ],
 )
 def test_a_writers_line_is_read(name, prompt, answers):
@@ -225,14 +232,13 @@ def test_each_rollout_has_its_own_record(name, field, values):
 @pytest.mark.parametrize(
     "record",
     [
-        {"question": "Why?", "answer": "Because."},
         {"query": "Why?", "response": "Because."},
         {"prompt": "Why?", "generation": "Because."},
         {"prompt": "Why?", "text": "Because."},
         {"question": "Why?", "answer": "gold", "response": "Because."},
         {"prompt": "Why?", "completion": "Because.", "response": "Because."},
         {"prompt": "Why?", "completion": None, "response": "Because."},
-        {"prompt": "Why?", "question": "Why, in short?", "output": "Because."},
+        {"prompt": "Why?", "question": "Why", "output": "Because."},
         {"id": 1, "epoch": 0, "input": "Why?", "output": "Because."},
         {"custom_id": "a", "prompt": "Why?", "response": "Because."},
     ],
@@ -247,7 +253,10 @@ def test_common_pairs_of_fields_are_completions(record):
 def test_an_ambiguous_shape_lists_the_choices():
     """Two fields that could be the response, with different texts: none is guessed."""
     record = {"prompt": "Why?", "completion": "a", "generation": "b"}
-    with pytest.raises(UnreadableRecordError, match="completion, generation; name it with response_field"):
+    with pytest.raises(
+        UnreadableRecordError,
+        match="completion, generation; name the fields with prompt_field='prompt' and response_field",
+    ):
         recognise(record).read(record)
 
 

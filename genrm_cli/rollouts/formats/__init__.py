@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import (
+    batch_results,
     inspect_logs,
     lm_eval_samples,
     nemo_gym_lines,
@@ -14,8 +16,10 @@ from genrm_cli.rollouts.formats import (
 )
 from genrm_cli.rollouts.formats.format import Fields, Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
+from genrm_cli.rollouts.formats.line_fields import unexplained
 from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
 from genrm_cli.rollouts.formats.named_fields import named_fields
+from genrm_cli.rollouts.formats.nested_responses import NESTED_FORMATS
 from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
@@ -23,11 +27,15 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 _IN_ORDER = (
     nemo_gym_lines.FORMAT,
     nemo_gym_lines.COMPARE,
+    nemo_gym_lines.OBJECT,
     verifiers_traces.FORMAT,
     rllm_episodes.FORMAT,
     inspect_logs.FORMAT,
     openai_batches.FORMAT,
+    batch_results.ANTHROPIC,
+    batch_results.GEMINI,
     lm_eval_samples.FORMAT,
+    *NESTED_FORMATS,
     *GROUP_FORMATS,
     nemo_rl_logs.FORMAT,
     *LINE_FORMATS,
@@ -43,11 +51,21 @@ def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
         installed: formats of installed packages, which are tried first.
 
     Raises:
-        UnreadableRecordError: no format matches. The message names the keys present, and what to do.
+        UnreadableRecordError: no format matches, or none accounts for every field that could hold a prompt or a
+            response. The message names the fields, and what to do.
     """
-    for each in (*installed, *_IN_ORDER):
+    for each in installed:
         if each.recognise(record):
             return each
+    left: Message | None = None
+    for each in _IN_ORDER:
+        if each.recognise(record):
+            found = unexplained(record, each)
+            if found is None:
+                return each
+            left = left or found
+    if left is not None:
+        raise UnreadableRecordError(left)
     raise UnreadableRecordError(describe_unrecognised(record), kind="unknown format")
 
 

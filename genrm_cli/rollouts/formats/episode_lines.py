@@ -138,5 +138,6 @@ FORMAT = Format(
     _annotate,
     scores=_scores,
     fields=Fields(prompt=("messages",), response=("messages",), metadata=("scenario", "metadata", "run_id", "reward")),
+    owns_line=True,
     example={"scenario": {"scenario_id": "river"}, "messages": [ASKED, ANSWERED]},
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.rollouts.reading.known_names import has_text
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 # The texts of every format's example: one question and two answers.
@@ -32,6 +33,7 @@ class Fields:
         prompt: what the policy answered: a text or messages. Of several, the first that a line has is read.
         system: a system prompt beside the prompt.
         history: earlier turns beside the prompt.
+        context: further text of the prompt, such as a passage.
         response: what the policy answered; of several likewise.
         reference: the known answer of the task.
         reasoning: reasoning beside the response.
@@ -41,6 +43,7 @@ class Fields:
     prompt: tuple[str, ...] = ()
     system: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
     response: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
     reasoning: tuple[str, ...] = ()
@@ -49,6 +52,18 @@ class Fields:
     def names(self) -> tuple[str, ...]:
         """Return all fields, each once."""
         return tuple(dict.fromkeys(name for role in fields(self) for name in getattr(self, role.name)))
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """Return the fields of each role that has any."""
+        return {role.name: names for role in fields(self) if (names := getattr(self, role.name))}
+
+    def present_in(self, record: JsonObject) -> "Fields":
+        """Return the fields that a line has; of the alternatives for prompt and response the first with a text."""
+        present = {role: tuple(name for name in names if name in record) for role, names in self.roles().items()}
+        for role in ("prompt", "response"):
+            names = present.get(role, ())
+            present[role] = tuple([name for name in names if has_text(record[name])] or names)[:1]
+        return Fields(**present)
 
 
 def whole_record(record: Record, position: int) -> Record:
@@ -196,6 +211,9 @@ class Format:
             `UnreadableRecordError`.
         fields: the fields that it reads, by role.
         example: a short record in this format.
+        resolve: the fields that it reads of a record, if their names alone do not say it; raises
+            `UnreadableRecordError`.
+        owns_line: whether all other fields are metadata of its writer, whatever their names: its shape is unmistakable.
     """
 
     name: str
@@ -206,3 +224,9 @@ class Format:
     scores: Callable[[Record], list[Score]] = written_scores
     fields: Fields = field(kw_only=True)
     example: Record = field(kw_only=True)
+    resolve: Callable[[Record], Fields] | None = field(default=None, kw_only=True)
+    owns_line: bool = field(default=False, kw_only=True)
+
+    def fields_in(self, record: Record) -> Fields:
+        """Return the fields of a record that it reads, by role."""
+        return self.fields.present_in(record) if self.resolve is None else self.resolve(record)

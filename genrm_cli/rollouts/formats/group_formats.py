@@ -1,7 +1,7 @@
 """The formats whose lines hold several responses: one row each."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,9 @@ from genrm_cli.rollouts.formats.format import (
     own_of_lists,
     set_detail,
 )
+from genrm_cli.rollouts.formats.line_fields import LINE_FIELDS, has_prompt, prompt_of, resolve_line, with_parts
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_choices, read_completion, read_list
+from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, RESPONSES, is_api_choices
 from genrm_cli.rollouts.reading.record_fields import list_at, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -113,18 +115,21 @@ def _is_nested(response: object) -> bool:
     return isinstance(response, list) and all(isinstance(each, str | list) for each in response)
 
 
-_MANY = ("responses", "completions")
-
-
 def _is_many(record: Record) -> bool:
-    return "prompt" in record and any(isinstance(record.get(name), list) for name in _MANY)
+    return has_prompt(record) and any(
+        isinstance(record.get(name), list) and (name in MANY_RESPONSES or _is_texts(record[name]))
+        for name in (*MANY_RESPONSES, *RESPONSES)
+    )
+
+
+def _is_texts(values: list[object]) -> bool:
+    return bool(values) and all(isinstance(each, str) for each in values)
 
 
 def _read_many(record: Record) -> list[Rollout]:
-    for name in _MANY:
-        if isinstance(record.get(name), list):
-            return read_list(record, record.get("prompt"), record[name])
-    raise UnreadableRecordError(f"no list of responses: expected {' or '.join(_MANY)}")
+    read = resolve_line(record)
+    rollouts = read_list(record, prompt_of(record, read), list_at(record, read.response[0]))
+    return with_parts(record, read, rollouts)
 
 
 def _is_vllm(record: Record) -> bool:
@@ -139,15 +144,21 @@ def _read_vllm(record: Record) -> list[Rollout]:
 
 def _is_openai_chat(record: Record) -> bool:
     choices = record.get("choices")
-    return isinstance(choices, list) and bool(choices) and all(isinstance(choice, Mapping) for choice in choices)
+    return is_api_choices(choices) and (bool(choices) or has_prompt(record))
+
+
+def _fields_of_choices(record: Record) -> Fields:
+    # The object does not contain its prompt, but its writer may have put it beside the choices.
+    return resolve_line(record, ("choices",)) if has_prompt(record) else Fields(response=("choices",))
 
 
 def _read_openai_chat(record: Record) -> list[Rollout]:
-    # The object does not contain its prompt, but its writer may have put it beside the choices.
-    prompt = record.get("messages", record.get("prompt"))
-    choices = list_at(record, "choices")
-    group = len(choices) > 1 or task_of(record) is None
-    return read_choices(record, choices, prompt, line_is_group=group)
+    choices, read = record.get("choices"), _fields_of_choices(record)
+    prompt = prompt_of(record, read) if read.prompt else None
+    if choices == []:
+        return with_parts(record, read, [read_completion(record, prompt, None)])
+    group = len(list_at(record, "choices")) > 1 or task_of(record) is None
+    return with_parts(record, read, read_choices(record, list_at(record, "choices"), prompt, line_is_group=group))
 
 
 _ATROPOS_LISTS = (
@@ -204,6 +215,7 @@ GROUP_FORMATS = (
         read=_read_atropos,
         parallel=_ATROPOS_LISTS,
         rewards="scores",
+        owns_line=True,
         example={
             "tokens": [[1], [2]],
             "masks": [[1], [2]],
@@ -238,14 +250,6 @@ GROUP_FORMATS = (
         recognise=_is_columns,
         example={"prompts": [QUESTION], "responses": [[ANSWER, OTHER_ANSWER]]},
     ),
-    list_format(
-        "many",
-        Fields(prompt=("prompt",), response=_MANY),
-        recognise=_is_many,
-        read=_read_many,
-        parallel=PARALLEL,
-        example={"prompt": QUESTION, "responses": [ANSWER, OTHER_ANSWER]},
-    ),
     # Source: vllm-project/vllm `vllm/outputs.py` (RequestOutput, CompletionOutput).
     list_format(
         "vllm",
@@ -255,8 +259,18 @@ GROUP_FORMATS = (
         example={"prompt": QUESTION, "outputs": [{"text": ANSWER}, {"text": OTHER_ANSWER}]},
     ),
     list_format(
+        "many",
+        replace(LINE_FIELDS, response=(*MANY_RESPONSES, *RESPONSES)),
+        resolve=resolve_line,
+        recognise=_is_many,
+        read=_read_many,
+        parallel=PARALLEL,
+        example={"prompt": QUESTION, "responses": [ANSWER, OTHER_ANSWER]},
+    ),
+    list_format(
         "openai_chat",
-        Fields(prompt=("messages", "prompt"), response=("choices",)),
+        replace(LINE_FIELDS, response=("choices",)),
+        resolve=_fields_of_choices,
         recognise=_is_openai_chat,
         read=_read_openai_chat,
         example={"messages": [ASKED], "choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]},

@@ -110,5 +110,6 @@ FORMAT = Format(
         response=("samples", "messages", "output"),
         metadata=("eval", "id", "epoch", "scores", "error", "limit"),
     ),
+    owns_line=True,
     example={"id": "river", "epoch": 1, "input": QUESTION, "output": {"choices": [{"message": ANSWERED}]}},
 )

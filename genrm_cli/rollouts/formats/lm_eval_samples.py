@@ -73,5 +73,6 @@ FORMAT = Format(
     fields=Fields(
         prompt=("arguments",), response=("resps",), reference=("target", "doc"), metadata=("doc_id", "filter")
     ),
+    owns_line=True,
     example={"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": QUESTION}}, "resps": [[ANSWER, OTHER_ANSWER]]},
 )

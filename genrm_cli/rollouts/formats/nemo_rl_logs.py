@@ -158,5 +158,6 @@ FORMAT = Format(
     partial(annotate_list, also=("filtered_rewards",)),
     _own,
     fields=Fields(prompt=("content",), response=("content",), metadata=("rewards", "filtered_rewards")),
+    owns_line=True,
     example={"content": [[QUESTION, ANSWER], [QUESTION, OTHER_ANSWER]], "rewards": [1.0, 0.0]},
 )

@@ -46,7 +46,8 @@ def _read(record: Record) -> list[Rollout]:
     return read_choices(record, choices, None, task=task)
 
 
-def _annotate(record: Record, scores: Sequence[Score]) -> None:
+def annotate_choices(record: Record, scores: Sequence[Score]) -> None:
+    """Annotate a line with one choice like a rollout, and a line with several like a list."""
     (annotate_line if len(scores) == 1 else annotate_list)(record, scores)
 
 
@@ -61,9 +62,10 @@ FORMAT = Format(
     "openai_batch",
     _recognise,
     _read,
-    _annotate,
+    annotate_choices,
     _own_record,
     fields=Fields(response=("response",), metadata=("custom_id", "error")),
+    owns_line=True,
     example={
         "custom_id": "river",
         "response": {"body": {"choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]}},

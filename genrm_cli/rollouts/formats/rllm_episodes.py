@@ -55,7 +55,7 @@ def _messages_of(trajectory: object) -> list[Any]:
     return next((log for log in reversed(logs) if isinstance(log, list) and log), [])
 
 
-def _annotate(record: Record, scores: Sequence[Score]) -> None:
+def annotate_trajectories(record: Record, scores: Sequence[Score]) -> None:
     """Set each trajectory's reward, and `rewards` of the episode."""
     trajectories = [dict(trajectory) for trajectory in record["trajectories"]]
     before = [trajectory.get("reward") for trajectory in trajectories]
@@ -70,11 +70,12 @@ FORMAT = Format(
     "rllm",
     _recognise,
     _read,
-    _annotate,
+    annotate_trajectories,
     own_of_lists(("rewards",), ("trajectories",)),
     fields=Fields(
         prompt=("trajectories",), response=("trajectories",), metadata=("task_hash", "termination_reason", "rewards")
     ),
+    owns_line=True,
     example={
         "task_hash": "river",
         "trajectories": [{"steps": [{"chat_completions": [ASKED, message]}]} for message in (ANSWERED, ANSWERED_TOO)],

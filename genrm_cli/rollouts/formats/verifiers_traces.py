@@ -146,6 +146,7 @@ FORMAT = Format(
     _own_record,
     _scores,
     fields=Fields(prompt=("traces",), response=("traces",), metadata=("task", "group", "ok", "errors")),
+    owns_line=True,
     example={
         "task": {"key": "river"},
         "traces": [

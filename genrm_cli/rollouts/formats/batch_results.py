@@ -1,0 +1,119 @@
+"""Results of Anthropic's and Gemini's batches: the response of one request, named by `custom_id` or `key`.
+
+The prompt is in the file of requests. Some writers copy the request beside the result; otherwise it is not known, and
+the name of the request names the group, as for OpenAI's batches.
+"""
+
+from collections.abc import Mapping
+
+from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, OTHER_ANSWER, Fields, Format
+from genrm_cli.rollouts.formats.openai_batches import annotate_choices
+from genrm_cli.rollouts.formats.shapes import read_choices
+from genrm_cli.rollouts.reading.message_parts import list_or_empty, text_or_empty
+from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, rollout_of
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+
+
+def _is_anthropic(record: Record) -> bool:
+    result = record.get("result")
+    return "custom_id" in record and isinstance(result, Mapping) and isinstance(result.get("type"), str)
+
+
+def _read_anthropic(record: Record) -> list[Rollout]:
+    if not _is_anthropic(record):
+        raise UnreadableRecordError("no custom_id with a result, expected the results of a batch")
+    task, result = f"custom_id:{identifier(record['custom_id'])}", record["result"]
+    message = result.get("message")
+    if not isinstance(message, Mapping):
+        kind = text_or_empty(result.get("type"))
+        return [
+            rollout_of(record, (), None, task=task, excluded=failure_of(result.get("error") or kind or "no message"))
+        ]
+    choice = {"message": message, "stop_reason": message.get("stop_reason")}
+    return read_choices(record, [choice], _prompt_of(record.get("params", record.get("request"))), task=task)
+
+
+def _prompt_of(request: object) -> list[Record] | None:
+    """Return the messages of a copied request, its system prompt first; None if there is none."""
+    messages = request.get("messages") if isinstance(request, Mapping) else None
+    if not isinstance(request, Mapping) or not isinstance(messages, list):
+        return None
+    system = request.get("system")
+    return [*([{"role": "system", "content": system}] if system else []), *messages]
+
+
+def _is_gemini(record: Record) -> bool:
+    response = record.get("response")
+    return isinstance(response, Mapping) and isinstance(response.get("candidates"), list)
+
+
+def _read_gemini(record: Record) -> list[Rollout]:
+    if not _is_gemini(record):
+        raise UnreadableRecordError("no response with candidates, expected the results of a batch")
+    name, candidates = identifier(record.get("key")), record["response"]["candidates"]
+    known: Record = {} if name is None else {"task": f"key:{name}"}
+    if not candidates:
+        return [rollout_of(record, (), None, excluded="failed (no candidates)", **known)]
+    if not all(isinstance(each, Mapping) for each in candidates):
+        raise UnreadableRecordError("a candidate is not an object, expected one with content")
+    choices = [
+        {"message": _message_of(each.get("content")), "finish_reason": each.get("finishReason")} for each in candidates
+    ]
+    prompt = _contents_of(record.get("request"))
+    is_group = len(choices) > 1 and prompt is None and name is None
+    return read_choices(record, choices, prompt, line_is_group=is_group, **known)
+
+
+def _contents_of(request: object) -> list[Record] | None:
+    """Return the messages of a copied request of Gemini; None if there is none."""
+    if not isinstance(request, Mapping) or not isinstance(request.get("contents"), list):
+        return None
+    system = request.get("systemInstruction", request.get("system_instruction"))
+    told = [{**_message_of(system), "role": "system"}] if isinstance(system, Mapping) else []
+    return [*told, *(_message_of(each) for each in request["contents"])]
+
+
+def _message_of(content: object) -> Record:
+    """Return a chat message from a content of Gemini: its parts are texts, thoughts and calls."""
+    if not isinstance(content, Mapping):
+        return {"role": "assistant", "content": None}
+    parts = [part for part in list_or_empty(content.get("parts")) if isinstance(part, Mapping)]
+    calls = [{"function": _call_of(call)} for part in parts if isinstance(call := part.get("functionCall"), Mapping)]
+    texts = [_part_of(part) for part in parts if "functionCall" not in part]
+    role = text_or_empty(content.get("role")) or "user"
+    return {"role": role, "content": texts, **({"tool_calls": calls} if calls else {})}
+
+
+def _part_of(part: JsonObject) -> Record:
+    if isinstance(part.get("text"), str):
+        return {"type": "thinking" if part.get("thought") is True else "text", "text": part["text"]}
+    return {"type": next((str(name) for name in part), "part")}
+
+
+def _call_of(call: JsonObject) -> Record:
+    return {"name": call.get("name"), "arguments": call.get("args")}
+
+
+ANTHROPIC = Format(
+    "anthropic_batch",
+    _is_anthropic,
+    _read_anthropic,
+    fields=Fields(prompt=("params", "request"), response=("result",), metadata=("custom_id",)),
+    owns_line=True,
+    example={"custom_id": "river", "result": {"type": "succeeded", "message": ANSWERED}},
+)
+GEMINI = Format(
+    "gemini_batch",
+    _is_gemini,
+    _read_gemini,
+    annotate_choices,
+    fields=Fields(prompt=("request",), response=("response",), metadata=("key",)),
+    owns_line=True,
+    example={
+        "key": "river",
+        "response": {
+            "candidates": [{"content": {"parts": [{"text": text}], "role": "model"}} for text in (ANSWER, OTHER_ANSWER)]
+        },
+    },
+)
