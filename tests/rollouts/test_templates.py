@@ -253,3 +253,14 @@ def test_a_prompt_opens_reasoning_only_where_the_policy_begins(prompt, is_opened
     line = {"prompt": prompt, "completion": "Hmm"}
     (rollout,) = FORMATS["completion"].read(line)
     assert rollout.response == ((Reasoning("Hmm"),) if is_opened else (Text("Hmm"),))
+
+
+@pytest.mark.parametrize(
+    "piece", ["<s>", "<|im_start|>user\n", "user\n", "user\n\n", "<|im_end|>\n", "[INST] ", "<|start|>a ", "\n \n"]
+)
+def test_hostile_texts_are_split_in_linear_time(piece):
+    """Nothing here grows with the square of the text."""
+    text = piece * 40_000
+    read_prompt(text)
+    read_prompt(CHATML.format(text))
+    list(split_output(text, read_prompt(CHATML).template))

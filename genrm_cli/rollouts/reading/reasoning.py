@@ -21,7 +21,7 @@ _BARE_ANALYSIS = re.compile(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9]")
 _OPENED = re.compile(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re.IGNORECASE)
 _OPENED_REACH = 80  # characters
 _ASKS_FOR_ANSWER = re.compile(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
-_END_TOKENS = (
+END_TOKENS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<end_of_turn>"),
     *("<|end|>", "<|return|>", "<|call|>", "<|end_of_turn|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<|eos|>"),
     *("<｜end▁of▁sentence｜>", "[EOS]", "<pad>", "<|pad|>", "[PAD]", "<|finetune_right_pad_id|>", "<turn|>"),
@@ -38,14 +38,14 @@ _END_TOKENS = (
 )
 
 
-def strip_end_tokens(text: str) -> tuple[str, int]:
+def strip_end_tokens(text: str, tokens: tuple[str, ...] = END_TOKENS) -> tuple[str, int]:
     """Remove chat-template tokens from the end of a text; return it with their number.
 
     A text without them is returned unchanged.
     """
     end, count = rstripped_end(text, len(text)), 0
-    while text.endswith(_END_TOKENS, 0, end):
-        longest = max(len(token) for token in _END_TOKENS if text.endswith(token, 0, end))
+    while text.endswith(tokens, 0, end):
+        longest = max(len(token) for token in tokens if text.endswith(token, 0, end))
         end = rstripped_end(text, end - longest)
         count += 1
     return (text[:end], count) if count else (text, 0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from genrm_cli.rollouts.reading.reasoning import opened_at_end, rstripped_end, strip_end_tokens
+from genrm_cli.rollouts.reading.reasoning import END_TOKENS, opened_at_end, rstripped_end, strip_end_tokens
 from genrm_cli.rollouts.rollout import Turn
 
 
@@ -84,6 +84,7 @@ _FRAME_TOKENS = (
     *("]~!b[", "[gMASK]", "<sop>", "<pad>", "<|endoftext|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),
     *("[/SYSTEM_PROMPT]", "[/AVAILABLE_TOOLS]"),
 )
+_TOKENS_AROUND = END_TOKENS + _FRAME_TOKENS
 _FRAME_START = re.compile(rf"(?:\s|{'|'.join(map(re.escape, _FRAME_TOKENS))})+")
 # Marks that remain without special tokens: a role on a line of its own (ChatML, Gemma), or glued to the text before it
 # (Llama 3).
@@ -173,11 +174,7 @@ def _role_of(mark: re.Match[str]) -> str:
 
 def _body(text: str) -> str:
     """Return the text of a turn without the tokens after it, and without line breaks around it."""
-    text = strip_end_tokens(text)[0]
-    while text.endswith(_FRAME_TOKENS):
-        text = text.removesuffix(next(token for token in _FRAME_TOKENS if text.endswith(token)))
-        text = strip_end_tokens(text)[0]
-    return text.strip("\n")
+    return strip_end_tokens(text, _TOKENS_AROUND)[0].strip("\n")
 
 
 def _prompt_of_marks(text: str, marks: list[re.Match[str]], template: Template | None) -> DecodedPrompt:
