@@ -13,16 +13,15 @@ from genrm_cli.rollouts.formats.format import (
     ASKED,
     OTHER_ANSWER,
     QUESTION,
-    Fields,
     Format,
     Score,
     annotate_list,
     own_of_lists,
     set_detail,
 )
-from genrm_cli.rollouts.formats.line_fields import LINE_FIELDS, has_prompt, prompt_of, resolve_line, with_parts
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_choices, read_completion, read_list
-from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, RESPONSES, is_api_choices
+from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, RESPONSES, Fields, is_api_choices
+from genrm_cli.rollouts.reading.line_fields import LINE_FIELDS, has_prompt, prompt_of, resolve_line, with_parts
 from genrm_cli.rollouts.reading.record_fields import list_at, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 

@@ -6,15 +6,7 @@ from functools import partial
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import episode_lines
-from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Fields, Format, annotate_line
-from genrm_cli.rollouts.formats.line_fields import (
-    LINE_FIELDS,
-    is_line,
-    parts_of,
-    prompt_of,
-    resolve_line,
-    with_parts,
-)
+from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Format, annotate_line
 from genrm_cli.rollouts.formats.shapes import (
     read_chat,
     read_completion,
@@ -22,6 +14,15 @@ from genrm_cli.rollouts.formats.shapes import (
     split_messages,
 )
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
+from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.line_fields import (
+    LINE_FIELDS,
+    is_line,
+    parts_of,
+    prompt_of,
+    resolve_line,
+    with_parts,
+)
 from genrm_cli.rollouts.reading.record_fields import (
     excluded_of,
     failure_of,

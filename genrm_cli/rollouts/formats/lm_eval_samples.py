@@ -8,8 +8,9 @@ import json
 from collections.abc import Mapping
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Fields, Format, annotate_list
+from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Format, annotate_list
 from genrm_cli.rollouts.formats.shapes import asked_of, items_of_answer
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import has_all, identifier, rollout_of
 from genrm_cli.rollouts.reading.templates import DecodedPrompt
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import Fields, Format, Score, annotate_line, annotate_list, own_of_lists
+from genrm_cli.rollouts.formats.format import Format, Score, annotate_line, annotate_list, own_of_lists
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_completion
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import identifier
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 

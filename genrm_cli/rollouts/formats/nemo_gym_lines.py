@@ -11,13 +11,13 @@ from genrm_cli.rollouts.formats.format import (
     ANSWERED_TOO,
     ASKED,
     QUESTION,
-    Fields,
     Format,
     Score,
     annotate_line,
 )
 from genrm_cli.rollouts.formats.group_formats import list_format
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_list
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item

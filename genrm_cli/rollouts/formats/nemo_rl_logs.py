@@ -16,13 +16,13 @@ from genrm_cli.rollouts.formats.format import (
     ANSWER,
     OTHER_ANSWER,
     QUESTION,
-    Fields,
     Format,
     annotate_list,
     own_of_lists,
 )
 from genrm_cli.rollouts.formats.shapes import response_span
 from genrm_cli.rollouts.reading.chat_messages import items_of_messages, items_of_text, turns_of_messages
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import list_at, rollout_of
 from genrm_cli.rollouts.reading.templates import read_prompt

@@ -4,7 +4,10 @@ A name may have several roles: writers disagree. A format says which of them it 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
+
+from genrm_cli.json_types import JsonObject
 
 # A prompt on its own; all but one of those that a line has must repeat it.
 PROMPTS = ("prompt", "messages", "conversation", "question", "query", "problem", "instruction", "input")
@@ -76,3 +79,47 @@ def is_api_choices(value: object) -> bool:
         and ("message" in each or ("text" in each and not {"index", "finish_reason", "logprobs"}.isdisjoint(each)))
         for each in value
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields that a format reads, by role.
+
+    A field may have several roles: `messages` often hold prompt and response. Together they say what the format
+    accounts for: any other field could hold a prompt or a response that it does not read.
+
+    Attributes:
+        prompt: what the policy answered: a text or messages. Of several, the first that a line has is read.
+        system: a system prompt beside the prompt.
+        history: earlier turns beside the prompt.
+        context: further text of the prompt, such as a passage.
+        response: what the policy answered; of several likewise.
+        reference: the known answer of the task.
+        reasoning: reasoning beside the response.
+        metadata: names, rewards, and what else tells the format apart.
+    """
+
+    prompt: tuple[str, ...] = ()
+    system: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    response: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+
+    def names(self) -> tuple[str, ...]:
+        """Return all fields, each once."""
+        return tuple(dict.fromkeys(name for role in fields(self) for name in getattr(self, role.name)))
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """Return the fields of each role that has any."""
+        return {role.name: names for role in fields(self) if (names := getattr(self, role.name))}
+
+    def present_in(self, record: JsonObject) -> "Fields":
+        """Return the fields that a line has; of the alternatives for prompt and response the first with a text."""
+        present = {role: tuple(name for name in names if name in record) for role, names in self.roles().items()}
+        for role in ("prompt", "response"):
+            names = present.get(role, ())
+            present[role] = tuple([name for name in names if has_text(record[name])] or names)[:1]
+        return Fields(**present)

@@ -53,8 +53,17 @@ def describe_unrecognised(record: Record) -> Message:
     return Message.of(f"unknown format with the keys {shown}{more}; ", _advice(record))
 
 
+def is_known_otherwise(record: Record) -> bool:
+    """Whether a record looks like something else than rollouts."""
+    return _looks_like(record) is not None
+
+
+def _looks_like(record: Record) -> str | Message | None:
+    return next((told for signs, told in _NOT_ROLLOUTS if all(sign in record for sign in signs)), None)
+
+
 def _advice(record: Record) -> Message:
-    looks_like = next((told for signs, told in _NOT_ROLLOUTS if all(sign in record for sign in signs)), None)
+    looks_like = _looks_like(record)
     if looks_like is None and _ERROR_KEYS.issuperset(record) and not _ERROR_SIGNS.isdisjoint(record):
         looks_like = "an error reply of a server: download the file again"
     if looks_like is not None:

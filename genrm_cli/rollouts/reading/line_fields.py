@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.formats.format import Fields, Format
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import (
     CONTEXTS,
@@ -21,6 +20,7 @@ from genrm_cli.rollouts.reading.known_names import (
     RESPONSE_NAMES,
     RESPONSES,
     SYSTEMS,
+    Fields,
     has_text,
     is_api_choices,
     is_messages,
@@ -115,18 +115,17 @@ def add_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tupl
     return (*dict.fromkeys(system), *history, *turns[:last], Turn("user", join_texts([asked, *context])))
 
 
-def unexplained(record: Record, format_: Format) -> Message | None:
+def unexplained(record: Record, read: Fields, format_: str) -> Message | None:
     """Return why a format does not account for every field of a line; None if it does.
 
-    Raises:
-        UnreadableRecordError: several fields could be the prompt, or the response.
+    Args:
+        record: the line.
+        read: the fields that the format reads of it.
+        format_: name of the format.
     """
-    if format_.owns_line:
-        return None
-    read = format_.fields_in(record)
     names = [
         name
-        for name in KNOWN_NAMES.intersection(record).difference(read.names(), format_.fields.metadata)
+        for name in KNOWN_NAMES.intersection(record).difference(read.names())
         if has_text(record[name]) and not _repeats(record, name, read)
     ]
     if not names:
@@ -134,8 +133,8 @@ def unexplained(record: Record, format_: Format) -> Message | None:
     shown = ", ".join(sorted(names))
     prompts = [*read.prompt, *sorted(name for name in names if name in PROMPT_NAMES)]
     responses = [*read.response, *sorted(name for name in names if name in RESPONSE_NAMES)]
-    told = f"{shown} could be part of the prompt or a response, but {format_.name} lines have no such field; "
-    return Message.of(told, _choices_of(prompts, responses), ", or set ", SettingRef("format", format_.name))
+    told = f"{shown} could be part of the prompt or a response, but {format_} lines have no such field; "
+    return Message.of(told, _choices_of(prompts, responses), ", or set ", SettingRef("format", format_))
 
 
 def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
