@@ -120,7 +120,11 @@ def _read_gemini(record: Record) -> list[Rollout]:
     if not all(isinstance(each, Mapping) for each in candidates):
         raise UnreadableRecordError("a candidate is not an object, expected one with content")
     choices = [
-        {"message": _message_of(each.get("content")), "finish_reason": each.get("finishReason")} for each in candidates
+        {
+            "message": {**_message_of(each.get("content")), "role": "assistant"},
+            "finish_reason": each.get("finishReason"),
+        }
+        for each in candidates
     ]
     prompt = _contents_of(record.get("request"))
     is_group = len(choices) > 1 and prompt is None and name is None

@@ -156,7 +156,7 @@ def _read_openai_chat(record: Record) -> list[Rollout]:
     prompt = prompt_of(record, read) if read.prompt else None
     if choices == []:
         return with_parts(record, read, [read_completion(record, prompt, None)])
-    group = len(list_at(record, "choices")) > 1 or task_of(record) is None
+    group = len(list_at(record, "choices")) > 1 or (task_of(record) is None and not read.prompt)
     return with_parts(record, read, read_choices(record, list_at(record, "choices"), prompt, line_is_group=group))
 
 

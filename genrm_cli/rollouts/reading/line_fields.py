@@ -43,7 +43,11 @@ def is_line(record: JsonObject) -> bool:
 
 def has_prompt(record: JsonObject) -> bool:
     """Whether a line has a field that can hold a prompt on its own."""
-    return any(name in record for name in PROMPTS)
+    return any(name in record and not _is_column(record[name]) for name in PROMPTS)
+
+
+def _is_column(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(each, str) for each in value)
 
 
 def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> Fields:
