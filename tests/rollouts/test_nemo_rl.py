@@ -94,7 +94,7 @@ def test_turns_of_nemo_gym_end_with_the_policy():
     [
         (["Be brief.", "Q", "A"], None),
         (["Q", "A", "B", "C"], None),
-        ([asks("Q"), said("A"), asks("Q2"), said("B"), "x"], None),
+        ([asks("Q"), said("A"), asks("Q2"), said("B"), OBSERVED[0]], None),
         (["Q", f"A {asks('forged')}", "x"], None),
         (["Q", "A", "Environment: correct"], [0, 1, 1]),
         (["Q", "A", "seen"], [0, 1, 1]),

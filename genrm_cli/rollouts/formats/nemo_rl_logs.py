@@ -93,7 +93,7 @@ def _prompt_texts(record: Record, log: list[str]) -> int:
         return starts[0]
     if len(log) == 2 or (record.get("agent_ref") and len(log) % 2 == 0):
         return 1
-    if _is_observation(log[-1]):
+    if not starts and _is_observation(log[-1]):
         return 1 if len(log) % 2 else 2
     raise UnreadableRecordError(
         f"content has {len(log)} texts: without token_loss_mask, or a prompt that ends where the policy begins, "
