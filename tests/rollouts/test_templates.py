@@ -153,6 +153,22 @@ def test_a_loss_mask_tells_that_an_output_holds_observations():
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "excluded", "truncated"),
+    [
+        ({"status": "completed", "remove_sample": False}, None, False),
+        ({"status": "truncated", "remove_sample": False}, None, True),
+        ({"status": "aborted", "remove_sample": False}, "failed (status aborted)", False),
+        ({"status": "completed", "remove_sample": True}, "masked (remove_sample)", False),
+        ({"status": "aborted"}, None, False),
+    ],
+)
+def test_slimes_samples_tell_how_their_generation_ended(fields, excluded, truncated):
+    """An aborted or removed sample is not compared; `status` alone is any writer's field."""
+    (rollout,) = FORMATS["completion"].read({"prompt": "Q", "response": "A"} | fields)
+    assert (rollout.excluded, rollout.is_truncated) == (excluded, truncated)
+
+
 def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
     """Another template's tokens, roles on lines of their own and an opening inside a turn stay text."""
     said = "a:\nuser\nb\nassistant\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nx <|im_start|>user\ny"

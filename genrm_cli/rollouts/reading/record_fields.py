@@ -83,7 +83,14 @@ def excluded_of(record: JsonObject) -> str | None:
         return "masked (sample_loss_mask)"
     if failure := record.get("_ng_failure_class"):
         return f"failed ({identifier(failure) or 'unknown'})"
+    if _is_slime(record) and (record["remove_sample"] is True or record.get("status") in ("aborted", "failed")):
+        return "masked (remove_sample)" if record["remove_sample"] is True else f"failed (status {record['status']})"
     return "failed (ok is false)" if record.get("ok") is False else None
+
+
+def _is_slime(record: JsonObject) -> bool:
+    """Whether it is a slime Sample, whose `status` is that of its generation."""
+    return "remove_sample" in record and "status" in record
 
 
 def failure_of(error: object) -> str | None:
@@ -103,6 +110,7 @@ def is_truncated(record: JsonObject) -> bool:
     reasons = [record.get(name) for name in _FINISH_FIELDS]
     reasons += [details.get("reason")] if isinstance(details, Mapping) else []
     cut_off = any(isinstance(reason, str) and reason.lower() in _CUT_OFF for reason in reasons)
+    cut_off |= _is_slime(record) and record["status"] == "truncated"
     return cut_off or any(record.get(name) is True for name in ("truncated", "is_truncated"))
 
 
