@@ -123,7 +123,7 @@ def test_a_bad_item_is_rejected_by_its_number(genrm: Genrm, call: Call) -> None:
         ("in.json", b'[{"prompt": "Why?", "completion": "So."}', "in the middle"),
         ("in.eval", b"PK\x03\x04", "not a complete zip archive"),
         ("in.parquet", b"PAR1PAR1", "Parquet"),
-        ("in.csv", b"prompt,completion\n", "table"),
+        ("in.csv", b"prompt,completion\nWhy?\n", "row 1 has 1 fields"),
     ],
 )
 def test_an_unreadable_container_ends_with_3(genrm: Genrm, call: Call, name: str, content: bytes, says: str) -> None:
