@@ -17,9 +17,12 @@ from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.estimate import Estimate, estimate_run
 from genrm_cli.jobs.index import LARGE_GROUP, FirstRejects, InputIndex, Reject, index_input
 from genrm_cli.jobs.score_file import refuse_unreadable
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import RING_STRATEGIES
+from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import TornPrompts
+from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.settings import changed
@@ -33,6 +36,7 @@ _EXAMPLE_LINES = 4
 _EXAMPLE_CHARS = 75  # of a line
 _EXAMPLE_RESPONSES = 2
 _NAMED = 5
+_SHOWN_CHARS = 60  # of a prompt and a response
 _NO_FIELD = "nothing, each rollout alone"
 # What the beginning of a group's key says.
 _KEY_KINDS = {
@@ -186,6 +190,25 @@ def _excerpt(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of the first line of a format.
+
+    Attributes:
+        line: its number.
+        roles: the fields that are read, by role.
+        not_read: its other fields.
+        prompt: the beginning of the last turn of its prompt.
+        response: the beginning of its first response; None without one.
+    """
+
+    line: int
+    roles: dict[str, list[str]]
+    not_read: list[str]
+    prompt: str
+    response: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
     """What an input holds, and what a run over it would ask.
 
@@ -195,7 +218,7 @@ class Preview:
         counts: of its lines, rollouts and groups, and of planned comparisons.
         contents: of its groups.
         without_response: rollouts that cannot be compared.
-        format_keys: the keys by which each format was recognised, in its first line.
+        readings: which field is read as what, in the first line of each format.
         pairing: which comparisons are planned.
         plan: what they need.
         requests_max: calls, if each took all its retries.
@@ -208,7 +231,7 @@ class Preview:
     counts: RunMetrics
     contents: Contents
     without_response: int
-    format_keys: dict[str, list[str]]
+    readings: dict[str, Reading]
     pairing: PairingPlan
     plan: Estimate
     requests_max: int
@@ -231,7 +254,7 @@ class Preview:
             "lines": counts.lines,
             "rejected_lines": counts.rejects,
             "formats": dict(counts.formats.most_common()),
-            "format_keys": self.format_keys,
+            "readings": {name: asdict(reading) for name, reading in self.readings.items()},
             "rollouts": counts.rollouts,
             "rollouts_without_response": self.without_response,
             "blank_responses": counts.blank,
@@ -335,10 +358,10 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
             problems.add_group(group, rows, index, settings.input.group_by)
             contents.add(group, index.plan)
         unanswered = sum(len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups())
-        keys: dict[str, list[str]] = {}
+        readings: dict[str, Reading] = {}
         for number in range(len(sources.uris)):
             with sources.open(number) as source:
-                _add_deciding_keys(keys, source, run)
+                _add_readings(readings, source, run)
                 source.verify_unchanged()
         plan = estimate_run(index, run, task.places.scored)
     return Preview(
@@ -347,7 +370,7 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
         metrics,
         contents,
         unanswered,
-        keys,
+        readings,
         index.plan.pairing,
         plan,
         requests_max=plan.calls * (1 + settings.limits.reask) * (1 + settings.limits.retries),
@@ -356,8 +379,8 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
     )
 
 
-def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunContext) -> None:
-    """Add the keys by which each format was recognised, from its first line."""
+def _add_readings(found: dict[str, Reading], source: Source, run: RunContext) -> None:
+    """Add what is read as what, from the first line of each format."""
     for line in source.iter_lines():
         if len(found) == len(run.metrics.formats):
             break
@@ -366,10 +389,26 @@ def _add_deciding_keys(found: dict[str, list[str]], source: Source, run: RunCont
         try:
             record = parse_record(line.raw)
             format_ = format_of(record, run.settings.input)
+            if format_.name in run.metrics.formats and format_.name not in found:
+                found[format_.name] = _reading_of(line.number, record, format_)
         except (BadLineError, UnreadableRecordError):
             continue
-        if format_.name in run.metrics.formats and format_.name not in found:
-            found[format_.name] = [name for name in format_.fields.names() if name.partition(".")[0] in record]
+
+
+def _reading_of(number: int, record: Record, format_: Format) -> Reading:
+    first = format_.read(record)[0]
+    fields = format_.fields_in(record)
+    roles = {role: list(names) for role, names in fields.roles().items() if role != "metadata"}
+    if references := [name for name in REFERENCES if name in record and name not in fields.response]:
+        roles["reference"] = references
+    read = {name.partition(".")[0] for names in roles.values() for name in names}
+    return Reading(
+        number,
+        roles,
+        [name for name in record if name not in read],
+        first.prompt[-1].text[:_SHOWN_CHARS] if first.prompt else "",
+        None if first.answer is None else first.answer[:_SHOWN_CHARS],
+    )
 
 
 def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:

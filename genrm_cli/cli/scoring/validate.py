@@ -12,10 +12,11 @@ from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.estimate import Estimate
-    from genrm_cli.jobs.preview import Example, Preview, Problem
+    from genrm_cli.jobs.preview import Example, Preview, Problem, Reading
 
 _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
+_SHOWN_FIELDS = 8
 _OMITTED = (
     *("min_age", "parallel_files", "segment_calls", "segment_age", "force", "dry_run", "keep_replies"),
     *("leases", "lease_expiry"),
@@ -122,8 +123,9 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     ids = preview.counts.contradicting_ids
     regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"]
     formats = [
-        f"{name}: {counted(count, 'line')} with {', '.join(preview.format_keys.get(name, []))}"
+        line
         for name, count in preview.counts.formats.most_common()
+        for line in _format_lines(name, count, preview.readings.get(name))
     ]
     return {
         "lines": f"{preview.counts.lines:,}, {preview.counts.rejects:,} rejected",
@@ -137,6 +139,19 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
             f"{view} in {counted(count, 'group')}" for view, count in sorted(preview.contents.views.items())
         ),
     }
+
+
+def _format_lines(name: str, count: int, reading: "Reading | None") -> Iterator[str]:
+    """Yield what is read as what in lines of a format, and its first line as it is read."""
+    lines = f"{name}: {counted(count, 'line')}"
+    if reading is None:
+        yield lines
+        return
+    roles = [f"{role}: {', '.join(names)}" for role, names in reading.roles.items()]
+    shown = ", ".join(reading.not_read[:_SHOWN_FIELDS]) + (", ..." if len(reading.not_read) > _SHOWN_FIELDS else "")
+    yield "; ".join([lines, *roles, *([f"not read: {shown}"] if shown else [])])
+    response = "no response" if reading.response is None else f"response {reading.response!r}"
+    yield f"  line {reading.line}: prompt {reading.prompt!r}, {response}"
 
 
 def _comparison_rows(preview: "Preview") -> dict[str, str | list[str]]:
