@@ -209,7 +209,7 @@ def _read_lines(
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
             on_reject(Reject(line.number, error.message, text, error.kind, source.unit, of_set))
             continue
-        if not run.plan.uses_own_principle:
+        if not (run.plan.uses_own_principle or run.plan.shows_as_gym):  # NeMo Gym's groups are told apart by it
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
         place = line.number if name is None else f"{name}:{line.number}"
         keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
