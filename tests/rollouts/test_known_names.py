@@ -79,6 +79,10 @@ SHAPES = {
         },
         "{a} {b}",
     ),
+    "a logged call": (
+        lambda a, b, r: {"messages": [asked(a + b)], "response": {"choices": [{"index": 0, "message": said(r)}]}},
+        "{a}{b}",
+    ),
     "a response with choices": (
         lambda a, b, r: {"messages": [asked(a + b)], "choices": [{"index": 0, "message": said(r)}]},
         "{a}{b}",
@@ -192,6 +196,12 @@ def test_named_fields_and_formats_choose():
     assert ([turn.text for turn in rollout.prompt], rollout.answer) == (["S", "Q?", "R"], "G")
     assert named_fields("answer", "messages").read(line)[0].answer == GOLD
     assert FORMATS["chat"].read(line)[0].answer == "R"
+
+
+def test_the_reference_of_a_line_is_kept_beside_its_response():
+    """The known answer is never shown unasked, but the rollout has it."""
+    (rollout,) = recognise(line := {"question": "Q?", "gts": 4, "response": "A"}).read(line)
+    assert (rollout.answer, rollout.reference) == ("A", "4")
 
 
 def test_messages_that_wait_for_an_answer_have_no_response():

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -38,6 +39,7 @@ def rollout_of(
     """
     said = {
         "principle": principle_of(record),
+        "reference": reference_of(record),
         "task": task_of(record),
         "index": index_of(record),
         "group_attempt": _count(record.get("_ng_group_attempt")),
@@ -71,6 +73,13 @@ def principle_of(record: JsonObject) -> str | None:
         lines = [f"{number}. {text}" for number, text in enumerate(principle, 1) if isinstance(text, str)]
         return "\n".join(lines) or None
     return principle if isinstance(principle, str) and principle.strip() else None
+
+
+def reference_of(record: JsonObject) -> str | None:
+    """Return the line's reference: the first text or number under a name of references."""
+    values = (record[name] for name in REFERENCES if name in record)
+    kinds = (str, int, float)
+    return next((str(value) for value in values if isinstance(value, kinds) and not isinstance(value, bool)), None)
 
 
 def excluded_of(record: JsonObject) -> str | None:

@@ -78,7 +78,7 @@ def _advice(record: Record) -> Message:
     if (
         len(paths) == 2 and not gold and (prompt is None) is not (response is None)
     ):  # the other text must be the other one
-        prompt, response = prompt or _other(paths, response), response or _other(paths, prompt)
+        prompt, response = prompt or _other(prompts, response), response or _other(paths, prompt)
     how = "perhaps " if response is not None and prompt is not None else "as in "
     if response is None or prompt is None:
         prompt, response = "question", "reply.text"
@@ -108,8 +108,8 @@ def _has_word(path: str, words: Sequence[str]) -> bool:
     return any(word in path.lower().split(".")[-1] for word in words)
 
 
-def _other(paths: Sequence[str], path: str | None) -> str:
-    return next(each for each in paths if each != path)
+def _other(paths: Sequence[str], path: str | None) -> str | None:
+    return next((each for each in paths if each != path), None)
 
 
 def _most_telling(paths: Sequence[str], words: Sequence[str]) -> str | None:
