@@ -269,6 +269,7 @@ class Preview:
             "group_sizes": {str(size): count for size, count in sorted(counts.group_sizes.items())},
             "groups_with_mixed_prompts": counts.groups_with_mixed_prompts,
             "contradicting_ids": counts.contradicting_ids,
+            "groups_over_steps": counts.groups_over_steps,
             "groups_mostly_blank": contents.mostly_blank,
             "views": dict(sorted(contents.views.items())),
             "example": None if contents.example is None else asdict(contents.example),

@@ -34,3 +34,34 @@ def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path: Path) -> Non
     for given in ({"compat": "nemo-gym"}, {"compat": "nemo-gym", "use_principle": True}, {}):
         assert dict(preview(tmp_path, lines, **given).counts.group_sizes) == {2: 2}
     assert dict(preview(tmp_path, lines, use_principle=False).counts.group_sizes) == {4: 1}
+
+
+def over_steps() -> list[Json]:
+    """Make two rollouts of each of two tasks at each of two steps."""
+    return [
+        {"step": step, "input": f"Task {task}?", "output": f"Reply {copy} of step {step}."}
+        for step in (1, 2)
+        for task in "ab"
+        for copy in (1, 2)
+    ]
+
+
+def test_several_fields_name_a_group_and_keep_training_steps_apart(tmp_path: Path) -> None:
+    """Without them the rollouts of both steps are compared, which is counted; with them, those of one step."""
+    given = {"prompt_field": "input", "response_field": "output"}
+    mixed = preview(tmp_path, over_steps(), **given)
+    assert (dict(mixed.counts.group_sizes), mixed.counts.groups_over_steps) == ({4: 2}, 2)
+    apart = preview(tmp_path, over_steps(), group_by="step, input", **given)
+    assert (dict(apart.counts.group_sizes), apart.counts.groups_over_steps) == ({2: 4}, 0)
+    assert apart.contents.example is not None
+    assert apart.contents.example.group == 'step, input:["1", "Task a?"]'
+
+
+def test_a_line_must_have_every_field_of_its_group(tmp_path: Path) -> None:
+    """A line that lacks one of several fields is not compared, as if the only field were missing."""
+    lines = over_steps()
+    del lines[0]["step"]
+    found = preview(tmp_path, lines, group_by="step,input", prompt_field="input", response_field="output")
+    assert [str(problem.problem) for problem in found.problems] == [
+        "no field step,input, which group_by names: it is not compared"
+    ]

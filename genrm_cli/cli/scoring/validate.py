@@ -8,6 +8,7 @@ import typer
 from genrm_cli.cli.console import counted, print_json, print_text, say_error, text_of
 from genrm_cli.cli.events import duration_text, watched
 from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.cli.scoring.run_warnings import steps_warning
 from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     shown = [f"{count:,} of {size}" for size, count in sizes[:_SHOWN_SIZES]]
     rest = [f"{len(sizes) - _SHOWN_SIZES} more sizes"] if len(sizes) > _SHOWN_SIZES else []
     ids = preview.counts.contradicting_ids
-    regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"]
+    regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"] * bool(ids)
+    if spanning := preview.counts.groups_over_steps:
+        regrouped.append(f"warning: {steps_warning(spanning)}")
     formats = [
         line
         for name, count in preview.counts.formats.most_common()
@@ -133,7 +136,7 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
         "rollouts": f"{preview.counts.rollouts:,}",
         "not compared": _not_compared(preview),
         "texts": ", ".join(_noted_texts(preview)),
-        "groups": [f"{preview.counts.groups:,}, by {names}" if names else "0", *(regrouped if ids else [])],
+        "groups": [f"{preview.counts.groups:,}, by {names}" if names else "0", *regrouped],
         "group sizes": ", ".join(shown + rest),
         "view": ", ".join(
             f"{view} in {counted(count, 'group')}" for view, count in sorted(preview.contents.views.items())
