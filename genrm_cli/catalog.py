@@ -30,17 +30,23 @@ ESTIMATORS: Mapping[str, str] = {
 INPUT_FORMATS: Mapping[str, str] = {
     "nemo_gym": "rollouts of NeMo Gym",
     "compare": "requests of NeMo Gym's genrm_compare",
+    "responses_object": "objects of the Responses API with their input",
     "verifiers_traces": "traces of verifiers v1 and prime-rl",
     "rllm": "episodes of rLLM",
+    "ultrafeedback": "completions of UltraFeedback",
+    "arena_hard": "answers of arena-hard-auto",
+    "art": "trajectories of ART",
     "inspect_log": "logs of inspect_ai",
     "openai_batch": "output of an OpenAI or vLLM batch",
+    "anthropic_batch": "results of an Anthropic batch",
+    "gemini_batch": "results of a Gemini batch",
     "lm_eval": "samples of lm-eval-harness",
     "atropos": "groups of Atropos",
     "roll": "dumps of ROLL",
     "ms_swift": "completion logs of ms-swift",
     "columns": "lists of prompts and responses",
-    "many": "a prompt with a list of responses",
     "vllm": "offline outputs of vLLM",
+    "many": "a prompt with a list of responses",
     "openai_chat": "chat completions with several choices",
     "nemo_rl": "training and validation dumps of NeMo RL",
     "tinker": "trajectories of tinker-cookbook",
@@ -55,6 +61,7 @@ INPUT_FORMATS: Mapping[str, str] = {
     "completion": "a prompt with one response",
     "sharegpt": "conversations of ShareGPT",
     "chat": "messages that end in the response",
+    "conversation": "conversations of LMSYS and WildChat",
 }
 
 REDACTIONS: Mapping[str, str] = {

@@ -1,5 +1,6 @@
 """Index an input: parse every line once, find the groups, spool the texts."""
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +19,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.component import reads_record
 from genrm_cli.rollouts.declared import parse_requirement
 from genrm_cli.rollouts.formats import Format
-from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, value_at
+from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, step_of, value_at
 from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
@@ -93,6 +94,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.plan = plan
         self._settings = settings
         self._texts: RolloutStore[Record | None] = RolloutStore()
+        self._steps = array("q")
         self._may_split = settings.group_by is None
         self._with_records = plan.shows_as_gym or bool(plan.graders) or any(map(reads_record, plan.rewards.components))
 
@@ -114,7 +116,12 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         # A line that is a group of a set stays one, whatever other files ask.
         may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
         self.table.append(key, rollout, place, compared=why is None, may_split=may_split, prompt=prompt)
+        self._steps.append(hash(step_of(record)))
         self._texts.append(key, rollout, own)
+
+    def spans_steps(self, rows: Sequence[int]) -> bool:
+        """Whether rollouts of several training steps, so of several policies, would be compared."""
+        return len({self._steps[row] for row in self.table.compared(list(rows))}) > 1
 
     def read_group(self, rows: Sequence[int]) -> Group:
         """Return a group with its texts."""
@@ -200,7 +207,7 @@ def _read_lines(
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
             on_reject(Reject(line.number, error.message, text, error.kind, source.unit, of_set))
             continue
-        if not run.plan.uses_own_principle:
+        if not (run.plan.uses_own_principle or run.plan.shows_as_gym):  # NeMo Gym's groups are told apart by it
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
         place = line.number if name is None else f"{name}:{line.number}"
         keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
@@ -253,6 +260,7 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
         if table.prompts_differ(rows):
             metrics.groups_with_mixed_prompts += 1
             continue
+        metrics.groups_over_steps += index.spans_steps(rows)
         answered = table.count_answered(rows)
         for effort in plan.efforts(answered):
             metrics.planned += effort.requests

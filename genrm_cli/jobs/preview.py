@@ -17,11 +17,18 @@ from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.estimate import Estimate, estimate_run
 from genrm_cli.jobs.index import FirstRejects, InputIndex, Reject, index_input
 from genrm_cli.jobs.score_file import refuse_unreadable
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import RING_STRATEGIES
+from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import TornPrompts
+from genrm_cli.rollouts.reading.known_names import REFERENCES
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.settings import changed
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.leases import Leases
+from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
 _FORMAT = 1
@@ -29,6 +36,7 @@ _EXAMPLE_LINES = 4
 _EXAMPLE_CHARS = 75  # of a line
 _EXAMPLE_RESPONSES = 2
 _NAMED = 5
+_SHOWN_CHARS = 60  # of a prompt and a response
 _NO_FIELD = "nothing, each rollout alone"
 # What the beginning of a group's key says.
 _KEY_KINDS = {
@@ -170,12 +178,32 @@ def _excerpt(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of the first line of a format.
+
+    Attributes:
+        line: its number.
+        roles: the fields that are read, by role.
+        not_read: its other fields.
+        prompt: the beginning of the last turn of its prompt.
+        response: the beginning of its first response; None without one.
+    """
+
+    line: int
+    roles: dict[str, list[str]]
+    not_read: list[str]
+    prompt: str
+    response: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
     """What an input holds, and what a run over it would ask.
 
     Attributes:
         counts: of its lines, rollouts and groups, and of planned comparisons.
         without_response: rollouts that cannot be compared.
+        readings: which field is read as what, in the first line of each format.
         can_be_scored: whether anything would be asked, or rewards need no judge.
     """
 
@@ -184,6 +212,7 @@ class Preview:
     counts: RunMetrics
     contents: Contents
     without_response: int
+    readings: dict[str, Reading]
     pairing: PairingPlan
     plan: Estimate
     problems: list[Problem]
@@ -205,6 +234,7 @@ class Preview:
             "lines": counts.lines,
             "rejected_lines": counts.rejects,
             "formats": dict(counts.formats.most_common()),
+            "readings": {name: asdict(reading) for name, reading in self.readings.items()},
             "rollouts": counts.rollouts,
             "rollouts_without_response": self.without_response,
             "blank_responses": counts.blank,
@@ -219,6 +249,7 @@ class Preview:
             "group_sizes": {str(size): count for size, count in sorted(counts.group_sizes.items())},
             "groups_with_mixed_prompts": counts.groups_with_mixed_prompts,
             "contradicting_ids": counts.contradicting_ids,
+            "groups_over_steps": counts.groups_over_steps,
             "groups_mostly_blank": contents.mostly_blank,
             "views": dict(sorted(contents.views.items())),
             "example": None if contents.example is None else asdict(contents.example),
@@ -301,8 +332,10 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
             problems.add_group(group, rows, index, settings.input.group_by)
             contents.add(group, index.plan)
         unanswered = sum(len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups())
+        readings: dict[str, Reading] = {}
         for number in range(len(sources.uris)):
             with sources.open(number) as source:
+                _add_readings(readings, source, run)
                 source.verify_unchanged()
         plan = estimate_run(index, run, task.places.scored)
     return Preview(
@@ -311,10 +344,43 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
         metrics,
         contents,
         unanswered,
+        readings,
         index.plan.pairing,
         plan,
         problems=problems.ordered(),
         can_be_scored=metrics.planned > 0 or (metrics.rollouts > 0 and bool(index.plan.rewards.components)),
+    )
+
+
+def _add_readings(found: dict[str, Reading], source: Source, run: RunContext) -> None:
+    """Add what is read as what, from the first line of each format."""
+    for line in source.iter_lines():
+        if len(found) == len(run.metrics.formats):
+            break
+        if line.oversize is not None:
+            continue
+        try:
+            record = parse_record(line.raw)
+            format_ = format_of(record, run.settings.input)
+            if format_.name in run.metrics.formats and format_.name not in found:
+                found[format_.name] = _reading_of(line.number, record, format_)
+        except (BadLineError, UnreadableRecordError):
+            continue
+
+
+def _reading_of(number: int, record: Record, format_: Format) -> Reading:
+    first = format_.read(record)[0]
+    fields = format_.fields_in(record)
+    roles = {role: list(names) for role, names in fields.roles().items() if role != "metadata"}
+    if references := [name for name in REFERENCES if name in record and name not in fields.response]:
+        roles["reference"] = references
+    read = {name.partition(".")[0] for names in roles.values() for name in names}
+    return Reading(
+        number,
+        roles,
+        [name for name in record if name not in read],
+        first.prompt[-1].text[:_SHOWN_CHARS] if first.prompt else "",
+        None if first.answer is None else first.answer[:_SHOWN_CHARS],
     )
 
 

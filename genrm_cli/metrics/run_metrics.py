@@ -34,6 +34,7 @@ class RunMetrics(Mergeable):
     groups_with_mixed_prompts: int = 0
     groups_without_spread: int = 0
     contradicting_ids: int = 0
+    groups_over_steps: int = 0
     planned: int = 0
     planned_calls: int = 0
     known: int = 0

@@ -45,6 +45,7 @@ class RunSummary:
         reliability: share of a group's spread that is signal, over the groups where it is known.
         groups_noisy: groups whose reliability is below `NOISY_BELOW`.
         contradicting_ids: task ids of a set of files that name several prompts.
+        groups_over_steps: groups that compare rollouts of several training steps.
         reward_sources: shares of the weighted parts of all rewards by component.
     """
 
@@ -68,6 +69,7 @@ class RunSummary:
     groups_with_mixed_prompts: int
     groups_without_spread: int
     contradicting_ids: int
+    groups_over_steps: int
     scored: int
     single: int
     unscored: int

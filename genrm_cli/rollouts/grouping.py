@@ -4,6 +4,7 @@ The table holds about 60 bytes per rollout, regardless of the length of its text
 """
 
 import hashlib
+import json
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
@@ -72,11 +73,29 @@ def digest_of_prompt(prompt: tuple[Turn, ...]) -> int:
 
 
 def value_at(record: JsonObject, path: str) -> str | None:
-    """Return the text or number at a dotted path as text; None if there is none."""
+    """Return the text or number at a dotted path as text; None if there is none.
+
+    Of several paths, separated by commas, all values are returned; None if one of them is missing.
+    """
+    values = [_at(record, part.strip()) for part in path.split(",")]
+    if None in values:
+        return None
+    return f"{path}:{values[0] if len(values) == 1 else json.dumps(values, ensure_ascii=False)}"
+
+
+def _at(record: JsonObject, path: str) -> str | None:
     value: Any = record
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
-    return f"{path}:{value}" if isinstance(value, str | int | float) and value != "" else None
+    return str(value) if isinstance(value, str | int | float) and value != "" else None
+
+
+_STEP_NAMES = ("step", "global_step", "global_steps", "training_step")
+
+
+def step_of(record: JsonObject) -> str | None:
+    """Return the training step that a line names, with the name of its field; None if it names none."""
+    return next((found for name in _STEP_NAMES if (found := value_at(record, name)) is not None), None)
 
 
 class GroupTable:

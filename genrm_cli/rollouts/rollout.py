@@ -224,6 +224,7 @@ class Rollout:
         left_out: why this run excludes it, rather than its line: a later attempt replaces it, or a trial does not
             reach it.
         prompt_media: kinds of the images and files in the prompt.
+        reference: the known answer of the task, if the line has one; never a response.
     """
 
     prompt: tuple[Turn, ...]
@@ -240,6 +241,7 @@ class Rollout:
     excluded: str | None = None
     left_out: Explanation | None = None
     prompt_media: tuple[str, ...] = ()
+    reference: str | None = None
 
     @cached_property
     def answer(self) -> str | None:

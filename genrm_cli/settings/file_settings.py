@@ -23,7 +23,7 @@ class InputSettings:
     )
     group_by: str | None = reward_setting(
         None,
-        "Dotted path of the field that identifies the group, for example metadata.task. "
+        "Dotted path of the field that identifies the group, for example metadata.task, or several: step,input. "
         "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
         is_common=True,
         trust=False,

@@ -16,12 +16,13 @@ REFERENCE_SCORE = 3.0
 _BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
 
 # Coefficients that NVIDIA released with its models. Source: Nemotron 3 Nano report, arXiv 2512.20848 §3.3;
-# the configurations published with Nemotron 3 Super and Ultra.
+# NeMo RL examples/nemo_gym (nemotron-3-super stages 1 and 3, nemotron-3-ultra, nemotron-3.5-lightning).
 PRESETS: Mapping[str, Mapping[str, float]] = {
     "nemotron-3-nano": {**_BONUSES, _LENGTH_R: 0.5, _LENGTH_A: 0.5},
     "nemotron-3-super": {**_BONUSES, _LENGTH_R: 0.3, _LENGTH_A: 0.35, _STYLE: 0.05},
-    "nemotron-3-super-rlvr": {_LENGTH_R: 0.1, _LENGTH_A: 0.1, _STYLE: 0.1},
+    "nemotron-3-super-rlvr": {**_BONUSES, _LENGTH_R: 0.1, _LENGTH_A: 0.1, _STYLE: 0.1},
     "nemotron-3-ultra": {**_BONUSES, _LENGTH_R: 0.1, _LENGTH_A: 0.25},
+    "nemotron-3.5-lightning": {**_BONUSES, _LENGTH_R: 0.12, _LENGTH_A: 0.12},
 }
 
 # Defaults under `compat`: NeMo Gym's pairs, estimator and default score, to reproduce its numbers.

@@ -17,7 +17,7 @@ RL_PREFIX = "rl/"
 _S3 = "s3://"
 _SCHEME = re.compile(r"s3:|[A-Za-z][A-Za-z0-9+.-]+://")
 _COMPRESSION_SUFFIXES = (".gz", ".zst")
-_RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".eval")
+_RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".eval", ".csv", ".tsv")
 _SCORED_SUFFIX = ".scored"
 _ROLLOUT_FILE = re.compile(r"[^/]\.((jsonl|ndjson)(\.gz|\.zst)?|parquet|eval)$")
 # Our own outputs, and files that NeMo Gym writes beside its rollouts.

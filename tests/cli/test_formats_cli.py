@@ -39,11 +39,9 @@ def test_an_unknown_format_is_refused_with_a_guess(call: Call) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("it is.csv", b"prompt,completion\nWhy?,So.\nWhy?,\"Because,\nI say.\"\n"),
-        ("table", b"prompt\tcompletion\nWhy?\tSo.\nWhy?\tBecause.\n"),
         ("in.jsonl", TWO_LINES.encode("utf-16")),
     ],
-    ids=["csv", "tsv", "utf-16"],
+    ids=["utf-16"],
 )  # fmt: skip
 def test_the_command_of_a_refusal_leads_to_rewards(genrm: Genrm, call: Call, name: str, content: bytes) -> None:
     """What the message tells to type makes a file that is scored, and leaves the first as it was."""
@@ -58,3 +56,24 @@ def test_the_command_of_a_refusal_leads_to_rewards(genrm: Genrm, call: Call, nam
     assert path.read_bytes() == content
     (converted,) = genrm.names() - {name}
     assert call("score", converted, "--judge", "lexical").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("it is.csv", b'question,reply\nWhy?,So.\nWhy?,"Because,\nI say."\nHow?,a\nHow?,b\n'),
+        ("table", b"question\treply\nWhy?\tSo.\nWhy?\tBecause.\nHow?\ta\nHow?\tb\n"),
+    ],
+    ids=["csv", "tsv"],
+)
+def test_the_rows_of_a_table_are_scored(genrm: Genrm, call: Call, name: str, content: bytes) -> None:
+    """Rows become JSON lines with the names of the first row; fields whose names are not known are named."""
+    (genrm.folder / name).write_bytes(content)
+    refused = call("validate", name)
+    assert refused.code == 3
+    assert "--prompt-field question" in refused.err
+    named = ("--prompt-field", "question", "--response-field", "reply")
+    assert call("score", name, "--judge", "lexical", *named, "-o", "out.jsonl").code == 0
+    lines = [json.loads(line) for line in (genrm.folder / "out.jsonl").read_text().splitlines()]
+    assert [line["question"] for line in lines] == ["Why?", "Why?", "How?", "How?"]
+    assert all(line["reward"] is not None for line in lines)

@@ -15,7 +15,8 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
     report = finished.out.decode()
     comparisons = 2 * (5 * 6 + 28 + 21)  # one response of a group of eight is blank
     for text in (
-        "format       nemo_gym: 36 lines\n",
+        "format       nemo_gym: 36 lines; prompt: responses_create_params; response: response; not read: ",
+        "             line 1: prompt '",
         "groups       7, by task index\n",
         "5 of 4, 2 of 8",
         f"comparisons  {comparisons} ",
@@ -149,3 +150,29 @@ def test_a_prefix_is_validated_like_a_folder(call: Call, s3_bucket: Any) -> None
     assert finished.code == 0, finished.err
     assert b"2 files, 0 with errors" in finished.out
     assert s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["KeyCount"] == 2
+
+
+def test_what_is_read_as_what_is_told_for_each_format(genrm: Genrm, call: Call) -> None:
+    """Each format has its fields by role, those that are not read, and one line as it is read."""
+    lines = [
+        {
+            "system": "Be brief.",
+            "question": f"{task}?",
+            "response": f"{task} {n}.",
+            "answer": "gold",
+            "score": 1,
+            "idx": n,
+        }
+        for task in ("One", "Two")
+        for n in (1, 2)
+    ]
+    chat = {"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}], "id": 5}
+    genrm.write("in.jsonl", [*lines, chat, chat])
+    report = call("validate", "in.jsonl").out.decode()
+    read = "prompt: question; system: system; response: response; reference: answer; not read: score, idx\n"
+    assert f"completion: 4 lines; {read}" in report
+    assert "line 1: prompt 'One?', response 'One 1.'\n" in report
+    assert "chat: 2 lines; prompt: messages; response: messages; not read: id\n" in report
+    readings = json.loads(call("validate", "in.jsonl", "--json").out)["readings"]
+    assert readings["completion"]["roles"]["response"] == ["response"]
+    assert readings["chat"]["line"] == 5

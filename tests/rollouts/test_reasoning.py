@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.reading.chat_messages import items_of_text
-from genrm_cli.rollouts.reading.decoded import split_reasoning, strip_end_tokens
+from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.rollout import Reasoning, Text
 
 
@@ -35,11 +35,42 @@ from genrm_cli.rollouts.rollout import Reasoning, Text
         ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>", "a", "b"),
         ("<|channel|>analysis<|message|>a", "a", ""),
         ("about <|channel|> only", "", "about <|channel|> only"),
+        ("<|channel>thought\na<channel|>b", "a", "b"),
+        ("<|channel>thought\n<channel|>b", "", "b"),
+        ("<|channel>thought\na", "a", ""),
+        ("analysisWe need a.assistantfinalb", "We need a.", "b"),
+        ("analysis1+1assistantcommentary to=functions.f json{}assistantfinal**b**", "1+1", "{}\n\n**b**"),
+        ("analysisThe user asks", "The user asks", ""),
+        ("analysis of the text", "", "analysis of the text"),
+        ("analysisResult = 5", "", "analysisResult = 5"),
+        ('<think>It says "a"</think>b "c"', 'It says "a"', 'b "c"'),
+        ("<think>I don't</think>It's b", "I don't", "It's b"),
+        ("<think>use `</think>` to\nclose</think>b", "use `</think>` to\nclose", "b"),
+        ("<think>```\na\n</think>b\n```\nc\n```", "```\na", "b\n```\nc\n```"),
+        ("```\na\n```\n</think>b ```c```", "```\na\n```", "b ```c```"),
     ],
 )
 def test_blocks_of_reasoning_are_removed_wherever_they_stand(text, reasoning, answer):
     """Several, unclosed, pre-filled, nested or in another family's tags: the answer holds none of it."""
     assert split_reasoning(text) == (reasoning, answer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use re.sub(r'<think>.*?</think>', '', t) in Python.",
+        "Use re.sub(r'\\s*<think>.*?</think>\\s*', '', t).",
+        'Say `a <think>b</think>` or "c\\n</think>".',
+        "I don't know 'the </think> tag'.",
+        "It writes:\n```\n<think>\nreasoning\n</think>\nanswer\n```\nThat is all.",
+        "It writes:\n~~~xml\n<think>a</think>\n<think>\n~~~",
+        "The tags are “<think>” and “</think>”.",
+    ],
+)
+def test_tags_in_quotes_and_code_are_text(text):
+    """An answer about the tags is not reasoning: they stand between quotes or backticks, or in a fenced block."""
+    assert split_reasoning(text) == ("", text)
+    assert split_reasoning(f"<think>a</think>{text}") == ("a", text)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +96,25 @@ def test_a_text_becomes_reasoning_and_answer():
     assert items_of_text("") == ()
 
 
-@given(st.text(alphabet="ab<>/think|[]\n`", max_size=60))
+@given(st.text(alphabet="ab<>/think|[]\n`'\"", max_size=60))
 def test_any_text_is_split(text):
     """Whatever a text holds, its answer is no longer than the text."""
     answer = split_reasoning(text)[1]
     assert len(answer) <= len(text)
 
 
-@pytest.mark.parametrize("text", ["<think>" * 50_000, "</think>" * 50_000, " " * 200_000 + "x", "</s>" * 50_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>" * 50_000,
+        "</think>" * 50_000,
+        " " * 200_000 + "x",
+        "</s>" * 50_000,
+        "'<think>' " * 30_000,
+        "```\n<think>" * 30_000,
+        "analysisassistantfinal" * 9_000,
+    ],
+)
 def test_hostile_texts_are_read_in_linear_time(text):
     """Nothing here grows with the square of the text."""
     items_of_text(text)

@@ -98,6 +98,18 @@ def test_a_label_may_name_group_messages_and_size(served, judge_server):
     assert "What is asked?" in str(judge_server.stats()["recent"])
 
 
+def test_reasoning_that_the_prompt_opened_is_not_shown(served, judge_server):
+    """A response cut off in the reasoning that the template opened is blank to the judge."""
+    bodies = [sample("opened", text) for text in ["a secret plan", *(f"so</think>{text}" for text in texts(2, "open"))]]
+    for body in bodies:
+        (prompt,) = body["prompts"]
+        body |= {"query": [body["query"][0].replace(prompt, prompt + "<think>\n")], "prompts": [prompt + "<think>\n"]}
+    post_all(served, "/openrlhf?size=3", bodies)
+    recent = str(judge_server.stats()["recent"])
+    assert "Why opened?" in recent
+    assert "a secret plan" not in recent
+
+
 def test_a_truncated_prompt_is_found_by_its_end(served):
     """OpenRLHF cuts long prompts on the left, so a query need not begin with its prompt."""
     bodies = [sample("truncated", text) for text in texts(2, "cut")]

@@ -63,14 +63,15 @@ def test_documented_defaults():
     assert (settings.judge.probe, settings.journal.use_journal, settings.storage.leases) == (True, True, True)
 
 
-# Source: the Nemotron 3 Nano report, arXiv 2512.20848 §3.3; the configurations of Nemotron 3 Super and Ultra.
+# Source: the Nemotron 3 Nano report, arXiv 2512.20848 §3.3; the recipes of NeMo RL (examples/nemo_gym).
 @pytest.mark.parametrize(
     ("preset", "coefficients"),
     [
         ("nemotron-3-nano", (0.5, 0.5, 0.2, 0.5, 0.5, 0.0)),
         ("nemotron-3-super", (0.5, 0.5, 0.2, 0.3, 0.35, 0.05)),
-        ("nemotron-3-super-rlvr", (0.0, 0.0, 0.2, 0.1, 0.1, 0.1)),
+        ("nemotron-3-super-rlvr", (0.5, 0.5, 0.2, 0.1, 0.1, 0.1)),
         ("nemotron-3-ultra", (0.5, 0.5, 0.2, 0.1, 0.25, 0.0)),
+        ("nemotron-3.5-lightning", (0.5, 0.5, 0.2, 0.12, 0.12, 0.0)),
     ],
 )
 def test_presets_are_those_released(preset, coefficients):

@@ -180,7 +180,9 @@ def test_a_relative_configuration_folder_is_ignored(folder: Path, monkeypatch: p
     assert trust.read_trusted() == {}
 
 
-@pytest.mark.parametrize("text", ["x = " + "[" * 100_000 + "]" * 100_000, "retries = " + "9" * 5_000, "retries = 0x" + "f" * 5_000])
+@pytest.mark.parametrize(
+    "text", ["x = " + "[" * 100_000 + "]" * 100_000, "retries = " + "9" * 5_000, "retries = 0x" + "f" * 5_000]
+)
 def test_a_file_without_end_is_refused_at_once(tmp_path: Path, text: str) -> None:
     """Nesting and integers have limits: no traceback."""
     (tmp_path / "genrm.toml").write_text(text)

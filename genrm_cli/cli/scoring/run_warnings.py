@@ -63,10 +63,20 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge."
     if ids := metrics.contradicting_ids:
         yield f"{counted(ids, 'task id')} of several prompts in these files: their rollouts are grouped by the prompt."
+    if spanning := metrics.groups_over_steps:
+        yield steps_warning(spanning)
     if metrics.duplicate_rollouts:
         yield f"{counted(metrics.duplicate_rollouts, 'duplicate rollout')} (same group and rollout index)."
     if metrics.rewards_on_defaults:
         yield f"{counted(metrics.rewards_on_defaults, 'reward')} based on default scores (--compat nemo-gym)."
+
+
+def steps_warning(groups: int) -> str:
+    """Return what to do about groups of several training steps."""
+    return (
+        f"rollouts of several training steps are compared in {counted(groups, 'group')}: they come from different "
+        "policies; keep the steps apart with --group-by, for example --group-by step,input."
+    )
 
 
 def _content_warnings(metrics: "RunTotals") -> Iterator[str]:

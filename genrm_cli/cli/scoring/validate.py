@@ -8,14 +8,16 @@ import typer
 from genrm_cli.cli.console import counted, print_json, print_text, say_error, text_of
 from genrm_cli.cli.events import duration_text, watched
 from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.cli.scoring.run_warnings import steps_warning
 from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.estimate import Estimate
-    from genrm_cli.jobs.preview import Preview, Problem
+    from genrm_cli.jobs.preview import Preview, Problem, Reading
 
 _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
+_SHOWN_FIELDS = 8
 _OMITTED = (
     *("min_age", "parallel_files", "segment_calls", "segment_age", "force", "dry_run", "keep_replies"),
     *("leases", "lease_expiry"),
@@ -112,23 +114,42 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     shown = [f"{count:,} of {size}" for size, count in sizes[:_SHOWN_SIZES]]
     rest = [f"{len(sizes) - _SHOWN_SIZES} more sizes"] if len(sizes) > _SHOWN_SIZES else []
     ids = preview.counts.contradicting_ids
-    regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"]
+    regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"] * bool(ids)
+    if spanning := preview.counts.groups_over_steps:
+        regrouped.append(f"warning: {steps_warning(spanning)}")
     noted = [f"{preview.counts.truncated:,} truncated"] if preview.counts.truncated else []
     if preview.counts.stripped_tokens:
         noted.append(f"{counted(preview.counts.stripped_tokens, 'chat-template token')} stripped")
-    formats = [f"{name}: {counted(count, 'line')}" for name, count in preview.counts.formats.most_common()]
+    formats = [
+        line
+        for name, count in preview.counts.formats.most_common()
+        for line in _format_lines(name, count, preview.readings.get(name))
+    ]
     return {
         "lines": f"{preview.counts.lines:,}, {preview.counts.rejects:,} rejected",
         "format": formats or "none recognised",
         "rollouts": f"{preview.counts.rollouts:,}",
         "not compared": _not_compared(preview),
         "texts": ", ".join(noted),
-        "groups": [f"{preview.counts.groups:,}, by {names}" if names else "0", *(regrouped if ids else [])],
+        "groups": [f"{preview.counts.groups:,}, by {names}" if names else "0", *regrouped],
         "group sizes": ", ".join(shown + rest),
         "view": ", ".join(
             f"{view} in {counted(count, 'group')}" for view, count in sorted(preview.contents.views.items())
         ),
     }
+
+
+def _format_lines(name: str, count: int, reading: "Reading | None") -> Iterator[str]:
+    """Yield what is read as what in lines of a format, and its first line as it is read."""
+    lines = f"{name}: {counted(count, 'line')}"
+    if reading is None:
+        yield lines
+        return
+    roles = [f"{role}: {', '.join(names)}" for role, names in reading.roles.items()]
+    shown = ", ".join(reading.not_read[:_SHOWN_FIELDS]) + (", ..." if len(reading.not_read) > _SHOWN_FIELDS else "")
+    yield "; ".join([lines, *roles, *([f"not read: {shown}"] if shown else [])])
+    response = "no response" if reading.response is None else f"response {reading.response!r}"
+    yield f"  line {reading.line}: prompt {reading.prompt!r}, {response}"
 
 
 def _comparison_rows(preview: "Preview") -> dict[str, str | list[str]]:

@@ -2,31 +2,36 @@
 
 from collections.abc import Iterable, Mapping
 
+from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import (
+    batch_results,
     inspect_logs,
     lm_eval_samples,
     nemo_gym_lines,
     nemo_rl_logs,
-    openai_batches,
-    rllm_episodes,
     verifiers_traces,
 )
-from genrm_cli.rollouts.formats.format import Fields, Format, Score
+from genrm_cli.rollouts.formats.format import Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
 from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
 from genrm_cli.rollouts.formats.named_fields import named_fields
-from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised
+from genrm_cli.rollouts.formats.nested_responses import NESTED_FORMATS
+from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised, is_known_otherwise
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 # Recognised in this order, more specific shapes first.
 _IN_ORDER = (
     nemo_gym_lines.FORMAT,
     nemo_gym_lines.COMPARE,
+    nemo_gym_lines.OBJECT,
     verifiers_traces.FORMAT,
-    rllm_episodes.FORMAT,
+    *NESTED_FORMATS,
     inspect_logs.FORMAT,
-    openai_batches.FORMAT,
+    batch_results.OPENAI,
+    batch_results.ANTHROPIC,
+    batch_results.GEMINI,
     lm_eval_samples.FORMAT,
     *GROUP_FORMATS,
     nemo_rl_logs.FORMAT,
@@ -43,11 +48,24 @@ def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
         installed: formats of installed packages, which are tried first.
 
     Raises:
-        UnreadableRecordError: no format matches. The message names the keys present, and what to do.
+        UnreadableRecordError: no format matches, or none accounts for every field that could hold a prompt or a
+            response. The message names the fields, and what to do.
     """
-    for each in (*installed, *_IN_ORDER):
+    for each in installed:
         if each.recognise(record):
             return each
+    left: Message | None = None
+    for each in _IN_ORDER:
+        if each.recognise(record):
+            try:
+                found = each.unexplained(record)
+            except UnreadableRecordError as error:
+                found = error.message
+            if found is None:
+                return each
+            left = left or found
+    if left is not None and not is_known_otherwise(record):
+        raise UnreadableRecordError(left)
     raise UnreadableRecordError(describe_unrecognised(record), kind="unknown format")
 
 

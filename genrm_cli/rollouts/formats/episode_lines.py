@@ -15,7 +15,6 @@ from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import (
     ANSWERED,
     ASKED,
-    Fields,
     Format,
     Score,
     annotate_line,
@@ -25,6 +24,7 @@ from genrm_cli.rollouts.formats.format import (
     written_scores,
 )
 from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import identifier, index_of, rollout_of, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
@@ -138,5 +138,6 @@ FORMAT = Format(
     _annotate,
     scores=_scores,
     fields=Fields(prompt=("messages",), response=("messages",), metadata=("scenario", "metadata", "run_id", "reward")),
+    owns_line=True,
     example={"scenario": {"scenario_id": "river"}, "messages": [ASKED, ANSWERED]},
 )

@@ -1,10 +1,13 @@
 """The definition of a format: recognise a line, read its rollouts, write their scores back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from genrm_cli.errors import Message
 from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.line_fields import unexplained
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 # The texts of every format's example: one question and two answers.
@@ -19,36 +22,6 @@ class Score:
 
     reward: float | None
     detail: Record
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The fields that a format reads, by role.
-
-    A field may have several roles: `messages` often hold prompt and response. Together they say what the format
-    accounts for: any other field could hold a prompt or a response that it does not read.
-
-    Attributes:
-        prompt: what the policy answered: a text or messages. Of several, the first that a line has is read.
-        system: a system prompt beside the prompt.
-        history: earlier turns beside the prompt.
-        response: what the policy answered; of several likewise.
-        reference: the known answer of the task.
-        reasoning: reasoning beside the response.
-        metadata: names, rewards, and what else tells the format apart.
-    """
-
-    prompt: tuple[str, ...] = ()
-    system: tuple[str, ...] = ()
-    history: tuple[str, ...] = ()
-    response: tuple[str, ...] = ()
-    reference: tuple[str, ...] = ()
-    reasoning: tuple[str, ...] = ()
-    metadata: tuple[str, ...] = ()
-
-    def names(self) -> tuple[str, ...]:
-        """Return all fields, each once."""
-        return tuple(dict.fromkeys(name for role in fields(self) for name in getattr(self, role.name)))
 
 
 def whole_record(record: Record, position: int) -> Record:
@@ -196,6 +169,9 @@ class Format:
             `UnreadableRecordError`.
         fields: the fields that it reads, by role.
         example: a short record in this format.
+        resolve: the fields that it reads of a record, if their names alone do not say it; raises
+            `UnreadableRecordError`.
+        owns_line: whether all other fields are metadata of its writer, whatever their names: its shape is unmistakable.
     """
 
     name: str
@@ -206,3 +182,20 @@ class Format:
     scores: Callable[[Record], list[Score]] = written_scores
     fields: Fields = field(kw_only=True)
     example: Record = field(kw_only=True)
+    resolve: Callable[[Record], Fields] | None = field(default=None, kw_only=True)
+    owns_line: bool = field(default=False, kw_only=True)
+
+    def fields_in(self, record: Record) -> Fields:
+        """Return the fields of a record that it reads, by role."""
+        return self.fields.present_in(record) if self.resolve is None else self.resolve(record)
+
+    def unexplained(self, record: Record) -> Message | None:
+        """Return why it does not account for every field of a record; None if it does.
+
+        Raises:
+            UnreadableRecordError: several fields could be the prompt, or the response.
+        """
+        if self.owns_line:
+            return None
+        read = self.fields_in(record)
+        return unexplained(record, replace(read, metadata=read.metadata + self.fields.metadata), self.name)

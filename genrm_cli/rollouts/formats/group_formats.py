@@ -1,7 +1,7 @@
 """The formats whose lines hold several responses: one row each."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,6 @@ from genrm_cli.rollouts.formats.format import (
     ASKED,
     OTHER_ANSWER,
     QUESTION,
-    Fields,
     Format,
     Score,
     annotate_list,
@@ -21,7 +20,8 @@ from genrm_cli.rollouts.formats.format import (
     set_detail,
 )
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_choices, read_completion, read_list
-from genrm_cli.rollouts.reading.decoded import messages_of_template
+from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, RESPONSES, Fields, is_api_choices
+from genrm_cli.rollouts.reading.line_fields import LINE_FIELDS, has_prompt, prompt_of, resolve_line, with_parts
 from genrm_cli.rollouts.reading.record_fields import list_at, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -43,12 +43,10 @@ class _Columns:
 
     Attributes:
         fields: the column of prompts, and the names that the column of responses may have.
-        is_decoded: whether the prompts are decoded from tokens, so that they are split into turns.
         rewards: name of the column of rewards.
     """
 
     fields: Fields
-    is_decoded: bool
     rewards: str
 
     def read(self, record: Record) -> list[Rollout]:
@@ -58,9 +56,7 @@ class _Columns:
                 f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
             )
         rollouts = [
-            read_completion(
-                self._own_row(record, row), messages_of_template(prompt) if self.is_decoded else prompt, each
-            )
+            read_completion(self._own_row(record, row), prompt, each)
             for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
             for each in _flattened(response)
         ]
@@ -103,11 +99,10 @@ def columns_format(
     *,
     recognise: Callable[[Record], bool],
     example: Record,
-    is_decoded: bool = False,
     rewards: str = "rewards",
 ) -> Format:
     """Return a format whose lines are columns."""
-    columns = _Columns(fields, is_decoded, rewards)
+    columns = _Columns(fields, rewards)
     return Format(name, recognise, columns.read, columns.annotate, columns.own_record, fields=fields, example=example)
 
 
@@ -119,18 +114,21 @@ def _is_nested(response: object) -> bool:
     return isinstance(response, list) and all(isinstance(each, str | list) for each in response)
 
 
-_MANY = ("responses", "completions")
-
-
 def _is_many(record: Record) -> bool:
-    return "prompt" in record and any(isinstance(record.get(name), list) for name in _MANY)
+    return has_prompt(record) and any(
+        isinstance(record.get(name), list) and (name in MANY_RESPONSES or _is_texts(record[name]))
+        for name in (*MANY_RESPONSES, *RESPONSES)
+    )
+
+
+def _is_texts(values: list[object]) -> bool:
+    return bool(values) and all(isinstance(each, str) for each in values)
 
 
 def _read_many(record: Record) -> list[Rollout]:
-    for name in _MANY:
-        if isinstance(record.get(name), list):
-            return read_list(record, record.get("prompt"), record[name])
-    raise UnreadableRecordError(f"no list of responses: expected {' or '.join(_MANY)}")
+    read = resolve_line(record)
+    rollouts = read_list(record, prompt_of(record, read), list_at(record, read.response[0]))
+    return with_parts(record, read, rollouts)
 
 
 def _is_vllm(record: Record) -> bool:
@@ -140,21 +138,26 @@ def _is_vllm(record: Record) -> bool:
 
 
 def _read_vllm(record: Record) -> list[Rollout]:
-    prompt = messages_of_template(record.get("prompt"))
-    return read_choices(record, list_at(record, "outputs"), prompt, line_is_group=True)
+    return read_choices(record, list_at(record, "outputs"), record.get("prompt"), line_is_group=True)
 
 
 def _is_openai_chat(record: Record) -> bool:
     choices = record.get("choices")
-    return isinstance(choices, list) and bool(choices) and all(isinstance(choice, Mapping) for choice in choices)
+    return is_api_choices(choices) and (bool(choices) or has_prompt(record))
+
+
+def _fields_of_choices(record: Record) -> Fields:
+    # The object does not contain its prompt, but its writer may have put it beside the choices.
+    return resolve_line(record, ("choices",)) if has_prompt(record) else Fields(response=("choices",))
 
 
 def _read_openai_chat(record: Record) -> list[Rollout]:
-    # The object does not contain its prompt, but its writer may have put it beside the choices.
-    prompt = record.get("messages", record.get("prompt"))
-    choices = list_at(record, "choices")
-    group = len(choices) > 1 or task_of(record) is None
-    return read_choices(record, choices, prompt, line_is_group=group)
+    choices, read = record.get("choices"), _fields_of_choices(record)
+    prompt = prompt_of(record, read) if read.prompt else None
+    if choices == []:
+        return with_parts(record, read, [read_completion(record, prompt, None)])
+    group = len(list_at(record, "choices")) > 1 or (task_of(record) is None and not read.prompt)
+    return with_parts(record, read, read_choices(record, list_at(record, "choices"), prompt, line_is_group=group))
 
 
 _ATROPOS_LISTS = (
@@ -211,6 +214,7 @@ GROUP_FORMATS = (
         read=_read_atropos,
         parallel=_ATROPOS_LISTS,
         rewards="scores",
+        owns_line=True,
         example={
             "tokens": [[1], [2]],
             "masks": [[1], [2]],
@@ -229,7 +233,6 @@ GROUP_FORMATS = (
             metadata=("scores",),
         ),
         recognise=_is_roll,
-        is_decoded=True,
         rewards="scores",
         example={"prompt": [QUESTION, QUESTION], "responses": [ANSWER, OTHER_ANSWER], "scores": [1.0, 0.0]},
     ),
@@ -238,7 +241,6 @@ GROUP_FORMATS = (
         "ms_swift",
         Fields(prompt=("prompt",), response=("completion",)),
         recognise=_is_ms_swift,
-        is_decoded=True,
         example={"prompt": [QUESTION, QUESTION], "completion": [ANSWER, OTHER_ANSWER]},
     ),
     columns_format(
@@ -246,14 +248,6 @@ GROUP_FORMATS = (
         Fields(prompt=("prompts",), response=_COLUMNS),
         recognise=_is_columns,
         example={"prompts": [QUESTION], "responses": [[ANSWER, OTHER_ANSWER]]},
-    ),
-    list_format(
-        "many",
-        Fields(prompt=("prompt",), response=_MANY),
-        recognise=_is_many,
-        read=_read_many,
-        parallel=PARALLEL,
-        example={"prompt": QUESTION, "responses": [ANSWER, OTHER_ANSWER]},
     ),
     # Source: vllm-project/vllm `vllm/outputs.py` (RequestOutput, CompletionOutput).
     list_format(
@@ -264,8 +258,18 @@ GROUP_FORMATS = (
         example={"prompt": QUESTION, "outputs": [{"text": ANSWER}, {"text": OTHER_ANSWER}]},
     ),
     list_format(
+        "many",
+        replace(LINE_FIELDS, response=(*MANY_RESPONSES, *RESPONSES)),
+        resolve=resolve_line,
+        recognise=_is_many,
+        read=_read_many,
+        parallel=PARALLEL,
+        example={"prompt": QUESTION, "responses": [ANSWER, OTHER_ANSWER]},
+    ),
+    list_format(
         "openai_chat",
-        Fields(prompt=("messages", "prompt"), response=("choices",)),
+        replace(LINE_FIELDS, response=("choices",)),
+        resolve=_fields_of_choices,
         recognise=_is_openai_chat,
         read=_read_openai_chat,
         example={"messages": [ASKED], "choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]},

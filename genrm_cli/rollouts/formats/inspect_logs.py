@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Fields, Format, Score, number_or_none, without_history
+from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Format, Score, number_or_none, without_history
 from genrm_cli.rollouts.formats.shapes import read_completion, split_messages
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import (
     excluded_of,
     failure_of,
@@ -110,5 +111,6 @@ FORMAT = Format(
         response=("samples", "messages", "output"),
         metadata=("eval", "id", "epoch", "scores", "error", "limit"),
     ),
+    owns_line=True,
     example={"id": "river", "epoch": 1, "input": QUESTION, "output": {"choices": [{"message": ANSWERED}]}},
 )

@@ -1,22 +1,28 @@
 """The formats whose lines are one rollout each: one row each, which names the fields."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import episode_lines
-from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Fields, Format, annotate_line
+from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Format, annotate_line
 from genrm_cli.rollouts.formats.shapes import (
-    items_of_decoded,
-    items_of_decoded_or_not,
     read_chat,
     read_completion,
     read_trajectory,
-    turns_of_decoded,
+    split_messages,
 )
-from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
+from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
+from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.line_fields import (
+    LINE_FIELDS,
+    is_line,
+    parts_of,
+    prompt_of,
+    resolve_line,
+    with_parts,
+)
 from genrm_cli.rollouts.reading.record_fields import (
     excluded_of,
     failure_of,
@@ -26,8 +32,8 @@ from genrm_cli.rollouts.reading.record_fields import (
     integer,
     list_at,
 )
-from genrm_cli.rollouts.reading.response_items import items_of_response
-from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.reading.templates import read_prompt
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 Recognise = Callable[[Record], bool]
 
@@ -40,12 +46,12 @@ def line_format(
     recognise: Recognise,
     prompt: Callable[[Record], object] | None = None,
     response: Callable[[Record], object] | None = None,
-    turns: Callable[[Any], tuple[Turn, ...]] = turns_of_prompt,
-    items: Callable[[Any], tuple[Item, ...] | None] = items_of_response,
+    observes: bool = False,
     task: str | None = None,
     index: str | None = None,
     error: str | None = None,
     rewards: Sequence[str] = (),
+    resolve: Callable[[Record], Fields] | None = None,
 ) -> Format:
     """Return a format whose lines are one rollout each, with a prompt and a response.
 
@@ -56,17 +62,21 @@ def line_format(
         recognise: whether a record looks like this format; see `having`.
         prompt: the prompt of a record; by default, the first field of that role that it has.
         response: the response of a record; likewise.
-        turns: reads the prompt; by default a text or messages.
-        items: reads the response; by default a text, messages, or an object of an API.
+        observes: whether a decoded response holds what the environment said between turns of the policy.
         task: field that names the task; by default those that many formats share.
         index: field with the index of the rollout in its group; likewise.
         error: field that says why the generation failed.
         rewards: fields beside `reward` that repeat the reward.
+        resolve: finds the fields of a record, instead of `prompt` and `response`.
     """
 
     def read(record: Record) -> list[Rollout]:
-        given = first_of(record, fields.prompt) if prompt is None else prompt(record)
-        said = first_of(record, fields.response) if response is None else response(record)
+        found = Fields() if resolve is None else resolve(record)
+        if resolve is not None:
+            given, said = prompt_of(record, found), record[found.response[0]]
+        else:
+            given = first_of(record, fields.prompt) if prompt is None else prompt(record)
+            said = first_of(record, fields.response) if response is None else response(record)
         known: Record = {}
         if task is not None:
             task_name = identifier(record.get(task))
@@ -75,10 +85,11 @@ def line_format(
             known["index"] = integer(record.get(index))
         if error is not None:
             known["excluded"] = excluded_of(record) or failure_of(record.get(error))
-        return [read_completion(record, given, said, turns=turns, items=items, **known)]
+        rollout = read_completion(record, given, said, observes=observes, **known)
+        return [rollout] if resolve is None else with_parts(record, found, [rollout])
 
     annotate = partial(annotate_line, also=tuple(rewards))
-    return Format(name, recognise, read, annotate, fields=fields, example=example)
+    return Format(name, recognise, read, annotate, fields=fields, example=example, resolve=resolve)
 
 
 def having(*names: str, unless: str = "") -> Recognise:
@@ -90,53 +101,6 @@ def _has_list(name: str) -> Recognise:
     return lambda record: isinstance(record.get(name), list)
 
 
-# Prompts and responses that several fields may hold
-
-_PROMPTS = ("prompt", "input")
-_WEAK_PROMPTS = ("question", "query", "problem", "instruction")  # often a part of the prompt
-_RESPONSES = ("completion", "response", "output", "generation")
-_WEAK_RESPONSES = ("answer", "text")  # often a reference or the whole text
-
-
-def _is_completion(record: Record) -> bool:
-    return bool(_names_in(record, _PROMPTS, _WEAK_PROMPTS) and _names_in(record, _RESPONSES, _WEAK_RESPONSES))
-
-
-def _prompt_of_completion(record: Record) -> object:
-    return record[_one_of(record, _names_in(record, _PROMPTS, _WEAK_PROMPTS), "prompt")]
-
-
-def _response_of_completion(record: Record) -> object:
-    return record[_one_of(record, _names_in(record, _RESPONSES, _WEAK_RESPONSES), "response")]
-
-
-def _names_in(record: Record, strong: Sequence[str], weak: Sequence[str]) -> list[str]:
-    """Return the names that a record has; weak names only if it has none of the strong ones."""
-    return [name for name in strong if name in record] or [name for name in weak if name in record]
-
-
-def _one_of(record: Record, present: Sequence[str], role: str) -> str:
-    """Return the name of the field to read. If several have different values, guess none.
-
-    Raises:
-        UnreadableRecordError: no field matches, or several do; the message lists them.
-    """
-    named = SettingRef(f"{role}_field")
-    if not present:
-        raise UnreadableRecordError(f"no {role}: expected a field such as {role}; name another one with ", named)
-    filled = [name for name in present if record[name] not in (None, "")]
-    if any(record[name] != record[filled[0]] for name in filled):
-        raise UnreadableRecordError(f"the {role} could be any of {', '.join(filled)}; name it with ", named)
-    return (filled or present)[0]
-
-
-def _prompt_of_alpaca(record: Record) -> str:
-    instruction, given = record.get("instruction"), record.get("input")
-    if not isinstance(instruction, str):
-        raise UnreadableRecordError("no instruction, expected a text")
-    return f"{instruction}\n\n{given}" if isinstance(given, str) and given.strip() else instruction
-
-
 def _is_nemo_skills(record: Record) -> bool:
     asked = any(name in record for name in ("messages", "problem", "question"))
     return asked and "generation" in record and ("expected_answer" in record or "num_generated_tokens" in record)
@@ -145,6 +109,14 @@ def _is_nemo_skills(record: Record) -> bool:
 def _is_verl(record: Record) -> bool:
     texts = isinstance(record.get("input"), str) and isinstance(record.get("output"), str)
     return texts and "prompt" not in record and ("gts" in record or ("score" in record and "step" in record))
+
+
+def _prompt_of_areal(record: Record) -> object:
+    """Return the prompt. AReaL cuts it by the number of trained tokens: with several turns, it holds policy turns."""
+    prompt = record.get("prompt")
+    if isinstance(prompt, str) and (asked := read_prompt(prompt)).template and not asked.awaits_answer:
+        raise UnreadableRecordError("the prompt does not end where the policy begins: it holds turns of the policy")
+    return prompt
 
 
 # Conversations
@@ -170,6 +142,20 @@ def _read_sharegpt(record: Record) -> list[Rollout]:
     if isinstance(system, str) and system.strip():
         messages.insert(0, {"role": "system", "content": system})
     return [read_chat(record, messages)]
+
+
+def _read_conversation(record: Record, field: str) -> list[Rollout]:
+    """Read messages that end in the response. Messages that wait for an answer are a prompt without a response."""
+    messages = record.get(field)
+    if not isinstance(messages, list):
+        raise UnreadableRecordError(f"no {field}, expected a list of messages")
+    is_asked = messages and isinstance(messages[-1], Mapping) and messages[-1].get("role") in ("user", "human")
+    rollout = split_messages(record, messages, turns_of_messages(messages)) if is_asked else read_chat(record, messages)
+    return with_parts(record, _fields_of_conversation(record, field), [rollout])
+
+
+def _fields_of_conversation(record: Record, field: str) -> Fields:
+    return parts_of(record, Fields(prompt=(field,), response=(field,)))
 
 
 def _message_of_sharegpt(turn: object) -> object:
@@ -202,7 +188,8 @@ LINE_FORMATS = (
         "areal",
         Fields(prompt=("prompt",), response=("completion",), metadata=("task_id", "sample_idx")),
         recognise=having("task_id", "sample_idx", "prompt", "completion"),
-        turns=turns_of_decoded,
+        prompt=_prompt_of_areal,
+        observes=True,
         task="task_id",
         index="sample_idx",
         example={"task_id": 0, "sample_idx": 0, "prompt": QUESTION, "completion": ANSWER},
@@ -212,8 +199,7 @@ LINE_FORMATS = (
         "skyrl",
         Fields(prompt=("input_prompt",), response=("output_response",), metadata=("score", "stop_reason")),
         recognise=having("input_prompt", "output_response"),
-        turns=turns_of_decoded,
-        items=items_of_decoded,
+        observes=True,
         rewards=("score",),
         example={"input_prompt": QUESTION, "output_response": ANSWER},
     ),
@@ -230,15 +216,12 @@ LINE_FORMATS = (
         recognise=_is_nemo_skills,
         example={"problem": QUESTION, "generation": ANSWER, "expected_answer": "Volga"},
     ),
-    # Decoded from tokens, so that role words stand between turns. Source: verl `trainer/ppo/ray_trainer.py`.
+    # Decoded without special tokens: the policy can write the roles between the turns of an output, so they stay text.
+    # Source: verl `trainer/ppo/ray_trainer.py`.
     line_format(
         "verl",
-        Fields(prompt=("input",), response=("output",), reference=("gts",), metadata=("score", "step")),
+        Fields(prompt=("input",), response=("output",), reference=("gts",), metadata=("score", "step", "prediction")),
         recognise=_is_verl,
-        prompt=lambda record: record.get("input"),
-        response=lambda record: record.get("output"),
-        turns=turns_of_decoded,
-        items=items_of_decoded_or_not,
         rewards=("score",),
         example={"input": QUESTION, "output": ANSWER, "gts": "Volga", "score": 1.0, "step": 1},
     ),
@@ -247,25 +230,23 @@ LINE_FORMATS = (
         "atropos_text",
         Fields(prompt=("prefix",), response=("completion",), metadata=("score",)),
         recognise=having("prefix", "completion", unless="prompt"),
-        turns=turns_of_decoded,
         rewards=("score",),
         example={"prefix": QUESTION, "completion": ANSWER},
     ),
     episode_lines.FORMAT,
     line_format(
         "alpaca",
-        Fields(prompt=("instruction", "input"), response=("output",)),
+        LINE_FIELDS,
         recognise=having("instruction", "output", unless="prompt"),
-        prompt=_prompt_of_alpaca,
+        resolve=resolve_line,
         example={"instruction": QUESTION, "input": "", "output": ANSWER},
     ),
-    # Also OpenRLHF's `input` and `output`, TRL's completion logs, question and answer, query and response, and so on.
+    # Also OpenRLHF's `input` and `output`, TRL's completion logs, LLaMA-Factory's predictions, and so on.
     line_format(
         "completion",
-        Fields(prompt=(*_PROMPTS, *_WEAK_PROMPTS), response=(*_RESPONSES, *_WEAK_RESPONSES)),
-        recognise=_is_completion,
-        prompt=_prompt_of_completion,
-        response=_response_of_completion,
+        LINE_FIELDS,
+        recognise=is_line,
+        resolve=resolve_line,
         example={"prompt": QUESTION, "completion": ANSWER},
     ),
     Format(
@@ -275,11 +256,16 @@ LINE_FORMATS = (
         fields=Fields(prompt=("conversations",), system=("system",), response=("conversations",)),
         example={"conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}]},
     ),
-    Format(
-        "chat",
-        _has_list("messages"),
-        lambda record: [read_chat(record, record.get("messages"))],
-        fields=Fields(prompt=("messages",), response=("messages",)),
-        example={"messages": [ASKED, ANSWERED]},
+    # Also the conversations of LMSYS and WildChat.
+    *(
+        Format(
+            name,
+            _has_list(field),
+            partial(_read_conversation, field=field),
+            fields=replace(LINE_FIELDS, prompt=(field,), response=(field,)),
+            resolve=partial(_fields_of_conversation, field=field),
+            example={field: [ASKED, ANSWERED]},
+        )
+        for name, field in (("chat", "messages"), ("conversation", "conversation"))
     ),
 )

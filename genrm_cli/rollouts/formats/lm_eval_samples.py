@@ -8,11 +8,12 @@ import json
 from collections.abc import Mapping
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Fields, Format, annotate_list
-from genrm_cli.rollouts.reading.chat_messages import items_of_text, turns_of_messages
-from genrm_cli.rollouts.reading.decoded import turns_of_template
+from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Format, annotate_list
+from genrm_cli.rollouts.formats.shapes import asked_of, items_of_answer
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import has_all, identifier, rollout_of
-from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.reading.templates import DecodedPrompt
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 
 def _recognise(record: Record) -> bool:
@@ -21,12 +22,12 @@ def _recognise(record: Record) -> bool:
 
 def _read(record: Record) -> list[Rollout]:
     responses = _responses(record.get("resps"))
-    prompt = _turns_of_arguments(record.get("arguments"))
+    asked = _asked_by(record.get("arguments"))
     name = identifier(record.get("doc_id"))
     # Each filter repeats the same responses on its own line.
     filtered = record.get("filter")
     task = None if name is None else f"doc:{name}" + (f" filter:{filtered}" if isinstance(filtered, str) else "")
-    return [rollout_of(record, prompt, items_of_text(text), task=task) for text in responses]
+    return [rollout_of(record, asked.turns, items_of_answer(asked, text), task=task) for text in responses]
 
 
 def _responses(resps: object) -> list[str]:
@@ -40,7 +41,7 @@ def _responses(resps: object) -> list[str]:
     return [str(text) for text in texts]
 
 
-def _turns_of_arguments(arguments: object) -> tuple[Turn, ...]:
+def _asked_by(arguments: object) -> DecodedPrompt:
     first = arguments.get("gen_args_0") if isinstance(arguments, Mapping) else arguments
     while isinstance(first, list) and first and not isinstance(first[0], str):
         first = first[0]
@@ -49,8 +50,7 @@ def _turns_of_arguments(arguments: object) -> tuple[Turn, ...]:
     )
     if not isinstance(context, str):
         raise UnreadableRecordError("arguments contain no context, expected gen_args_0.arg_0 to be a text")
-    messages = _messages_of(context)
-    return turns_of_template(context) if messages is None else turns_of_messages(messages)
+    return asked_of(_messages_of(context) or context)
 
 
 def _messages_of(context: str) -> list[object] | None:
@@ -74,5 +74,6 @@ FORMAT = Format(
     fields=Fields(
         prompt=("arguments",), response=("resps",), reference=("target", "doc"), metadata=("doc_id", "filter")
     ),
+    owns_line=True,
     example={"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": QUESTION}}, "resps": [[ANSWER, OTHER_ANSWER]]},
 )

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import Fields, Format, Score, annotate_line, annotate_list, own_of_lists
+from genrm_cli.rollouts.formats.format import Format, Score, annotate_line, annotate_list, own_of_lists
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_completion
+from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.line_fields import parts_of, with_parts
 from genrm_cli.rollouts.reading.record_fields import identifier
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -33,7 +35,7 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
         responses, is_list = find_responses(record)
         prompt = None if prompt_field is None else _value_at(record, prompt_field)
         name = None if id_field is None else identifier(_value_at(record, id_field))
-        return [
+        rollouts = [
             read_completion(
                 record,
                 prompt,
@@ -43,6 +45,13 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
             )
             for response in responses
         ]
+        return rollouts if prompt_field is None else with_parts(record, fields_in(record), rollouts)
+
+    def fields_in(record: Record) -> Fields:
+        """Return the named fields, and the parts of the prompt that the record has beside them."""
+        named = Fields(prompt=prompt, response=(response_field,), metadata=name)
+        taken = {path.partition(".")[0] for path in named.names()}
+        return named if prompt_field is None else parts_of({key: record[key] for key in record.keys() - taken}, named)
 
     def annotate(record: Record, scores: Sequence[Score]) -> None:
         (annotate_list if find_responses(record)[1] else annotate_line)(record, scores)
@@ -50,7 +59,9 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
     own_record = own_of_lists(PARALLEL, (response_field,))
     prompt, name = ((path,) if path is not None else () for path in (prompt_field, id_field))
     fields = Fields(prompt=prompt, response=(response_field,), metadata=name)
-    return Format("named_fields", lambda record: True, read, annotate, own_record, fields=fields, example={})
+    return Format(
+        "named_fields", lambda record: True, read, annotate, own_record, fields=fields, example={}, resolve=fields_in
+    )
 
 
 def _value_at(record: Record, path: str) -> object:

@@ -11,13 +11,13 @@ from genrm_cli.rollouts.formats.format import (
     ANSWERED_TOO,
     ASKED,
     QUESTION,
-    Fields,
     Format,
     Score,
     annotate_line,
 )
 from genrm_cli.rollouts.formats.group_formats import list_format
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_list
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item
@@ -32,7 +32,7 @@ def _read(record: Record) -> list[Rollout]:
     request = record.get("responses_create_params")
     if not isinstance(request, Mapping):
         raise UnreadableRecordError("responses_create_params is not an object")
-    prompt, media = _turns_of_input(request), media_of_messages(request.get("input"))
+    prompt, media = turns_of_request(request), media_of_messages(request.get("input"))
     response = record.get("response")
     if response is None:
         return [rollout_of(record, prompt, None, prompt_media=media)]
@@ -51,7 +51,8 @@ def _read(record: Record) -> list[Rollout]:
     ]
 
 
-def _turns_of_input(request: JsonObject) -> tuple[Turn, ...]:
+def turns_of_request(request: JsonObject) -> tuple[Turn, ...]:
+    """Return the prompt of a request of the Responses API: its instructions and its input."""
     instructions, given = request.get("instructions"), request.get("input")
     turns = (Turn("system", instructions),) if isinstance(instructions, str) and instructions else ()
     if isinstance(given, str):
@@ -81,6 +82,7 @@ FORMAT = Format(
     fields=Fields(
         prompt=("responses_create_params",), response=("response",), metadata=("reward_components", "principle")
     ),
+    owns_line=True,
     example={"_ng_task_index": 0, "responses_create_params": {"input": QUESTION}, "response": {"output": [ANSWERED]}},
 )
 
@@ -102,5 +104,31 @@ COMPARE = list_format(
     recognise=lambda record: "conversation_history" in record and isinstance(record.get("response_objs"), list),
     read=_read_compare,
     parallel=PARALLEL,
+    owns_line=True,
     example={"conversation_history": [ASKED], "response_objs": [{"output": [ANSWERED]}, {"output": [ANSWERED_TOO]}]},
+)
+
+
+def _is_output(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_item, value))
+
+
+def _is_item(item: object) -> bool:
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    return isinstance(kind, str) and (kind in ("message", "reasoning") or kind.endswith(("_call", "_call_output")))
+
+
+def _read_object(record: Record) -> list[Rollout]:
+    prompt, items = turns_of_request(record), items_of_output(output_items(record))
+    media = media_of_messages(record.get("input"))
+    return [rollout_of(record, prompt, items, prompt_media=media, is_session=has_client(items))]
+
+
+# An object of the Responses API, stored with its input.
+OBJECT = Format(
+    "responses_object",
+    lambda record: "input" in record and _is_output(record.get("output")),
+    _read_object,
+    fields=Fields(prompt=("input",), system=("instructions",), response=("output",), metadata=("text",)),
+    example={"input": QUESTION, "output": [{"type": "message", **ANSWERED}]},
 )

@@ -1,25 +1,31 @@
 """NeMo RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`: `content` and `rewards`, lists of one rollout.
 
-Training data has the plain text of each message, validation data whole messages. Source: NVIDIA-NeMo/RL
-`nemo_rl/algorithms/grpo.py`, `nemo_rl/utils/logger.py`.
+Training data has the plain text of each message, validation data whole messages. An environment speaks after every turn
+of the policy, the last included: it says there what the verifier found. Rollouts collected by NeMo Gym (with
+`agent_ref`) alternate between user and policy, and end with the policy. Source: NVIDIA-NeMo/RL
+`nemo_rl/algorithms/grpo.py`, `nemo_rl/experience/rollouts.py`, `nemo_rl/utils/logger.py`.
 """
 
+from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from typing import Any
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import (
     ANSWER,
     OTHER_ANSWER,
     QUESTION,
-    Fields,
     Format,
     annotate_list,
     own_of_lists,
 )
-from genrm_cli.rollouts.formats.shapes import read_chat
-from genrm_cli.rollouts.reading.chat_messages import items_of_text
-from genrm_cli.rollouts.reading.decoded import turns_of_template
+from genrm_cli.rollouts.formats.shapes import response_span
+from genrm_cli.rollouts.reading.chat_messages import items_of_messages, items_of_text, turns_of_messages
+from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import list_at, rollout_of
+from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 _PARALLEL = (
@@ -44,17 +50,92 @@ def _read_log(record: Record, log: object) -> Rollout:
     if not isinstance(log, list) or not log:
         raise UnreadableRecordError("content is not a list of texts or messages")
     if not all(isinstance(text, str) for text in log):
-        return read_chat(record, log)
+        return _read_messages(record, log)
     if len(log) == 1:
         raise UnreadableRecordError("content has only one text, expected a prompt and a response")
-    # Messages alternate from the first response on, so an odd number begins with a system message.
-    opening = 1 if len(log) % 2 == 0 else 2
-    roles = ("user",) if opening == 1 else ("system", "user")
-    prompt = tuple(turn for role, text in zip(roles, log, strict=False) for turn in turns_of_template(text, role))
+    start = _prompt_texts(record, log)
+    asked = read_prompt("".join(log[:start]))  # each text is what its message adds to the rendered conversation
+    if start > 1 and not asked.awaits_answer:
+        asked = replace(
+            asked, turns=(*(Turn("system", text) for text in log[: start - 1]), Turn("user", log[start - 1]))
+        )
     items: list[Item] = []
-    for number, text in enumerate(log[opening:]):
-        items += items_of_text(text) if number % 2 == 0 else (Turn("environment", text),)
-    return rollout_of(record, prompt, tuple(items))
+    opened = asked.opened
+    for number, text in enumerate(log[start:]):
+        if number % 2 == 0:
+            items += items_of_text(opened + text)
+        elif start + number + 1 < len(log):  # the last observation tells the verdict
+            said = read_prompt(text, "environment")
+            opened = said.opened
+            items += (Turn("environment", turn.text) for turn in said.turns)
+    return rollout_of(record, asked.turns, tuple(items))
+
+
+def _prompt_texts(record: Record, log: list[str]) -> int:
+    """Return how many texts are the prompt: those before the first text of the policy.
+
+    Policy and environment alternate from there on, so it also tells whether the last text is an observation.
+
+    Raises:
+        UnreadableRecordError: it cannot be told.
+    """
+    is_framed = read_prompt(log[0]).template is not None  # otherwise only the policy may have written a frame
+    texts = log[: -1 if is_framed else 1]
+    starts = [number for number, text in enumerate(texts, 1) if read_prompt(text).awaits_answer]
+    if (masked := _start_by_mask(record, len(log))) is not None:
+        ends_with_policy = (len(log) - masked) % 2 == 1
+        # Only NeMo Gym's rollouts end with the policy: otherwise, an observation lost its tokens when it was cut.
+        alone = masked == 1 and not _is_observation(log[-1]) if ends_with_policy else masked in (1, 2)
+        if masked in starts if starts else alone:
+            return masked
+        raise UnreadableRecordError("token_loss_mask does not fit the texts of content: an observation may be missing")
+    if len(starts) == 1:
+        return starts[0]
+    if len(log) == 2 or (record.get("agent_ref") and len(log) % 2 == 0):
+        return 1
+    if not starts and _is_observation(log[-1]):
+        return 1 if len(log) % 2 else 2
+    raise UnreadableRecordError(
+        f"content has {len(log)} texts: without token_loss_mask, or a prompt that ends where the policy begins, "
+        "it is unknown whether the first is a system prompt or the last an observation"
+    )
+
+
+def _start_by_mask(record: Record, texts: int) -> int | None:
+    """Return the number of texts before the first generated one by `token_loss_mask`; None without a usable mask."""
+    mask, length = record.get("token_loss_mask"), _only(record.get("input_lengths"))
+    if isinstance(mask, list) and mask and isinstance(mask[0], list):
+        mask = mask[0]
+    if not isinstance(mask, list) or not all(isinstance(each, int | float) for each in mask):
+        return None
+    generated = [bool(each) for each in (mask[:length] if isinstance(length, int) else mask)]
+    runs = [is_generated for is_generated, _ in groupby(generated)]
+    if not any(runs):
+        return None
+    return texts - 2 * sum(runs) + (1 if runs[-1] else 0)
+
+
+def _only(value: object) -> object:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _is_observation(text: str) -> bool:
+    return text.lstrip().startswith("Environment:")
+
+
+def _read_messages(record: Record, log: list[Any]) -> Rollout:
+    """Read messages. The environment answers every turn of the policy: the first answered turn is its first."""
+    turns = turns_of_messages(log)
+    start, end = response_span(turns)
+    observed = next((number for number, turn in enumerate(turns) if turn.role == "environment"), 0)
+    if observed and turns[observed - 1].role == "assistant":
+        start = observed - 1
+    asked = [read_prompt(turn.text, turn.role) for turn in turns[:start]]
+    said = log[start:end]
+    if said and asked and isinstance(said[0].get("content"), str):
+        said[0] = said[0] | {"content": asked[-1].opened + said[0]["content"]}
+    prompt = tuple(turn for each in asked for turn in each.turns)
+    return rollout_of(record, prompt, items_of_messages(said), prompt_media=media_of_messages(log[:start]))
 
 
 def _is_batch(record: Record) -> bool:
@@ -77,5 +158,6 @@ FORMAT = Format(
     partial(annotate_list, also=("filtered_rewards",)),
     _own,
     fields=Fields(prompt=("content",), response=("content",), metadata=("rewards", "filtered_rewards")),
+    owns_line=True,
     example={"content": [[QUESTION, ANSWER], [QUESTION, OTHER_ANSWER]], "rewards": [1.0, 0.0]},
 )

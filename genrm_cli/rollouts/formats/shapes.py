@@ -1,7 +1,6 @@
 """The shapes that formats share: a prompt and a response, a conversation, several responses to one prompt."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
@@ -11,13 +10,13 @@ from genrm_cli.rollouts.reading.chat_messages import (
     turns_of_messages,
     turns_of_prompt,
 )
-from genrm_cli.rollouts.reading.decoded import turns_of_template
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
+from genrm_cli.rollouts.reading.reasoning import opened_at_end, strip_end_tokens
 from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
 from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.reading.templates import DecodedPrompt, read_prompt, split_output
 from genrm_cli.rollouts.rollout import Item, Rollout, ToolResult, Turn, UnreadableRecordError
 
-_TURN = re.compile(r"\n(?P<role>user|tool|assistant)\n(?!\Z)")
 # One entry per response, if the list has the same length; all other fields belong to the line.
 PARALLEL = (
     *("rewards", "scores", "advantages", "ids", "response_ids", "rollout_ids", "finish_reasons", "stop_reasons"),
@@ -27,25 +26,53 @@ PARALLEL = (
 
 
 def read_completion(
-    record: JsonObject,
-    prompt: object,
-    response: object,
-    *,
-    turns: Callable[[Any], tuple[Turn, ...]] = turns_of_prompt,
-    items: Callable[[Any], tuple[Item, ...] | None] = items_of_response,
-    **known: Any,
+    record: JsonObject, prompt: object, response: object, *, observes: bool = False, **known: Any
 ) -> Rollout:
     """Read a rollout from the values of its two fields.
 
     Args:
         record: the line, or the part of it that belongs to the rollout.
-        prompt: the prompt.
-        response: the response.
-        turns: reads the prompt.
-        items: reads the response.
+        prompt: the prompt: a text, decoded or not, or messages.
+        response: the response, in any shape.
+        observes: whether a decoded response may hold what the environment said between turns of the policy.
         **known: attributes of `Rollout` that the format overrides.
     """
-    return rollout_of(record, turns(prompt), items(response), **{"prompt_media": media_of_messages(prompt)} | known)
+    asked = asked_of(prompt)
+    items = items_of_answer(asked, response, observes=observes or _holds_observations(record))
+    return rollout_of(record, asked.turns, items, **{"prompt_media": media_of_messages(prompt)} | known)
+
+
+def _holds_observations(record: JsonObject) -> bool:
+    """Whether a loss mask of the response has a zero: tokens that the policy did not write (slime)."""
+    mask = record.get("loss_mask")
+    return isinstance(mask, list) and 0 in mask
+
+
+def asked_of(prompt: object) -> DecodedPrompt:
+    """Return a prompt that is a text, decoded or not, or messages."""
+    if isinstance(prompt, str):
+        return read_prompt(prompt)
+    turns = turns_of_prompt(prompt)
+    opened = opened_at_end(turns[-1].text, is_template=True) if turns and turns[-1].role == "assistant" else ""
+    return DecodedPrompt(turns, opened=opened)
+
+
+def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = False) -> tuple[Item, ...] | None:
+    """Return the items of what the policy wrote after a prompt, the reasoning that the prompt opened included."""
+    if isinstance(response, Mapping) and isinstance(response.get("text"), str) and not response.get("message"):
+        return items_of_response({**response, "text": asked.opened + response["text"]})
+    if not isinstance(response, str):
+        return items_of_response(response)
+    if not observes or asked.template is None:
+        return items_of_text(asked.opened + response)
+    items: list[Item] = []
+    for turn in split_output(asked.opened + response, asked.template):
+        if turn.role == "assistant":
+            items += items_of_text(turn.text)
+        else:
+            text = strip_end_tokens(turn.text)[0].strip("\n")
+            items.append(ToolResult(text) if turn.role == "tool" else Turn(turn.role, text))
+    return tuple(items)
 
 
 def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:
@@ -57,11 +84,11 @@ def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:
     if not isinstance(messages, list):
         raise UnreadableRecordError("no messages, expected a list of messages")
     turns = turns_of_messages(messages)
-    start, end = _response_span(turns)
+    start, end = response_span(turns)
     return split_messages(record, messages[:end], turns[:start], **known)
 
 
-def _response_span(turns: Sequence[Turn]) -> tuple[int, int]:
+def response_span(turns: Sequence[Turn]) -> tuple[int, int]:
     """Return the span of the judged response: the last assistant turn with the tool turns before it.
 
     Without an assistant turn the span is empty and the whole conversation is the prompt.
@@ -107,12 +134,12 @@ def read_list(record: JsonObject, prompt: object, responses: list[object]) -> li
         raise UnreadableRecordError("the list of responses is empty")
     reasons = record.get("finish_reasons", record.get("stop_reasons"))
     stops = reasons if isinstance(reasons, list) and len(reasons) == len(responses) else [None] * len(responses)
-    turns, media = turns_of_prompt(prompt), media_of_messages(prompt)
+    asked, media = asked_of(prompt), media_of_messages(prompt)
     return [
         rollout_of(
             record,
-            turns,
-            items_of_response(response),
+            asked.turns,
+            items_of_answer(asked, response),
             index=None,
             task=None,
             line_is_group=True,
@@ -133,50 +160,8 @@ def read_choices(record: JsonObject, choices: list[Any], prompt: object, **known
     if not all(isinstance(choice, dict) for choice in choices):
         raise UnreadableRecordError("a choice is not an object, expected one with message or text")
     known = known | {"prompt_media": media_of_messages(prompt)}
-    turns = turns_of_prompt(prompt)
+    asked = asked_of(prompt)
     return [
-        rollout_of(record, turns, items_of_response(choice), is_truncated=is_truncated(choice), **known)
+        rollout_of(record, asked.turns, items_of_answer(asked, choice), is_truncated=is_truncated(choice), **known)
         for choice in choices
     ]
-
-
-def turns_of_decoded(prompt: object) -> tuple[Turn, ...]:
-    """Return a decoded prompt as turns.
-
-    Raises:
-        UnreadableRecordError: it is not a text.
-    """
-    if not isinstance(prompt, str):
-        raise UnreadableRecordError("the prompt is not a string, expected the decoded prompt")
-    return turns_of_template(prompt)
-
-
-def items_of_decoded(output: object) -> tuple[Item, ...] | None:
-    """Return a decoded output as items. It has several turns if a role word is followed by `assistant`.
-
-    Raises:
-        UnreadableRecordError: it is neither a text nor null.
-    """
-    if output is None:
-        return None
-    if not isinstance(output, str):
-        raise UnreadableRecordError("the response is not a string, expected the decoded response")
-    marks = list(_TURN.finditer(output))
-    if not any(mark["role"] == "assistant" for mark in marks) or marks[0]["role"] == "assistant":
-        return items_of_text(output)
-    starts = [0, *(mark.end() for mark in marks)]
-    ends = [*(mark.start() for mark in marks), len(output)]
-    roles = ["assistant", *(mark["role"] for mark in marks)]
-    items: list[Item] = []
-    for role, start, end in zip(roles, starts, ends, strict=True):
-        text = output[start:end]
-        if role == "assistant":
-            items += items_of_text(text)
-        else:
-            items.append(ToolResult(text) if role == "tool" else Turn("user", text))
-    return tuple(items)
-
-
-def items_of_decoded_or_not(output: object) -> tuple[Item, ...] | None:
-    """Return a text as a decoded output, and anything else as a response in its shape."""
-    return items_of_decoded(output) if isinstance(output, str) else items_of_response(output)

@@ -11,7 +11,6 @@ from genrm_cli.rollouts.formats.format import (
     ANSWERED,
     ANSWERED_TOO,
     ASKED,
-    Fields,
     Format,
     Score,
     detail_of,
@@ -19,6 +18,7 @@ from genrm_cli.rollouts.formats.format import (
     set_detail,
 )
 from genrm_cli.rollouts.reading.chat_messages import iter_items_of_message, tool_names, turns_of_messages
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError, has_client
@@ -146,6 +146,7 @@ FORMAT = Format(
     _own_record,
     _scores,
     fields=Fields(prompt=("traces",), response=("traces",), metadata=("task", "group", "ok", "errors")),
+    owns_line=True,
     example={
         "task": {"key": "river"},
         "traces": [

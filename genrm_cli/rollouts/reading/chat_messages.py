@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.decoded import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.reading.message_parts import (
     answer_text,
     arguments_of,
@@ -14,6 +13,7 @@ from genrm_cli.rollouts.reading.message_parts import (
     text_of_content,
     text_or_empty,
 )
+from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages, turns_of_prompt
-from genrm_cli.rollouts.reading.decoded import split_reasoning
+from genrm_cli.rollouts.reading.reasoning import split_reasoning
 from genrm_cli.rollouts.reading.record_fields import principle_of
+from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
 _ID_FIELDS = ("pair_id", "id", "prompt_id", "example_id")
@@ -133,7 +134,8 @@ def _answer_of(record: Record, name: str) -> tuple[tuple[Turn, ...], str]:
 
 
 def _conversation_of(record: Record, name: str) -> tuple[Turn, ...]:
-    turns = turns_of_prompt(record.get(name))
+    value = record.get(name)
+    turns = read_prompt(value).turns if isinstance(value, str) else turns_of_prompt(value)
     if not any(turn.text.strip() for turn in turns):
         raise UnreadableRecordError(f"{name} is missing or empty")
     return turns

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -38,6 +39,7 @@ def rollout_of(
     """
     said = {
         "principle": principle_of(record),
+        "reference": reference_of(record),
         "task": task_of(record),
         "index": index_of(record),
         "group_attempt": _count(record.get("_ng_group_attempt")),
@@ -73,6 +75,13 @@ def principle_of(record: JsonObject) -> str | None:
     return principle if isinstance(principle, str) and principle.strip() else None
 
 
+def reference_of(record: JsonObject) -> str | None:
+    """Return the line's reference: the first text or number under a name of references."""
+    values = (record[name] for name in REFERENCES if name in record)
+    kinds = (str, int, float)
+    return next((str(value) for value in values if isinstance(value, kinds) and not isinstance(value, bool)), None)
+
+
 def excluded_of(record: JsonObject) -> str | None:
     """Return why a rollout must not be compared according to its writer: it is masked, or it failed."""
     settings = record.get("instance_config")
@@ -83,7 +92,14 @@ def excluded_of(record: JsonObject) -> str | None:
         return "masked (sample_loss_mask)"
     if failure := record.get("_ng_failure_class"):
         return f"failed ({identifier(failure) or 'unknown'})"
+    if _is_slime(record) and (record["remove_sample"] is True or record.get("status") in ("aborted", "failed")):
+        return "masked (remove_sample)" if record["remove_sample"] is True else f"failed (status {record['status']})"
     return "failed (ok is false)" if record.get("ok") is False else None
+
+
+def _is_slime(record: JsonObject) -> bool:
+    """Whether it is a slime Sample, whose `status` is that of its generation."""
+    return "remove_sample" in record and "status" in record
 
 
 def failure_of(error: object) -> str | None:
@@ -103,6 +119,7 @@ def is_truncated(record: JsonObject) -> bool:
     reasons = [record.get(name) for name in _FINISH_FIELDS]
     reasons += [details.get("reason")] if isinstance(details, Mapping) else []
     cut_off = any(isinstance(reason, str) and reason.lower() in _CUT_OFF for reason in reasons)
+    cut_off |= _is_slime(record) and record["status"] == "truncated"
     return cut_off or any(record.get(name) is True for name in ("truncated", "is_truncated"))
 
 

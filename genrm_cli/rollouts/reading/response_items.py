@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.chat_messages import (
     items_of_assistant,
@@ -11,6 +12,7 @@ from genrm_cli.rollouts.reading.chat_messages import (
     iter_items_of_message,
     turns_of_messages,
 )
+from genrm_cli.rollouts.reading.known_names import is_api_choices
 from genrm_cli.rollouts.reading.message_parts import arguments_of, media_of_messages, text_of_content, text_or_empty
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
@@ -28,7 +30,7 @@ from genrm_cli.rollouts.rollout import (
 def items_of_response(response: object) -> tuple[Item, ...] | None:
     """Return the items of a response in any of its shapes; None if it is null or contains no turn of the policy.
 
-    Shapes: a string, a list of messages, one message, a Responses API object, a chat completion's choice.
+    Shapes: a string, a list of messages, one message, a Responses API object, a chat completion or its choice.
 
     Raises:
         UnreadableRecordError: it has none of these shapes.
@@ -42,6 +44,12 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
     if isinstance(response, Mapping):
         if "output" in response:
             return None if response["output"] is None else items_of_output(output_items(response))
+        if response.get("choices") and is_api_choices(choices := response["choices"]):
+            if len(choices) > 1:
+                raise UnreadableRecordError(
+                    "the response holds several choices; name them with ", SettingRef("response_field")
+                )
+            return items_of_response(choices[0])
         if isinstance(response.get("message"), Mapping):
             return items_of_messages([{"role": "assistant", **response["message"]}])
         if "content" in response or "tool_calls" in response:

@@ -7,7 +7,7 @@ Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; 
 import asyncio
 
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.rollouts.reading.decoded import messages_of_template
+from genrm_cli.rollouts.reading.templates import messages_of, read_prompt
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
@@ -85,9 +85,12 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
     size = cohort_size_of(said.get("size"), call)
     if not isinstance(response, str):
         raise UnreadableRecordError("the response is not a text")
-    messages = said.get("messages") or messages_of_template(prompt)
-    request = {"messages": messages, "principle": said.get("principle")}
-    member = member_of("", line_of(name, request, {"text": response}))
+    messages, text = prompt, response
+    if isinstance(prompt, str):
+        asked = read_prompt(prompt)
+        messages, text = messages_of(asked.turns), asked.opened + text
+    request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
+    member = member_of("", line_of(name, request, {"text": text}))
     return await call.rounds.join(name, size, member, call.is_gone, is_named=False)
 
 

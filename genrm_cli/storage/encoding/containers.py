@@ -1,15 +1,15 @@
 """Files that are not JSON lines: other containers of records, and files that are refused."""
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import BinaryIO
 
 from genrm_cli.errors import InputError
-from genrm_cli.storage.encoding.eval_logs import iter_samples
+from genrm_cli.storage.encoding.eval_logs import TORCH_ADVICE, iter_samples, refusal
 from genrm_cli.storage.encoding.parquet import iter_rows
 from genrm_cli.storage.encoding.records import Line, iter_lines
-from genrm_cli.storage.location import is_s3, is_stream, stem_of
+from genrm_cli.storage.encoding.tables import iter_table
 
 HEAD_BYTES = 1 << 20  # the first line of a pretty-printed object may be long
 
@@ -20,10 +20,12 @@ _BINARY: dict[bytes, Callable[[BinaryIO, str, int], Iterator[Line]]] = {
     b"PK\x05\x06": iter_samples,  # an archive without entries
 }
 _UTF_16 = ("UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {file} > {new}")
+_PICKLE = ("a Python pickle, as torch.save writes", TORCH_ADVICE)
 # Prefixes of files without readable records, what they are, and what to do.
 _REFUSED = {
     rb"\x1f\x8b": ("compressed with gzip", "rename it: mv {file} {file}.gz"),
     rb"\x28\xb5\x2f\xfd": ("compressed with zstandard", "rename it: mv {file} {file}.zst"),
+    rb"\x80[\x02-\x05]": _PICKLE,
     rb"\xff\xfe|\xfe\xff|[\[{]\x00|\x00[\[{]": _UTF_16,
 }
 # The same for text files, by their prefix without blanks; the first line of a table names its columns.
@@ -35,10 +37,6 @@ _REFUSED_TEXTS = {
 _COLUMN = rb'(?:"[^"\r\n]{1,99}"|[A-Za-z_][\w .:-]{0,99})'
 _TABLE = re.compile(rb"%b(?:([,;\t|])%b)(?:\1%b)*\r?\n(?!\{)" % (_COLUMN, _COLUMN, _COLUMN))
 _TABLE_NAMES = {".csv": b",", ".tsv": b"\t"}
-_TO_LINES = (
-    "python3 -c 'import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin{delimiter})]' "
-    "< {file} > {new}"
-)
 
 
 class Container:
@@ -57,6 +55,8 @@ class Container:
         self._read_binary = next((read for mark, read in _BINARY.items() if head.startswith(mark)), None)
         start = head.lstrip(_BLANKS)
         _refuse_others(uri, head, start)
+        if self._read_binary is None and (delimiter := _delimiter_of(uri, start)) is not None:
+            self._read_binary = partial(iter_table, delimiter=delimiter.decode())
         self._in_array = _ARRAY.match(start) is not None
         self._rewrites = self._read_binary is None and (self._in_array or _PRETTY.match(start) is not None)
         self.is_packed = self._read_binary is not None
@@ -74,20 +74,16 @@ class Container:
 def _refuse_others(uri: str, head: bytes, start: bytes) -> None:
     found = next((told for mark, told in _REFUSED.items() if re.match(mark, head)), None)
     found = found or next((told for mark, told in _REFUSED_TEXTS.items() if re.match(mark, start)), None)
-    heading, delimiter = _TABLE.match(start), None
-    if heading is not None:
-        delimiter = heading[1]
-    elif not start.startswith((b"{", b"[")):
-        delimiter = _TABLE_NAMES.get(uri[-4:].lower())
-    if found is None and delimiter is not None:
-        given = "" if delimiter == b"," else f', delimiter="{delimiter.decode()}"'.replace("\t", "\\t")
-        found = ("a text table (CSV)", "convert it: " + _TO_LINES.replace("{delimiter}", given))
     if found is not None:
-        kind, advice = found
-        file = "FILE" if is_stream(uri) or is_s3(uri) else uri
-        new = f"{stem_of(file).removesuffix('.csv').removesuffix('.tsv')}.new.jsonl"
-        advice = advice.replace("{file}", shlex.quote(file)).replace("{new}", shlex.quote(new))
-        raise InputError(f"{uri}: {kind}, not JSON lines; {advice}")
+        raise refusal(uri, *found)
+
+
+def _delimiter_of(uri: str, start: bytes) -> bytes | None:
+    """Return the delimiter of a text table; None if a file neither looks like one nor is named like one."""
+    if (heading := _TABLE.match(start)) is not None:
+        return heading[1]
+    name = uri.removesuffix(".gz").removesuffix(".zst").lower()
+    return None if start.startswith((b"{", b"[")) else _TABLE_NAMES.get(name[-4:])
 
 
 _ARRAY = re.compile(rb"\[\s*(?:\{|\]\s*\Z)")

@@ -5,6 +5,7 @@ Source: UKGovernmentBEIS/inspect_ai `log/_recorders/eval.py`, `_util/zipfile.py`
 
 import io
 import re
+import shlex
 import struct
 import zipfile
 import zlib
@@ -16,6 +17,7 @@ import zstandard
 from genrm_cli.errors import InputError
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, iter_zstd
 from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line
+from genrm_cli.storage.location import is_s3, is_stream, stem_of
 
 _SAMPLE = re.compile(r"samples/.+\.json")
 _IN_PARTS = re.compile(r"samples/.+/sample\.json")
@@ -31,6 +33,22 @@ _DAMAGED = (
     NotImplementedError,
     UnicodeDecodeError,
 )
+# A dump of slime holds `samples`. Without `weights_only`, loading a file runs what its writer put into it.
+TORCH_ADVICE = (
+    "convert it: python3 -c 'import json, sys, torch; "
+    'samples = torch.load(sys.argv[1], weights_only=True)["samples"]; '
+    "[print(json.dumps(each, default=str)) for each in samples]' {file} > {new}"
+)
+# Archives of other programs: a characteristic name, what they are, and what to do instead.
+_OTHERS = ((re.compile(r"(.*/)?data\.pkl$"), "a PyTorch file", TORCH_ADVICE),)
+
+
+def refusal(uri: str, kind: str, advice: str) -> InputError:
+    """Return the error of a file without readable records; `{file}` and `{new}` in the advice are its names."""
+    file = "FILE" if is_stream(uri) or is_s3(uri) else uri
+    new = f"{stem_of(file)}.new.jsonl"
+    advice = advice.replace("{file}", shlex.quote(file)).replace("{new}", shlex.quote(new))
+    return InputError(f"{uri}: {kind}, not JSON lines; {advice}")
 
 
 def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
@@ -59,6 +77,9 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
 
 def _samples_of(archive: zipfile.ZipFile, uri: str) -> list[zipfile.ZipInfo]:
     entries = archive.NameToInfo
+    for telling, kind, advice in _OTHERS:
+        if any(map(telling.match, entries)):
+            raise refusal(uri, kind, advice)
     if any(map(_IN_PARTS.fullmatch, entries)):
         raise InputError(f"{uri}: its samples are stored in chunks; convert it with `inspect log convert --to json`")
     samples = [entry for name, entry in entries.items() if _SAMPLE.fullmatch(name)]

@@ -1,0 +1,125 @@
+"""Names of fields that hold prompts, responses and references, and the texts of a field in any shape.
+
+A name may have several roles: writers disagree. A format says which of them it reads, and as what.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from genrm_cli.json_types import JsonObject
+
+# A prompt on its own; all but one of those that a line has must repeat it.
+PROMPTS = ("prompt", "messages", "conversation", "question", "query", "problem", "instruction", "input")
+# Parts of a prompt beside it.
+SYSTEMS = ("system", "system_prompt", "system_message", "instructions")
+HISTORIES = ("history", "conversation_history", "chat_history")
+CONTEXTS = ("context", "contexts", "passage", "passages", "choices", "options")
+
+# One response, or a list of alternatives.
+RESPONSES = (
+    *("completion", "response", "output", "generation", "generated_text", "predict", "model_output"),
+    *("model_response", "output_text", "response_text", "text"),
+)
+MANY_RESPONSES = ("responses", "completions", "outputs", "generations", "samples", "candidates")
+# A response for some writers; an extract of one, a pair, or a whole conversation for others. Read only if named.
+_UNCLEAR = (
+    *("prediction", "predictions", "predicts", "predicted_text", "generated", "generated_texts", "generated_response"),
+    *("model_answer", "model_outputs", "model_responses", "llm_response", "llm_output", "reply", "output_response"),
+    *("conversations", "trajectory", "trajectories", "chosen", "rejected", "turns", "messages_and_choices"),
+    *("output_1", "output_2", "response_a", "response_b", "response1", "response2", "response_1", "response_2"),
+    *("conversation_a", "conversation_b"),
+)
+_UNCLEAR_PROMPTS = ("prompts", "inputs", "input_prompt", "raw_prompt", "user_prompt", "prefix", "custom_system_prompt")
+# Never a response unless the user names it.
+REFERENCES = (
+    *("reference", "references", "reference_answer", "reference_solution", "reference_response", "expected_answer"),
+    *("expected_output", "expected", "answer", "answers", "correct_answer", "correct_answers", "incorrect_answers"),
+    *("ground_truth", "ground_truths", "gold", "golden_answer", "gold_answer", "gt", "gts", "gt_cot"),
+    *("ideal_completion", "solution", "solutions", "target", "targets", "label", "labels"),
+)
+
+RESPONSE_NAMES = (*RESPONSES, *MANY_RESPONSES, *_UNCLEAR)
+PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, *_UNCLEAR_PROMPTS))
+KNOWN_NAMES = PROMPT_NAMES.union(RESPONSE_NAMES)
+
+_TEXT_KEYS = ("content", "text", "value", "message", "output", "response", "parts")
+
+
+def iter_texts(value: object) -> Iterator[str]:
+    """Yield the texts of a value that are not blank: of a text, messages, content parts, or lists of these."""
+    if isinstance(value, str):
+        if text := value.strip():
+            yield text
+    elif isinstance(value, list):
+        for each in value:
+            yield from iter_texts(each)
+    elif isinstance(value, Mapping):
+        names = [name for name in _TEXT_KEYS if name in value] or value
+        for name in names:
+            yield from iter_texts(value[name])
+
+
+def has_text(value: object) -> bool:
+    """Whether a value holds any text that is not blank."""
+    return next(iter_texts(value), None) is not None
+
+
+def is_messages(value: Any) -> bool:
+    """Whether a value is a list of messages."""
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) and "role" in each for each in value)
+    )
+
+
+def is_api_choices(value: object) -> bool:
+    """Whether a value is the list of choices of an API's completion; other `choices` are those of a question."""
+    return isinstance(value, list) and all(
+        isinstance(each, Mapping)
+        and ("message" in each or ("text" in each and not {"index", "finish_reason", "logprobs"}.isdisjoint(each)))
+        for each in value
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields that a format reads, by role.
+
+    A field may have several roles: `messages` often hold prompt and response. Together they say what the format
+    accounts for: any other field could hold a prompt or a response that it does not read.
+
+    Attributes:
+        prompt: what the policy answered: a text or messages. Of several, the first that a line has is read.
+        system: a system prompt beside the prompt.
+        history: earlier turns beside the prompt.
+        context: further text of the prompt, such as a passage.
+        response: what the policy answered; of several likewise.
+        reference: the known answer of the task.
+        reasoning: reasoning beside the response.
+        metadata: names, rewards, and what else tells the format apart.
+    """
+
+    prompt: tuple[str, ...] = ()
+    system: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    response: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+
+    def names(self) -> tuple[str, ...]:
+        """Return all fields, each once."""
+        return tuple(dict.fromkeys(name for role in fields(self) for name in getattr(self, role.name)))
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """Return the fields of each role that has any."""
+        return {role.name: names for role in fields(self) if (names := getattr(self, role.name))}
+
+    def present_in(self, record: JsonObject) -> "Fields":
+        """Return the fields that a line has; of the alternatives for prompt and response the first with a text."""
+        present = {role: tuple(name for name in names if name in record) for role, names in self.roles().items()}
+        for role in ("prompt", "response"):
+            names = present.get(role, ())
+            present[role] = tuple([name for name in names if has_text(record[name])] or names)[:1]
+        return Fields(**present)

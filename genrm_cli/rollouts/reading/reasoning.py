@@ -1,0 +1,184 @@
+"""Tell reasoning from answer in a text of the policy, and strip the tokens at its end."""
+
+import re
+from bisect import bisect_left
+
+# Tags around reasoning, as policies write them. Each closing tag ends any open block.
+_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|longcat_think"
+_OPEN = rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel>thought(?=\s|\Z)"
+_CLOSE = rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<channel\|>"
+_TAG = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
+_TAG_STARTS = ("<", "[THINK]", "[/THINK]", "[think]", "[/think]", "◁")
+# Quotes and backticks, but no apostrophes: r'...' is a string, don't is a word.
+_QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
+_FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
+_CHANNEL = re.compile(
+    r"(?:<\|start\|>[a-z]{0,20})?<\|channel\|>(?P<name>[a-z]{0,20})[^<]{0,200}<\|message\|>", re.IGNORECASE
+)
+# gpt-oss decoded without its special tokens: `analysis...assistantfinal...`, or cut off in its analysis.
+_BARE_CHANNEL = re.compile(r"(?:\A|assistant)(?P<name>analysis|final|commentary)(?: to=[\w.-]{1,80} ?(?:code|json)?)?")
+_BARE_ANALYSIS = re.compile(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9]")
+_OPENED = re.compile(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re.IGNORECASE)
+_OPENED_REACH = 80  # characters
+_ASKS_FOR_ANSWER = re.compile(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
+END_TOKENS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<end_of_turn>"),
+    *("<|end|>", "<|return|>", "<|call|>", "<|end_of_turn|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<|eos|>"),
+    *("<｜end▁of▁sentence｜>", "[EOS]", "<pad>", "<|pad|>", "[PAD]", "<|finetune_right_pad_id|>", "<turn|>"),
+    *(
+        "<|endofprompt|>",
+        "<|user|>",
+        "<|observation|>",
+        "[e~[",
+        "<|role_end|>",
+        "<|eot|>",
+        "<seed:eos>",
+        "<SPECIAL_12>",
+    ),
+)
+
+
+def strip_end_tokens(text: str, tokens: tuple[str, ...] = END_TOKENS) -> tuple[str, int]:
+    """Remove chat-template tokens from the end of a text; return it with their number.
+
+    A text without them is returned unchanged.
+    """
+    end, count = rstripped_end(text, len(text)), 0
+    while text.endswith(tokens, 0, end):
+        longest = max(len(token) for token in tokens if text.endswith(token, 0, end))
+        end = rstripped_end(text, end - longest)
+        count += 1
+    return (text[:end], count) if count else (text, 0)
+
+
+def rstripped_end(text: str, end: int) -> int:
+    """Return where the text before `end` ends without its trailing white space."""
+    while end and text[end - 1].isspace():
+        end -= 1
+    return end
+
+
+def opened_at_end(text: str, is_template: bool) -> str:
+    """Return the tag of reasoning that a prompt opens at its end, for the policy to continue; empty if there is none.
+
+    Args:
+        text: the prompt.
+        is_template: whether its end is known to begin the policy's turn. Otherwise, the tag must stand on a line of its
+            own or after `assistant`, because a question may end in the name of a tag.
+    """
+    tag = _OPENED.search(text, max(0, len(text) - _OPENED_REACH))
+    if tag is None:
+        return ""
+    before = text[max(0, tag.start() - _OPENED_REACH) : tag.start()]
+    return tag.group() if is_template or "\n" in tag.group() or _ASKS_FOR_ANSWER.search(before) else ""
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Split a text into reasoning and answer.
+
+    Blocks of reasoning are removed wherever they occur. If a chat template pre-fills the opening tag, only the closing
+    tag is there: everything before it is reasoning. A block that begins a line and is never closed extends to the end.
+    Tags in quotes, backticks or fenced code are part of the answer. Text without tags is returned unchanged.
+    """
+    if "<|channel|>" in text:
+        return _split_channels(text, list(_CHANNEL.finditer(text)))
+    if text.startswith("analysis") and ("assistantfinal" in text or _BARE_ANALYSIS.match(text)):
+        return _split_channels(text, list(_BARE_CHANNEL.finditer(text)))
+    if not any(start in text for start in _TAG_STARTS):
+        return "", text  # most texts: much faster than the pattern
+    tags = _used_tags(text)
+    if not tags:
+        return "", text
+    return _split_tags(text, tags)
+
+
+def _used_tags(text: str) -> list[re.Match[str]]:
+    """Return the tags that are used, not those mentioned in quotes or code."""
+    used: list[re.Match[str]] = []
+    quotes = _Quotes(text)
+    last_fence = max(text.rfind("```"), text.rfind("~~~"))
+    is_open = in_fence = is_example = False  # an example opens and closes within one fence
+    at = 0
+    for tag in _TAG.finditer(text):
+        in_fence ^= len(_FENCE.findall(text, at, tag.start())) % 2 == 1
+        is_example &= in_fence
+        at = tag.end()
+        opens = tag["open"] is not None
+        fenced = not is_open and in_fence and last_fence > at and (opens or is_example)
+        if fenced or quotes.surround(tag):
+            is_example |= fenced and opens
+            continue
+        used.append(tag)
+        is_open, in_fence = opens, False
+    return used
+
+
+class _Quotes:
+    """The quotes around the tags of a text, asked for in their order; each line is searched once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._end = -1  # of the line
+        self._places: dict[str, list[int]] = {}
+
+    def surround(self, tag: re.Match[str]) -> bool:
+        """Whether a tag stands between quotes: an odd number of one kind before it on its line, and after it."""
+        if tag.start() >= self._end:
+            self._read_line(tag)
+        if self._text[tag.start() - 1 : tag.start()] in ("“", "‘") and tag.start():
+            return True
+        befores = ((bisect_left(places, tag.start()), len(places)) for places in self._places.values())
+        return any(before % 2 and (count - before) % 2 for before, count in befores)
+
+    def _read_line(self, tag: re.Match[str]) -> None:
+        start, end = self._text.rfind("\n", 0, tag.start()) + 1, self._text.find("\n", tag.end())
+        self._end = len(self._text) if end < 0 else end
+        self._places = {}
+        for quote in _QUOTE.finditer(self._text, start, self._end):
+            self._places.setdefault(quote.group(), []).append(quote.start())
+
+
+def _split_tags(text: str, tags: list[re.Match[str]]) -> tuple[str, str]:
+    kept: list[str] = []
+    thought: list[str] = []
+    opened: re.Match[str] | None = None
+    at = 0
+    for tag in tags:
+        if tag["open"] is not None:
+            if opened is None:
+                kept.append(text[at : tag.start()])
+                opened, at = tag, tag.end()
+            continue
+        if opened is None:
+            thought += [*kept, text[at : tag.start()]]
+            kept = []
+        else:
+            thought.append(text[at : tag.start()])
+        opened, at = None, tag.end()
+    rest = text[at:]
+    if opened is None:
+        kept.append(rest)
+    elif _begins_line(text, opened.start()) or thought:
+        thought.append(rest)
+    else:
+        return "", text
+    return "".join(thought).strip(), "".join(kept).strip()
+
+
+def _begins_line(text: str, at: int) -> bool:
+    line_start = text.rfind("\n", 0, at) + 1
+    return not text[line_start:at].strip()
+
+
+def _split_channels(text: str, openings: list[re.Match[str]]) -> tuple[str, str]:
+    """Split the channels of the Harmony format: `final` and `commentary` are the answer, `analysis` is reasoning."""
+    thought: list[str] = []
+    said: list[str] = []
+    if not openings:
+        return "", text
+    ends = [opening.start() for opening in openings[1:]] + [len(text)]
+    for opening, end in zip(openings, ends, strict=True):
+        body = strip_end_tokens(text[opening.end() : end])[0].strip()
+        (thought if opening["name"].lower() == "analysis" else said).append(body)
+    before = text[: openings[0].start()].strip()
+    return "\n\n".join(thought), "\n\n".join(part for part in (before, *said) if part)

@@ -1,0 +1,67 @@
+"""Which lines of a file form a group, as the settings say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from genrm_process import Json
+
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.preview import Preview, iter_previews
+from genrm_cli.settings import settings_from
+
+
+def preview(folder: Path, lines: list[Json], **given: Any) -> Preview:
+    """Return what `genrm validate` finds in lines."""
+    path = folder / "in.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (found,) = iter_previews([str(path)], new_run(settings_from(model="m", **given)))
+    assert isinstance(found, Preview)
+    return found
+
+
+def with_principles(*principles: str) -> list[Json]:
+    """Make two rollouts of NeMo Gym for each principle, all with one prompt."""
+    message = {"role": "user", "content": "Hello"}
+    reply = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]}
+    line = {"responses_create_params": {"input": [message]}, "response": {"output": [reply]}}
+    return [line | {"principle": principle} for principle in principles for _ in range(2)]
+
+
+def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path: Path) -> None:
+    """The principle is part of NeMo Gym's key whether it is sent or not; only genrm's own way leaves it out."""
+    lines = with_principles("Be short.", "Be long.")
+    for given in ({"compat": "nemo-gym"}, {"compat": "nemo-gym", "use_principle": True}, {}):
+        assert dict(preview(tmp_path, lines, **given).counts.group_sizes) == {2: 2}
+    assert dict(preview(tmp_path, lines, use_principle=False).counts.group_sizes) == {4: 1}
+
+
+def over_steps() -> list[Json]:
+    """Make two rollouts of each of two tasks at each of two steps."""
+    return [
+        {"step": step, "input": f"Task {task}?", "output": f"Reply {copy} of step {step}."}
+        for step in (1, 2)
+        for task in "ab"
+        for copy in (1, 2)
+    ]
+
+
+def test_several_fields_name_a_group_and_keep_training_steps_apart(tmp_path: Path) -> None:
+    """Without them the rollouts of both steps are compared, which is counted; with them, those of one step."""
+    given = {"prompt_field": "input", "response_field": "output"}
+    mixed = preview(tmp_path, over_steps(), **given)
+    assert (dict(mixed.counts.group_sizes), mixed.counts.groups_over_steps) == ({4: 2}, 2)
+    apart = preview(tmp_path, over_steps(), group_by="step, input", **given)
+    assert (dict(apart.counts.group_sizes), apart.counts.groups_over_steps) == ({2: 4}, 0)
+    assert apart.contents.example is not None
+    assert apart.contents.example.group == 'step, input:["1", "Task a?"]'
+
+
+def test_a_line_must_have_every_field_of_its_group(tmp_path: Path) -> None:
+    """A line that lacks one of several fields is not compared, as if the only field were missing."""
+    lines = over_steps()
+    del lines[0]["step"]
+    found = preview(tmp_path, lines, group_by="step,input", prompt_field="input", response_field="output")
+    assert [str(problem.problem) for problem in found.problems] == [
+        "no field step,input, which group_by names: it is not compared"
+    ]

@@ -1,0 +1,231 @@
+"""What of a line is the prompt and what the response: nothing is guessed, and nothing of the prompt is dropped."""
+
+import copy
+
+import pytest
+
+from genrm_cli.rollouts.formats import FORMATS, named_fields, recognise
+from genrm_cli.rollouts.grouping import group_key
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+
+GOLD = "GOLD"
+OLD = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "OLD"},
+]
+
+
+def asked(text):
+    """Make a user message."""
+    return {"role": "user", "content": text}
+
+
+def said(text):
+    """Make an assistant message."""
+    return {"role": "assistant", "content": text}
+
+
+def groups_of(lines):
+    """Read lines, and return the shown prompts and answers of each group."""
+    groups = {}
+    for number, line in enumerate(lines, 1):
+        for rollout in recognise(line).read(copy.deepcopy(line)):
+            groups.setdefault(group_key(rollout, number), []).append(rollout)
+    return [("\n".join(turn.text for turn in each[0].prompt), [one.answer for one in each]) for each in groups.values()]
+
+
+# A line of a task (its two distinct parts, the response), and the prompt as shown.
+SHAPES = {
+    "messages and response": (lambda a, b, r: {"messages": [*OLD, asked(a + b)], "response": r}, "Hi OLD {a}{b}"),
+    "messages and output": (lambda a, b, r: {"messages": [asked(a + b)], "output": r}, "{a}{b}"),
+    "messages and completion": (lambda a, b, r: {"messages": [asked(a + b)], "completion": r}, "{a}{b}"),
+    "messages, the response twice": (lambda a, b, r: {"messages": [asked(a + b), said(r)], "response": r}, "{a}{b}"),
+    "question, answer, messages": (
+        lambda a, b, r: {"question": a + b, "answer": GOLD, "messages": [asked(a + b), said(r)]},
+        "{a}{b}",
+    ),
+    "a prediction of LLaMA-Factory": (lambda a, b, r: {"prompt": a + b, "predict": r, "label": GOLD}, "{a}{b}"),
+    "generated_text": (lambda a, b, r: {"prompt": a + b, "generated_text": r, "target": GOLD}, "{a}{b}"),
+    "instruction and input": (lambda a, b, r: {"instruction": a, "input": b, "response": r}, "{a} {b}"),
+    "instruction, input, generation": (lambda a, b, r: {"instruction": a, "input": b, "generation": r}, "{a} {b}"),
+    "alpaca with system": (lambda a, b, r: {"system": a, "instruction": b, "input": "", "output": r}, "{a} {b}"),
+    "system and messages": (lambda a, b, r: {"system": a, "messages": [asked(b), said(r)]}, "{a} {b}"),
+    "system as parts": (
+        lambda a, b, r: {"system": [{"type": "text", "text": a}], "messages": [asked(b), said(r)]},
+        "{a} {b}",
+    ),
+    "system_prompt and prompt": (lambda a, b, r: {"system_prompt": a, "prompt": b, "completion": r}, "{a} {b}"),
+    "system_prompt within the prompt": (
+        lambda a, b, r: {"system_prompt": a, "prompt": a + b, "completion": r},
+        "{a}{b}",
+    ),
+    "history of pairs": (lambda a, b, r: {"query": b, "response": r, "history": [["Hi", a]]}, "Hi {a} {b}"),
+    "history of messages": (
+        lambda a, b, r: {"query": b, "response": r, "history": [asked("Hi"), said(a)]},
+        "Hi {a} {b}",
+    ),
+    "Dolly": (lambda a, b, r: {"instruction": b, "context": a, "response": r}, "{b} {a}"),
+    "question and context": (lambda a, b, r: {"question": b, "context": a, "output": r, "answer": GOLD}, "{b} {a}"),
+    "options of a question": (
+        lambda a, b, r: {"question": b, "choices": [{"label": "A", "text": a}], "response": r},
+        "{b} A. {a}",
+    ),
+    "a Responses object": (
+        lambda a, b, r: {
+            "instructions": a,
+            "input": b,
+            "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": r}]}],
+            "text": {"format": {"type": "text"}},
+        },
+        "{a} {b}",
+    ),
+    "a logged call": (
+        lambda a, b, r: {"messages": [asked(a + b)], "response": {"choices": [{"index": 0, "message": said(r)}]}},
+        "{a}{b}",
+    ),
+    "a response with choices": (
+        lambda a, b, r: {"messages": [asked(a + b)], "choices": [{"index": 0, "message": said(r)}]},
+        "{a}{b}",
+    ),
+    "arena-hard": (
+        lambda a, b, r: {"uid": a + b, "messages": [asked(a + b), said({"answer": r, "thought": "Hm."})]},
+        "{a}{b}",
+    ),
+    "conversation": (lambda a, b, r: {"conversation": [asked(a + b), said(r)], "model": "m"}, "{a}{b}"),
+    "ART": (
+        lambda a, b, r: {"messages_and_choices": [asked(a), said("OLD"), asked(b), {"index": 0, "message": said(r)}]},
+        "{a} OLD {b}",
+    ),
+    "Anthropic": (
+        lambda a, b, r: {
+            "custom_id": a + b,
+            "params": {"system": a, "messages": [asked(b)]},
+            "result": {"type": "succeeded", "message": said([{"type": "thinking", "thinking": "x"}, {"text": r}])},
+        },
+        "{a} {b}",
+    ),
+    "Gemini": (
+        lambda a, b, r: {
+            "request": {"systemInstruction": {"parts": [{"text": a}]}, "contents": [{"parts": [{"text": b}]}]},
+            "response": {"candidates": [{"content": {"parts": [{"text": "x", "thought": True}, {"text": r}]}}]},
+        },
+        "{a} {b}",
+    ),
+}
+TASKS = [("Translate.", "Hello"), ("Count.", "Hello")]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_each_task_is_shown_whole_in_its_own_group(name):
+    """Two tasks that differ in one part, with two responses each, are two groups with the policy's words."""
+    line, shown = SHAPES[name]
+    lines = [line(a, b, f"{a} {n}") for a, b in TASKS for n in (1, 2)]
+    found = [(" ".join(prompt.split()), answers) for prompt, answers in groups_of(lines)]
+    assert found == [(" ".join(shown.format(a=a, b=b).split()), [f"{a} 1", f"{a} 2"]) for a, b in TASKS]
+
+
+LISTS = {
+    "OpenR1": lambda q, r: {
+        **{"problem": q, "solution": GOLD, "answer": GOLD, "generations": r, "finish_reasons": ["stop", "stop"]},
+        "messages": [asked(q), said(r[0])],
+    },
+    "search-and-learn": lambda q, r: {
+        "problem": q,
+        "answer": GOLD,
+        "completions": r,
+        "pred": r[0],
+        "scores": [[1.0], [0.0]],
+    },
+    **{
+        name: lambda q, r, name=name: {"question": q, "answer": GOLD, name: r}
+        for name in ("outputs", "samples", "generations", "responses", "candidates", "completions")
+    },
+    "messages and responses": lambda q, r: {"messages": [*OLD, asked(q)], "responses": r},
+    "a generation that is a list": lambda q, r: {"instruction": q, "generation": r},
+    "system beside": lambda q, r: {"system_prompt": q, "prompt": "Hello", "completions": r},
+    "UltraFeedback": lambda q, r: {
+        "instruction": q,
+        "completions": [{"response": each, "custom_system_prompt": "Be brief.", "principle": "honesty"} for each in r],
+        "correct_answers": [GOLD],
+    },
+    "ART": lambda q, r: {
+        "trajectories": [{"messages_and_choices": [asked(q), {"index": 0, "message": said(each)}]} for each in r]
+    },
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_responses_is_a_group(name):
+    """Alternatives in one line are a group, whatever their list is called; the reference is none of them."""
+    lines = [LISTS[name](task, [f"{task} 1", f"{task} 2"]) for task in ("One?", "Two?")]
+    found = groups_of(lines)
+    assert [answers for _, answers in found] == [["One? 1", "One? 2"], ["Two? 1", "Two? 2"]]
+    assert all(task in prompt for task, (prompt, _) in zip(("One?", "Two?"), found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("line", "choices"),
+    [
+        ({"question": "Q?", "answer": GOLD, "prediction": "P"}, "response_field='prediction'"),
+        ({"question": "Q?", "answer": GOLD, "pred": "P"}, "answer is a reference|response_field='pred'"),
+        ({"question": "Q?", "answer": GOLD}, "answer is a reference"),
+        ({"question": "Q?", "answer": GOLD, "code": ["a", "b"]}, "answer is a reference"),
+        ({"instruction": "Q?", "input": "", "output": "R", "generation": "G"}, "could be output, generation"),
+        ({"prompt": "Q?", "question": "Else?", "completion": "A"}, "the prompt could be prompt, question"),
+        ({"messages": [asked("Q?"), said("R")], "generation": "G"}, "the response could be messages, generation"),
+        ({"messages": [asked("Q?"), said("R")], "question": "Else?"}, "question could be part of the prompt"),
+        ({"prompt": ["Q?"], "completion": ["A"], "system_prompt": "S"}, "system_prompt could be part"),
+        ({"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "output": "B"}, "output"),
+        ({"prompt": "Q?", "response": "A", "reply": "B"}, "the response could be response, reply"),
+        ({"prompt": "Q?", "response": "A", "text": "B"}, "the response could be response, text"),
+        ({"question": "Q?", "choices": [{"label": "A", "text": "Volga"}]}, "unknown format"),
+    ],
+)
+def test_a_line_that_is_not_clear_is_rejected_with_the_choices(line, choices):
+    """No weaker name stands in for another; the message names the candidates and the settings that choose."""
+    with pytest.raises(UnreadableRecordError, match=choices) as caught:
+        recognise(line)
+    assert "response_field" in str(caught.value)
+    assert "response_field='answer'" not in str(caught.value)
+
+
+def test_named_fields_and_formats_choose():
+    """Naming the fields resolves what is not clear; the system prompt beside them is part of the prompt still."""
+    line = {"system": "S", "messages": [asked("Q?"), said("R")], "generation": "G", "answer": GOLD}
+    (rollout,) = named_fields("generation", "messages").read(line)
+    assert ([turn.text for turn in rollout.prompt], rollout.answer) == (["S", "Q?", "R"], "G")
+    assert named_fields("answer", "messages").read(line)[0].answer == GOLD
+    assert FORMATS["chat"].read(line)[0].answer == "R"
+
+
+def test_the_reference_of_a_line_is_kept_beside_its_response():
+    """The known answer is never shown unasked, but the rollout has it."""
+    (rollout,) = recognise(line := {"question": "Q?", "gts": 4, "response": "A"}).read(line)
+    assert (rollout.answer, rollout.reference) == ("A", "4")
+
+
+def test_messages_that_wait_for_an_answer_have_no_response():
+    """An old turn of the history is not judged, and no choice is no response."""
+    waiting = [*OLD, asked("Q?")]
+    for line in ({"messages": waiting}, {"messages": waiting, "choices": []}):
+        (rollout,) = recognise(line).read(line)
+        assert ([turn.text for turn in rollout.prompt], rollout.answer) == (["Hi", "OLD", "Q?"], None)
+
+
+def test_completions_with_other_system_prompts_answer_other_prompts():
+    """UltraFeedback's system prompt differs by completion: these are not compared with each other."""
+    completions = [{"response": text, "custom_system_prompt": text.upper()} for text in ("a", "b")]
+    assert [answers for _, answers in groups_of([{"instruction": "Q?", "completions": completions}])] == [["a"], ["b"]]
+
+
+def test_details_of_lighteval_say_how_to_read_them():
+    """Its rows hold tables: the message names the fields in them."""
+    line = {
+        "doc": {"query": "Q?", "choices": [GOLD]},
+        "metric": {},
+        "model_response": {"input": "Q?", "text": ["a", "b"]},
+    }
+    with pytest.raises(UnreadableRecordError, match=r"prompt_field='model_response.input'"):
+        recognise(line)
+    rollouts = named_fields("model_response.text", "model_response.input").read(line)
+    assert [rollout.answer for rollout in rollouts] == ["a", "b"]
