@@ -16,7 +16,7 @@ WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime
 MAY_TELL_THE_DATE = {
     ("journal.py", "_write"),
     ("client.py", "_retry_after_s"),
-    *(("claims.py", name) for name in ("is_taken", "_write", "_renew")),
+    *(("claims.py", name) for name in ("_names", "_renew")),
     ("endpoint.py", "loop_time_s"),  # the clock of the event loop, which is monotonic
 }
 
