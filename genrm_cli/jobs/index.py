@@ -209,8 +209,9 @@ def _read_lines(
     requirements = [parse_requirement(text) for text in settings.require_metadata]
     for line in source.iter_lines():
         metrics.lines += 1
+        nulls: list[str] = []
         try:
-            record, format_, rollouts = parse_line(line, settings, requirements)
+            record, format_, rollouts = parse_line(line, settings, requirements, nulls.append)
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
@@ -219,6 +220,9 @@ def _read_lines(
         if not (run.plan.uses_own_principle or run.plan.shows_as_gym):  # NeMo Gym's groups are told apart by it
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
         place = line.number if name is None else f"{name}:{line.number}"
+        metrics.not_numbers += len(nulls)
+        if nulls:
+            metrics.not_numbers_first = metrics.not_numbers_first or f"{nulls[0]} in {source.unit} {place}"
         keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
         metrics.formats[format_.name] += 1
         metrics.rollouts += len(rollouts)

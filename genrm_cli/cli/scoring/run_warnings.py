@@ -60,6 +60,11 @@ def steps_warning(groups: int) -> str:
     )
 
 
+def nulls_text(count: int, first: str | None) -> str:
+    """Return how many values are no finite numbers, and where the first is."""
+    return f"{counted(count, 'number')} NaN or infinite ({first}{', ...' if count > 1 else ''}) read as null"
+
+
 def _verdict_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield a warning if many rankings contradict the scores, or only repeat them."""
     if (metrics.contradiction_rate or 0) > _UNUSABLE_FROM:
@@ -105,6 +110,8 @@ def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
             f"a trial (--limit {metrics.limit}): {counted(left_out, 'group')} not scored. "
             "Run the same command without --limit for the rest: its journal has these verdicts."
         )
+    if nulls := metrics.not_numbers:
+        yield f"{nulls_text(nulls, metrics.not_numbers_first)} and written back as null."
     for reason, count in metrics.unscored_reasons.items():
         if reason not in (Reason.BLANK, Reason.NOT_IN_TRIAL):
             detail = metrics.unscored_examples.get(reason)

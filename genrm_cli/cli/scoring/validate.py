@@ -8,7 +8,7 @@ import typer
 from genrm_cli.cli.console import counted, print_json, print_text, say_error, text_of
 from genrm_cli.cli.events import duration_text, watched
 from genrm_cli.cli.options import Invocation, with_settings
-from genrm_cli.cli.scoring.run_warnings import steps_warning
+from genrm_cli.cli.scoring.run_warnings import nulls_text, steps_warning
 from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
@@ -215,3 +215,5 @@ def _noted_texts(preview: "Preview") -> Iterator[str]:
         yield f"{preview.counts.truncated:,} truncated"
     if preview.counts.stripped_tokens:
         yield f"{counted(preview.counts.stripped_tokens, 'chat-template token')} stripped"
+    if nulls := preview.counts.not_numbers:
+        yield nulls_text(nulls, preview.counts.not_numbers_first)
