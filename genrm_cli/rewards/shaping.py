@@ -21,9 +21,7 @@ _EMOJI = re.compile(
     "\U0001fa00-\U0001faff]"
 )
 # The reference's pattern also spans U+24C2 to U+1F251: every Chinese, Japanese and Korean character is an emoji.
-_GYM_EMOJI = re.compile(
-    "[\u24c2-\U0001f251\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff\U0001fa00-\U0001faff]"
-)
+_GYM_EMOJI = re.compile("[\u24c2-\U0001f251\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001faff]")
 
 
 @dataclass(frozen=True, slots=True)
