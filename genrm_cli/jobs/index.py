@@ -20,7 +20,7 @@ from genrm_cli.rewards.component import reads_record
 from genrm_cli.rollouts.declared import parse_requirement
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, step_of, value_at
-from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response
+from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response, refuse_as_gym
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.scored.rollout_store import RolloutStore
@@ -212,6 +212,8 @@ def _read_lines(
         nulls: list[str] = []
         try:
             record, format_, rollouts = parse_line(line, settings, requirements, nulls.append)
+            if run.plan.shows_as_gym:
+                refuse_as_gym(record)
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri

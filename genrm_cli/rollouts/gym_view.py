@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 from genrm_cli.rollouts.views import SharedView, ShownResponse
 
 EMPTY_RESPONSE = "None"
@@ -19,6 +19,24 @@ EMPTY_RESPONSE = "None"
 def is_of_gym(record: JsonObject) -> bool:
     """Whether a record is in a form that NeMo Gym accepts: a line, or one response of a compare request."""
     return "responses_create_params" in record or "conversation_history" in record
+
+
+def refuse_as_gym(record: JsonObject) -> None:
+    """Refuse a conversation or principle that NeMo Gym refuses: its messages are objects of texts.
+
+    Raises:
+        UnreadableRecordError: it would be answered with HTTP 422.
+    """
+    if not is_of_gym(record):
+        return
+    given = {"principle": "" if record.get("principle") is None else record["principle"]}
+    history = record.get("conversation_history", [])
+    for index, message in enumerate(history if isinstance(history, list) else ()):
+        fields = message.items() if isinstance(message, Mapping) else ()
+        given |= {f"conversation_history[{index}].{name}": value for name, value in fields}
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise UnreadableRecordError(f"{name} is no text, which NeMo Gym refuses (HTTP 422)")
 
 
 def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
