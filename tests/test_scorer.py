@@ -226,7 +226,7 @@ def test_what_a_server_says_is_quoted(judge_server: JudgeServer) -> None:
     with pytest.raises(genrm.JudgeError) as raised:
         genrm.score(PROMPT, RESPONSES, **settings)
     assert said in str(raised.value)
-    assert "Check model, and whether" in str(raised.value)
+    assert "Check model; if the server" in str(raised.value)
 
 
 @pytest.mark.parametrize("limit", [{"max_calls": 0}, {"deadline": 0.001}])

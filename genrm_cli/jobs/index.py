@@ -20,7 +20,7 @@ from genrm_cli.rewards.component import reads_record
 from genrm_cli.rollouts.declared import parse_requirement
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, step_of, value_at
-from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response, refuse_as_gym
+from genrm_cli.rollouts.gym_view import digest_of_gym_input, refuse_as_gym, with_gym_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.scored.rollout_store import RolloutStore
@@ -114,8 +114,8 @@ class InputIndex:
     def append(self, key: str | None, rollout: Rollout, place: Place, record: dict[str, Any], format_: Format) -> None:
         """Add the rollout of the next row."""
         own = format_.own_record(record, place.position) if self._with_records else None
-        if rollout.response is None and self.plan.shows_as_gym and own and has_gym_response(own):
-            rollout = replace(rollout, response=())
+        if self.plan.shows_as_gym and own:
+            rollout = with_gym_response(rollout, own)
         why = self.plan.why_not_compared(rollout)
         self.metrics.blank += why is not None and why.reason is Reason.BLANK
         self.metrics.truncated += rollout.is_truncated
