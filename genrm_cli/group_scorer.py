@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import OnEvent, OpenJudges, ignore_event, open_judges
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.rewards.estimators import Calibration, RunStatistics
+from genrm_cli.rollouts.gym_view import with_gym_response
 from genrm_cli.settings import Settings
 
 _NOT_OPEN = "the scorer is not open; use it inside `async with genrm.Scorer(...) as scorer:`"
@@ -187,6 +189,8 @@ class GroupScorer:
 
     def _begin(self, group: Group, plan: GroupPlan) -> Group:
         """Count a group before it is judged."""
+        if plan.shows_as_gym and group.records:
+            group = replace(group, rollouts=list(map(with_gym_response, group.rollouts, group.records)))
         metrics, size = self.metrics, len(group.rollouts)
         metrics.groups += 1
         metrics.rollouts += size

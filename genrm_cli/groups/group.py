@@ -11,6 +11,7 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.grouping import group_key
+from genrm_cli.rollouts.gym_view import gym_line
 from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
@@ -59,7 +60,13 @@ class Group:
         except UnreadableRecordError as error:
             raise InputError(f"{error}.") from error
         rollouts = [Rollout(turns, _parse_response(index, each), principle) for index, each in enumerate(responses)]
-        return cls(key or (group_key(rollouts[0], 1) if rollouts else ""), rollouts)
+        lines = [gym_line(prompt, response) for response in responses]
+        records = [line for line in lines if line is not None]
+        return cls(
+            key or (group_key(rollouts[0], 1) if rollouts else ""),
+            rollouts,
+            records if len(records) == len(rollouts) else (),
+        )
 
     @property
     def answered(self) -> int:

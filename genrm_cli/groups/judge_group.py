@@ -185,7 +185,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=not_compared,
         view="answer" if is_gym or not answered else choose_view(compared, plan.view),
-        shapes=[measure_text(*text, with_style=with_style) for text in texts],
+        shapes=[measure_text(*text, with_style=with_style, as_gym=plan.shows_as_gym) for text in texts],
     )
     diversity = plan.rewards.diversity
     if diversity is not None and diversity.method == "ngram" and judged.is_comparable:

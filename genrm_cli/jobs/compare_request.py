@@ -9,7 +9,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import reference_metrics
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.formats import FORMATS
-from genrm_cli.rollouts.gym_view import gym_history, gym_texts
+from genrm_cli.rollouts.gym_view import gym_history, gym_texts, refuse_as_gym
 from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
 from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.rollout import Reasoning, Rollout, Text, Turn, UnreadableRecordError
@@ -51,6 +51,7 @@ def _read_as_gym(record: Json) -> Group:
     history, responses = record.get("conversation_history"), record.get("response_objs")
     _require_objects("conversation_history", history)
     _require_objects("response_objs", responses)
+    refuse_as_gym(record)
     turns, principle = gym_history(history), principle_of(record)
     rollouts, records = [], []
     for response in responses if isinstance(responses, list) else ():

@@ -20,7 +20,7 @@ from genrm_cli.rewards.component import reads_record
 from genrm_cli.rollouts.declared import parse_requirement
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, step_of, value_at
-from genrm_cli.rollouts.gym_view import digest_of_gym_input, has_gym_response
+from genrm_cli.rollouts.gym_view import digest_of_gym_input, refuse_as_gym, with_gym_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.scored.rollout_store import RolloutStore
@@ -104,8 +104,8 @@ class InputIndex(AbstractContextManager["InputIndex"]):
     def append(self, key: str | None, rollout: Rollout, place: Place, record: dict[str, Any], format_: Format) -> None:
         """Add the rollout of the next row."""
         own = format_.own_record(record, place.position) if self._with_records else None
-        if rollout.response is None and self.plan.shows_as_gym and own and has_gym_response(own):
-            rollout = replace(rollout, response=())
+        if self.plan.shows_as_gym and own:
+            rollout = with_gym_response(rollout, own)
         why = self.plan.why_not_compared(rollout)
         self.metrics.blank += why is not None and why.reason is Reason.BLANK
         self.metrics.truncated += rollout.is_truncated
@@ -200,8 +200,11 @@ def _read_lines(
     requirements = [parse_requirement(text) for text in settings.require_metadata]
     for line in source.iter_lines():
         metrics.lines += 1
+        nulls: list[str] = []
         try:
-            record, format_, rollouts = parse_line(line, settings, requirements)
+            record, format_, rollouts = parse_line(line, settings, requirements, nulls.append)
+            if run.plan.shows_as_gym:
+                refuse_as_gym(record)
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
@@ -210,6 +213,9 @@ def _read_lines(
         if not (run.plan.uses_own_principle or run.plan.shows_as_gym):  # NeMo Gym's groups are told apart by it
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
         place = line.number if name is None else f"{name}:{line.number}"
+        metrics.not_numbers += len(nulls)
+        if nulls:
+            metrics.not_numbers_first = metrics.not_numbers_first or f"{nulls[0]} in {source.unit} {place}"
         keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
         metrics.formats[format_.name] += 1
         metrics.rollouts += len(rollouts)

@@ -243,6 +243,8 @@ class Preview:
             "excluded_reasons": dict(contents.excluded.most_common()),
             "rollouts_with_media": counts.with_media,
             "stripped_tokens": counts.stripped_tokens,
+            "not_numbers": counts.not_numbers,
+            "not_numbers_first": counts.not_numbers_first,
             "duplicate_rollouts": counts.duplicates,
             "groups": counts.groups,
             "grouped_by": dict(contents.grouped_by.most_common()),

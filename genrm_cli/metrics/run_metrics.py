@@ -23,6 +23,8 @@ class RunMetrics(Mergeable):
     excluded: int = 0
     with_media: int = 0
     stripped_tokens: int = 0
+    not_numbers: int = 0
+    not_numbers_first: str | None = None
     groups_mostly_blank: int = 0
     views: Counter[str] = field(default_factory=Counter)
     formats: Counter[str] = field(default_factory=Counter)

@@ -44,6 +44,7 @@ class RunSummary:
         panel: agreement of a panel; None for a single judge.
         reliability: share of a group's spread that is signal, over the groups where it is known.
         groups_noisy: groups whose reliability is below `NOISY_BELOW`.
+        not_numbers: NaN, infinities and numbers beyond a double, read and written back as null; the first is named.
         contradicting_ids: task ids of a set of files that name several prompts.
         groups_over_steps: groups that compare rollouts of several training steps.
         reward_sources: shares of the weighted parts of all rewards by component.
@@ -60,6 +61,8 @@ class RunSummary:
     excluded_rollouts: int
     rollouts_with_media: int
     stripped_tokens: int
+    not_numbers: int
+    not_numbers_first: str | None
     groups_mostly_blank: int
     views: Mapping[str, int]
     groups: int
@@ -156,6 +159,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         truncated_responses=metrics.truncated,
         excluded_rollouts=metrics.excluded,
         rollouts_with_media=metrics.with_media,
+        not_numbers_first=metrics.not_numbers_first,
         views=_sorted(metrics.views),
         group_sizes={str(size): count for size, count in sorted(metrics.group_sizes.items())},
         scored=metrics.statuses["scored"],

@@ -16,11 +16,12 @@ _LIST_ITEMS = (
     re.compile(r"^[^\S\n]*[-*+]\s", re.MULTILINE),
 )
 _BOLD = (re.compile(r"\*\*[^*\n]+\*\*"), re.compile(r"__[^_\n]+__"))
-# The reference's pattern also spans U+24C2 to U+1F251, and so counts every Chinese character as an emoji.
 _EMOJI = re.compile(
     "[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff"
     "\U0001fa00-\U0001faff]"
 )
+# The reference's pattern also spans U+24C2 to U+1F251: every Chinese, Japanese and Korean character is an emoji.
+_GYM_EMOJI = re.compile("[\u24c2-\U0001f251\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001faff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,10 @@ class TextShape:
         return TextShape, (self.reasoning_chars, self.answer_chars, self.style_density)  # as for a verdict
 
 
-def measure_text(reasoning: str, answer: str, *, with_style: bool = True) -> TextShape:
-    """Measure the texts of a rollout."""
-    return TextShape(len(reasoning.strip()), len(answer.strip()), style_density(answer) if with_style else 0.0)
+def measure_text(reasoning: str, answer: str, *, with_style: bool = True, as_gym: bool = False) -> TextShape:
+    """Measure the texts of a rollout; `as_gym` counts as emoji what NeMo Gym does (setting `compat`)."""
+    density = style_density(answer, as_gym=as_gym) if with_style else 0.0
+    return TextShape(len(reasoning.strip()), len(answer.strip()), density)
 
 
 @dataclass(slots=True)
@@ -124,23 +126,23 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
     return adjustments
 
 
-def style_density(text: str) -> float:
+def style_density(text: str, *, as_gym: bool = False) -> float:
     """Return the number of headers, list items, bold spans and emoji per character, excluding code blocks.
 
     Empty or code-only text has density 0.
     """
     prose = _CODE_BLOCK.sub("", text)
     length_chars = len(prose.strip())
-    return sum(count_style_elements(prose)) / length_chars if length_chars else 0.0
+    return sum(count_style_elements(prose, as_gym=as_gym)) / length_chars if length_chars else 0.0
 
 
-def count_style_elements(text: str) -> tuple[int, int, int, int]:
+def count_style_elements(text: str, *, as_gym: bool = False) -> tuple[int, int, int, int]:
     """Count headers, list items, bold spans and emoji code points of a text without code blocks."""
     return (
         len(_HEADER.findall(text)),
         sum(len(pattern.findall(text)) for pattern in _LIST_ITEMS),
         sum(len(pattern.findall(text)) for pattern in _BOLD),
-        len(_EMOJI.findall(text)),
+        len((_GYM_EMOJI if as_gym else _EMOJI).findall(text)),
     )
 
 

@@ -8,9 +8,10 @@ Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.views import SharedView, ShownResponse
 
 EMPTY_RESPONSE = "None"
@@ -19,6 +20,32 @@ EMPTY_RESPONSE = "None"
 def is_of_gym(record: JsonObject) -> bool:
     """Whether a record is in a form that NeMo Gym accepts: a line, or one response of a compare request."""
     return "responses_create_params" in record or "conversation_history" in record
+
+
+def gym_line(prompt: object, response: object) -> dict[str, object] | None:
+    """Return a prompt and an object of the Responses API, or null, as a line of NeMo Gym; None for other responses."""
+    if response is not None and not (isinstance(response, Mapping) and (not response or "output" in response)):
+        return None
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    return {"responses_create_params": {"input": messages}, "response": response}
+
+
+def refuse_as_gym(record: JsonObject) -> None:
+    """Refuse a conversation or principle that NeMo Gym refuses: its messages are objects of texts.
+
+    Raises:
+        UnreadableRecordError: it would be answered with HTTP 422.
+    """
+    if not is_of_gym(record):
+        return
+    given = {"principle": "" if record.get("principle") is None else record["principle"]}
+    history = record.get("conversation_history", [])
+    for index, message in enumerate(history if isinstance(history, list) else ()):
+        fields = message.items() if isinstance(message, Mapping) else ()
+        given |= {f"conversation_history[{index}].{name}": value for name, value in fields}
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise UnreadableRecordError(f"{name} is no text, which NeMo Gym refuses (HTTP 422)")
 
 
 def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
@@ -91,9 +118,10 @@ def gym_texts_of_record(record: JsonObject) -> tuple[str, str]:
     return gym_texts(_response_of(record))
 
 
-def has_gym_response(record: JsonObject) -> bool:
-    """Whether NeMo Gym finds a response in a record, even an empty object."""
-    return isinstance(_response_of(record), Mapping)
+def with_gym_response(rollout: Rollout, record: JsonObject) -> Rollout:
+    """Return a rollout with the response that NeMo Gym finds in its record, which may be an empty object."""
+    is_empty = rollout.response is None and isinstance(_response_of(record), Mapping)
+    return replace(rollout, response=()) if is_empty else rollout
 
 
 def _response_of(record: JsonObject) -> object:

@@ -1,6 +1,6 @@
 """Parse lines: the format of a line, its rollouts and, if it was scored, their scores."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -16,9 +16,12 @@ from genrm_cli.storage.source import Source
 
 
 def parse_line(
-    line: Line, settings: InputSettings, requirements: Sequence[Requirement] = ()
+    line: Line,
+    settings: InputSettings,
+    requirements: Sequence[Requirement] = (),
+    on_null: Callable[[str], object] = str,
 ) -> tuple[Record, Format, list[Rollout]]:
-    """Return the record of a line, its format and its rollouts.
+    """Return the record of a line, its format and its rollouts; `on_null` gets each NaN or infinity, read as null.
 
     Raises:
         BadLineError: it is too long, or not a JSON object.
@@ -27,7 +30,7 @@ def parse_line(
     if line.oversize is not None:
         most = SettingRef("max_line_bytes", settings.max_line_bytes)
         raise BadLineError(f"{line.oversize:,} bytes long, more than ", most, kind="too long")
-    record = parse_record(line.raw)
+    record = parse_record(line.raw, on_null)
     format_ = format_of(record, settings)
     rollouts = format_.read(record)
     check_declared(record, requirements)

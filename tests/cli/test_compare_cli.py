@@ -209,6 +209,28 @@ def test_compat_refuses_a_response_that_is_no_object(call: Call, judge_server: J
     assert "422" in finished.err
 
 
+@pytest.mark.parametrize(
+    ("request_part", "named"),
+    [
+        ({"conversation_history": [{"role": "user", "content": [{"type": "input_text", "text": "q"}]}]}, "[0].content"),
+        (
+            {"conversation_history": [{"role": "user", "content": "q"}, {"role": "user", "content": None}]},
+            "[1].content",
+        ),
+        ({"conversation_history": [{"role": None, "content": "q"}]}, "[0].role"),
+        ({"conversation_history": [{"role": "user", "content": 5}]}, "[0].content"),
+        ({"principle": ["Be short."]}, "principle"),
+    ],
+)
+def test_compat_refuses_what_is_no_text(
+    call: Call, judge_server: JudgeServer, request_part: dict[str, Any], named: str
+) -> None:
+    """The values of a message and the principle are texts in Gym, which answers with HTTP 422; nothing is asked."""
+    finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | request_part)
+    assert (finished.code, finished.out, judge_server.stats()["requests"]) == (3, b"", 0)
+    assert f"{named} is no text, which NeMo Gym refuses (HTTP 422)" in finished.err
+
+
 @pytest.mark.parametrize(("more", "sent"), [((), False), (("--use-principle",), True)])
 def test_compat_sends_a_requests_principle_if_asked_for(
     call: Call, judge_server: JudgeServer, more: tuple[str, ...], sent: bool

@@ -48,7 +48,7 @@ def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
     finished = call("score", "log.eval", *LEXICAL)
     assert finished.code == 0, finished.err
     text = (genrm.folder / "log.scored.jsonl").read_text()
-    assert text.count('"match":{"value":NaN}') == 3
+    assert text.count('"match":{"value":null}') == 3
     scored = [json.loads(line) for line in text.splitlines()]
     assert [sample["epoch"] for sample in scored] == [1, 2, 3]
     assert all(isinstance(sample["scores"]["genrm"]["value"], float) for sample in scored)
@@ -103,15 +103,16 @@ def test_the_output_is_not_named_like_a_container(genrm: Genrm, call: Call) -> N
     assert "JSON lines" in finished.err
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity"])
-def test_not_a_number_in_another_field_is_kept(genrm: Genrm, call: Call, value: str) -> None:
-    """A NaN in a field that is not used leaves the rollout scored and stays in the output as it was."""
+@pytest.mark.parametrize("value", ["NaN", "1e400"])
+def test_not_a_number_in_another_field_becomes_null(genrm: Genrm, call: Call, value: str) -> None:
+    """A NaN in a field that is not used leaves the rollout scored; it is counted, and its first line named."""
     lines = [json.dumps({**line, "extra": {"kl": 0.125}}) for line in make_rollouts(groups=1, size=3)]
     (genrm.folder / "in.jsonl").write_text("\n".join(lines).replace("0.125", value))
     finished = call("score", "in.jsonl", *LEXICAL)
     assert finished.code == 0, finished.err
     text = (genrm.folder / "in.scored.jsonl").read_text()
-    assert text.count(f'"extra":{{"kl":{value}}}') == 3
+    assert text.count('"extra":{"kl":null}') == 3
+    assert finished.err.count(f"3 numbers NaN or infinite ({value} in line 1, ...) read as null") == 1
     assert all(line["genrm"]["status"] == "scored" for line in map(json.loads, text.splitlines()))
 
 

@@ -36,6 +36,14 @@ def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path: Path) -> Non
     assert dict(preview(tmp_path, lines, use_principle=False).counts.group_sizes) == {4: 1}
 
 
+def test_compat_rejects_the_lines_that_gym_refuses(tmp_path: Path) -> None:
+    """A principle that is a list is refused by NeMo Gym (422); without `compat` it is a numbered list."""
+    lines = with_principles("Be short.") + [line | {"principle": ["a", "b"]} for line in with_principles("")]
+    compat = preview(tmp_path, lines, compat="nemo-gym")
+    assert (compat.counts.rejects, dict(compat.counts.group_sizes)) == (2, {2: 1})
+    assert dict(preview(tmp_path, lines).counts.group_sizes) == {2: 2}
+
+
 def over_steps() -> list[Json]:
     """Make two rollouts of each of two tasks at each of two steps."""
     return [

@@ -134,6 +134,17 @@ def test_emoji_of_the_common_blocks_count(emoji):
     assert count_style_elements(emoji)[3] == 1
 
 
+GYM_EMOJI = [(0x24C2, 0x1F251), (0x1F300, 0x1F64F), (0x1F680, 0x1F6FF), (0x1F900, 0x1FAFF)]
+
+
+@pytest.mark.parametrize(("first", "last"), GYM_EMOJI)
+def test_under_compat_the_references_emoji_count(first, last):
+    """From the first code point of each of its ranges to the last, and none beside them."""
+    texts = [chr(first - 1), chr(first), chr(last), chr(last + 1)]
+    assert [count_style_elements(text, as_gym=True)[3] for text in texts] == [0, 1, 1, 0]
+    assert style_density(f"ab{chr(first)}", as_gym=True) == pytest.approx(1 / 3)
+
+
 @pytest.mark.parametrize(
     ("text", "density"),
     [

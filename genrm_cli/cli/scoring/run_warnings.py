@@ -79,6 +79,11 @@ def steps_warning(groups: int) -> str:
     )
 
 
+def nulls_text(count: int, first: str | None) -> str:
+    """Return how many values are no finite numbers, and where the first is."""
+    return f"{counted(count, 'number')} NaN or infinite ({first}{', ...' if count > 1 else ''}) read as null"
+
+
 def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield warnings about rollouts that are not compared, and about content that the judge does not see."""
     if blank := metrics.blank_responses:
@@ -90,6 +95,8 @@ def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
             f"a trial (--limit {metrics.limit}): {counted(left_out, 'group')} not scored. "
             "Run the same command without --limit for the rest: its journal has these verdicts."
         )
+    if nulls := metrics.not_numbers:
+        yield f"{nulls_text(nulls, metrics.not_numbers_first)} and written back as null."
     for reason, count in metrics.unscored_reasons.items():
         if reason not in (Reason.BLANK, Reason.NOT_IN_TRIAL):
             detail = metrics.unscored_examples.get(reason)

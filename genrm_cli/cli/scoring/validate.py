@@ -8,7 +8,7 @@ import typer
 from genrm_cli.cli.console import counted, print_json, print_text, say_error, text_of
 from genrm_cli.cli.events import duration_text, watched
 from genrm_cli.cli.options import Invocation, with_settings
-from genrm_cli.cli.scoring.run_warnings import steps_warning
+from genrm_cli.cli.scoring.run_warnings import nulls_text, steps_warning
 from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     noted = [f"{preview.counts.truncated:,} truncated"] if preview.counts.truncated else []
     if preview.counts.stripped_tokens:
         noted.append(f"{counted(preview.counts.stripped_tokens, 'chat-template token')} stripped")
+    if nulls := preview.counts.not_numbers:
+        noted.append(nulls_text(nulls, preview.counts.not_numbers_first))
     formats = [
         line
         for name, count in preview.counts.formats.most_common()

@@ -9,6 +9,7 @@ import orjson
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.rollouts.formats import FORMATS, recognise
+from genrm_cli.rollouts.gym_view import gym_line
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
@@ -125,6 +126,27 @@ def deadline_of(record: Json) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 366 * 86_400:
         raise UnreadableRecordError("deadline_s is not a positive number of seconds")
     return float(value)
+
+
+def rollout_of(id_: str, name: str, request: Json, response: Json, *, as_gym: bool) -> Member:
+    """Return a response to the messages of a request as a member of the group `name`.
+
+    Args:
+        id_: of the member.
+        name: of its group.
+        request: has the messages.
+        response: has the text or the item.
+        as_gym: show an object of the Responses API as NeMo Gym does (setting `compat`).
+
+    Raises:
+        UnreadableRecordError: a field is missing or has another type.
+    """
+    line = line_of(name, request, response)
+    as_line = gym_line(line["prompt"], line["completion"]) if as_gym else None
+    if as_line is None:
+        return member_of(id_, line)
+    del line["prompt"], line["completion"]
+    return member_of(id_, line | as_line, "nemo_gym")
 
 
 def line_of(name: str, request: Json, response: Json) -> Json:

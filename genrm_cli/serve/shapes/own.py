@@ -14,8 +14,7 @@ from genrm_cli.serve.shapes.call import (
     deadline_of,
     digest_of,
     identifier_of,
-    line_of,
-    member_of,
+    rollout_of,
     size_of,
 )
 from genrm_cli.storage.encoding.records import parse_record
@@ -36,7 +35,10 @@ async def _judge(call: Call) -> Reply:
     if len(set(ids)) < len(ids):
         twice = next(id_ for id_ in ids if ids.count(id_) > 1)
         raise UnreadableRecordError(f"two responses have the id {twice!r}")
-    members = [member_of(id_, line_of(name, body, response)) for id_, response in zip(ids, responses, strict=True)]
+    as_gym = call.service.plan.shows_as_gym
+    members = [
+        rollout_of(id_, name, body, response, as_gym=as_gym) for id_, response in zip(ids, responses, strict=True)
+    ]
     answer = await call.service.judge(name, members, deadline_of(body))
     scores = [answer.score_of(id_) for id_ in ids]
     content: Json = {
@@ -58,7 +60,7 @@ async def _join(call: Call) -> Reply:
     name = identifier_of(call.parameters["group_id"], "the group id")
     member_id = identifier_of(call.parameters["member_id"], "the member id")
     size = size_of(body.get("size"))
-    member = member_of(member_id, line_of(name, body, body))
+    member = rollout_of(member_id, name, body, body, as_gym=call.service.plan.shows_as_gym)
     joining = call.service.join(name, size, member, declared=_declared(body, size), deadline_s=deadline_of(body))
     del body, member  # the cohort has what it needs of them
     answer = await joining

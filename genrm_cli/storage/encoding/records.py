@@ -1,12 +1,12 @@
 """Lines, and lossless conversion between lines and JSON objects.
 
-NaN and the infinities are not JSON, but Python writes them. A line may contain them: they are read as null, and
-written back unchanged.
+NaN and the infinities are not JSON, but Python writes them, and reads numbers such as 1e400 as infinite. A line may
+contain them: they are read as null, and written back as null.
 """
 
 import json
-import re
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -76,7 +76,6 @@ def _line(number: int, raw: bytes, length: int, max_line_bytes: int) -> Line | N
 MAX_DEPTH = 254  # orjson writes no deeper nesting than this
 # A number this long may not fit 64 bits or a double; orjson keeps the value of any shorter one.
 _LONG_NUMBER = b"0" * 18
-_NOT_NUMBERS = re.compile(rb"NaN|Infinity")
 _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in range(256))
 
 
@@ -84,15 +83,19 @@ class BadLineError(BadInputLineError):
     """A line is not a JSON object; the message says what was found."""
 
 
-def parse_record(raw: bytes) -> Record:
+def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
     """Parse a line as a JSON object; the last value of a repeated key counts.
 
     Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be written.
 
+    Args:
+        raw: the line.
+        on_null: called with each value that is no finite number and therefore becomes null.
+
     Raises:
         BadLineError: not a JSON object, contains a lone surrogate, or is nested too deeply.
     """
-    record = parse_value(raw)
+    record = parse_value(raw, on_null)
     if not isinstance(record, dict):
         kind = "a list" if isinstance(record, list) else "a string" if isinstance(record, str) else "a bare value"
         raise BadLineError(f"JSON, but {kind} instead of an object")
@@ -104,8 +107,8 @@ def parse_record(raw: bytes) -> Record:
     return record
 
 
-def parse_value(raw: bytes) -> object:
-    """Parse any JSON value; NaN and the infinities become null.
+def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
+    """Parse any JSON value; NaN and the infinities become null, and `on_null` is called with each.
 
     Raises:
         BadLineError: not valid JSON.
@@ -113,8 +116,11 @@ def parse_value(raw: bytes) -> object:
     try:
         value: object = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        if _NOT_NUMBERS.search(raw) and (found := _parse_with_nulls(raw)) is not None:
-            return found
+        if (found := _parse_with_nulls(raw)) is not None:
+            value, nulls = found
+            for each in nulls:
+                on_null(each)
+            return value
         what = f"not JSON: {error.msg.partition(': line ')[0]}"
         raise BadLineError(f"{what}, at character {error.pos + 1}", kind=what) from error
     return value
@@ -122,9 +128,9 @@ def parse_value(raw: bytes) -> object:
 
 def parse_record_exactly(raw: bytes) -> Record:
     """Parse a line that `parse_record` accepts, so that `render_record` reproduces every number."""
-    if _LONG_NUMBER not in raw.translate(_DIGITS) and not _NOT_NUMBERS.search(raw):
+    if _LONG_NUMBER not in raw.translate(_DIGITS):
         return parse_record(raw)
-    record: Record = json.loads(raw, parse_int=_as_written, parse_float=_as_written, parse_constant=orjson.Fragment)
+    record: Record = json.loads(raw, parse_int=_as_written, parse_float=_as_written, parse_constant=lambda name: None)
     return record
 
 
@@ -139,17 +145,28 @@ def render_document(record: Record) -> bytes:
 
 
 def _as_written(number: str) -> object:
+    if math.isinf(float(number)):
+        return None
     # Short numbers stay numbers for code that inspects the record.
     return orjson.loads(number) if len(number) < 18 else orjson.Fragment(number)
 
 
-def _parse_with_nulls(raw: bytes) -> object:
-    """Return the value of JSON that contains NaN or infinities; None if it is invalid in any other way."""
+def _parse_with_nulls(raw: bytes) -> tuple[object, list[str]] | None:
+    """Return the value of JSON that contains NaN or infinities, and these; None if it is invalid in any other way."""
+    nulls: list[str] = []
+
+    def null(text: str) -> object:
+        nulls.append(text)
+        return None
+
+    def number_or_null(text: str) -> object:
+        return null(text) if math.isinf(float(text)) else orjson.loads(text)
+
     try:
         value: object = json.loads(
-            raw.decode(), parse_int=orjson.loads, parse_float=orjson.loads, parse_constant=lambda name: None
+            raw.decode(), parse_int=number_or_null, parse_float=number_or_null, parse_constant=null
         )
         orjson.dumps(value)  # refuses lone surrogates and deep nesting, which json accepts
     except (ValueError, RecursionError, orjson.JSONEncodeError):
         return None
-    return value
+    return (value, nulls) if nulls else None

@@ -1,0 +1,60 @@
+"""Objects of the Responses API under `compat`, given without a file: the judge receives what NeMo Gym shows."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from genrm_process import Json
+from judge_server_fixture import JudgeServer
+
+import genrm_cli as genrm
+from genrm_cli.rollouts.gym_view import view_gym_group
+from genrm_cli.serve.shapes.call import rollout_of
+
+
+def said(*texts: str) -> Json:
+    """Return a response of one message for each text."""
+    parts = [{"type": "output_text", "text": text} for text in texts]
+    return {"output": [{"type": "message", "role": "assistant", "content": [part]} for part in parts]}
+
+
+PROMPTS = ["Why?", [{"role": "user", "content": "How?"}]]
+RESPONSES: list[Json | None] = [said("<think>I wonder.</think>One.", "Two.</s>"), said("Three."), {}, None]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_the_python_api_shows_what_gym_shows(judge_server: JudgeServer, prompt: Any) -> None:
+    """Messages are joined, thinking and tokens stay, and an empty object is the word None; null is no response."""
+    settings: dict[str, Any] = {"base_url": judge_server.base_url, "model": "m", "profile": "nemotron", "probe": False}
+
+    async def score() -> list[float | None]:
+        async with genrm.Scorer(compat="nemo-gym", **settings) as scorer:
+            return (await scorer.score(prompt, RESPONSES)).rewards
+
+    assert [reward is None for reward in asyncio.run(score())] == [False, False, False, True]
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    request = {"input": messages}
+    lines = [{"responses_create_params": request, "response": response} for response in RESPONSES[:3]]
+    texts = view_gym_group(lines).responses
+    shown = [[each["content"] for each in one["body"]["messages"]] for one in judge_server.stats()["recent"]]
+    pairs = zip(texts, [*texts[1:], texts[0]], strict=True)
+    assert sorted(shown) == sorted([messages[0]["content"], *pair] for pair in pairs)
+    assert texts[0] == "<think>I wonder.</think>One.Two.</s>"
+
+
+def test_other_responses_are_shown_as_without_compat() -> None:
+    """A text is no object of the Responses API: a group with one has the view of genrm."""
+    assert not genrm.Group.of("Why?", ["One.", said("Two.")]).records
+    assert len(genrm.Group.of("Why?", [said("One."), None]).records) == 2
+
+
+@pytest.mark.parametrize(("as_gym", "name"), [(True, "response"), (False, "completion")])
+def test_a_response_of_a_request_becomes_a_line_of_gym_under_compat(as_gym: bool, name: str) -> None:
+    """An `item` that is an object of the Responses API; a text stays a completion."""
+    request = {"messages": "Why?", "principle": "Be short."}
+    item = rollout_of("a", "group", request, {"item": said("One."), "record": {"id": 7}}, as_gym=as_gym)
+    assert item.line[name] == said("One.")
+    assert (item.line["id"], item.line["prompt_id"], item.rollout.principle) == (7, "group", "Be short.")
+    text = rollout_of("b", "group", request, {"text": "One."}, as_gym=as_gym)
+    assert text.line["completion"] == "One."
+    assert text.task == item.task
