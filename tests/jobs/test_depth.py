@@ -10,7 +10,7 @@ from genrm_process import PACKAGE_ROOT
 from judge_server_fixture import JudgeServer
 
 MOST_FRAMES = 20
-MOST_CHANGES = 385
+MOST_CHANGES = 400
 
 
 class Run(NamedTuple):
