@@ -204,13 +204,15 @@ def _not_compared(preview: "Preview") -> str:
     reasons = [f"{count:,} excluded ({reason})" for reason, count in preview.contents.excluded.most_common()]
     if blank := preview.counts.blank:
         reasons.append(counted(blank, "blank response"))
-    if media := preview.counts.with_media:
+    if media := preview.contents.with_media:
         reasons.append(f"{media:,} with media")
     count = preview.without_response
     return ": ".join(filter(None, (f"{count:,}" if count else "", ", ".join(reasons))))
 
 
 def _noted_texts(preview: "Preview") -> Iterator[str]:
+    if media := preview.counts.with_media - preview.contents.with_media:
+        yield f"{media:,} with media that the judge does not see"
     if preview.counts.truncated:
         yield f"{preview.counts.truncated:,} truncated"
     if preview.counts.stripped_tokens:
