@@ -32,7 +32,7 @@ def decompress(data: bytes, suffix: str) -> bytes:
 
 def test_numbers_and_texts_survive_to_the_byte(genrm: Genrm, call: Call) -> None:
     """Integers beyond 64 bits, decimals beyond a double and any script come out as they went in."""
-    line = b'{"prompt": "Why?", %s, "completion": "%s", "text": "%s"}\n'
+    line = b'{"prompt": "Why?", %s, "completion": "%s", "note": "%s"}\n'
     lines = [line % (b", ".join(LONG_NUMBERS), answer, TEXTS) for answer in (b"Because of that.", b"No.")]
     (genrm.folder / "in.jsonl").write_bytes(b"".join(lines))
     assert call("score", "in.jsonl", *LEXICAL).code == 0
