@@ -144,6 +144,7 @@ class Contents:
     grouped_by: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
     views: Counter[str] = field(default_factory=Counter)
+    with_media: int = 0
     mostly_blank: int = 0
     example: Example | None = None
     _example_is_compared: bool = False
@@ -155,6 +156,7 @@ class Contents:
         judged = begin_group(group, plan)
         excluded = [why for why in judged.not_compared if why is not None and why.reason.is_exclusion]
         self.excluded.update(why.detail if why.reason is Reason.EXCLUDED else why.text for why in excluded)
+        self.with_media += sum(why is not None and why.reason is Reason.MEDIA for why in judged.not_compared)
         self.mostly_blank += len(judged.blank) * 2 > judged.size > 1
         if not judged.answered:
             return

@@ -216,6 +216,11 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
             "Run the same command again: verdicts in the journal are not asked again.",
         )
+    if set(metrics.group_sizes) == {1} and not metrics.rewards.count and settings.rewards.max_unscored < 1:
+        raise TooManyUnscoredError(
+            "no rollout has a reward: every group has one rollout; ",
+            naming("name the field that rollouts of one task share with $group_by."),
+        )
     if metrics.unscored_share() > settings.rewards.max_unscored:
         counts, kept = metrics.reasons.most_common(), (Reason.ALONE, Reason.NOT_IN_TRIAL)
         reasons = "; ".join(f"{count} × {reason.text}" for reason, count in counts if reason not in kept)

@@ -58,4 +58,4 @@ def test_score_warns_of_what_no_judge_sees(genrm: Genrm, call: Call) -> None:
     ):
         assert said.count(warning) == 1
     seen = call("score", "in.jsonl", "--judge", "lexical", "--ignore-media", "--force").err
-    assert "1 rollout with media that the judge does not see (--ignore-media)." in seen
+    assert "1 rollout compared with media that the judge does not see." in seen

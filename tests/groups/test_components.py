@@ -176,7 +176,7 @@ def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path: Path) -> None:
     assert (ranked.rewards, ranked.lines[0]["genrm"]["status"]) == ([1.0], "scored")
     toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1 }}"
     alone = score(tmp_path, completions("a"), toml)
-    assert (alone.rewards, alone.reasons, alone.code) == ([None], [Reason.ALONE], 0)
+    assert (alone.rewards, alone.reasons, alone.code) == ([None], [Reason.ALONE], 6)
 
 
 def test_agreement_counts_responses_only(tmp_path: Path) -> None:

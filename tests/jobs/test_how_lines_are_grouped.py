@@ -1,13 +1,18 @@
 """Which lines of a file form a group, as the settings say."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from genrm_process import Json
 
+from genrm_cli.errors import TooManyUnscoredError
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.preview import Preview, iter_previews
+from genrm_cli.jobs.score_file import refuse_unscored
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import settings_from
 
 
@@ -18,6 +23,16 @@ def preview(folder: Path, lines: list[Json], **given: Any) -> Preview:
     (found,) = iter_previews([str(path)], new_run(settings_from(model="m", **given)))
     assert isinstance(found, Preview)
     return found
+
+
+def test_a_run_whose_groups_all_have_one_rollout_is_no_success() -> None:
+    """It wrote nothing but nulls: exit code 6, unless a number was set for such rollouts or all may stay unscored."""
+    alone = RunMetrics(rollouts=2, groups=2, group_sizes=Counter({1: 2}))
+    with pytest.raises(TooManyUnscoredError, match="every group has one rollout"):
+        refuse_unscored(alone, settings_from())
+    refuse_unscored(alone, settings_from(max_unscored=1.0))
+    alone.rewards.add(3.0)
+    refuse_unscored(alone, settings_from(default_score=3.0))
 
 
 def with_principles(*principles: str) -> list[Json]:

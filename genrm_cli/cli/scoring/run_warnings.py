@@ -104,4 +104,4 @@ def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
             yield f"{counted(count, 'rollout')} unscored: {Reason(reason).text}{example}."
     media, reasons = metrics.rollouts_with_media, metrics.unscored_reasons
     if media and Reason.MEDIA not in reasons:
-        yield f"{counted(media, 'rollout')} with media that the judge does not see (--ignore-media)."
+        yield f"{counted(media, 'rollout')} compared with media that the judge does not see."

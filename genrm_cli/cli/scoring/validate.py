@@ -117,7 +117,11 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"] * bool(ids)
     if spanning := preview.counts.groups_over_steps:
         regrouped.append(f"warning: {steps_warning(spanning)}")
-    noted = [f"{preview.counts.truncated:,} truncated"] if preview.counts.truncated else []
+    noted = []
+    if media := preview.counts.with_media - preview.contents.with_media:
+        noted.append(f"{media:,} with media that the judge does not see")
+    if preview.counts.truncated:
+        noted.append(f"{preview.counts.truncated:,} truncated")
     if preview.counts.stripped_tokens:
         noted.append(f"{counted(preview.counts.stripped_tokens, 'chat-template token')} stripped")
     if nulls := preview.counts.not_numbers:
@@ -187,7 +191,7 @@ def _not_compared(preview: "Preview") -> str:
     reasons = [f"{count:,} excluded ({reason})" for reason, count in preview.contents.excluded.most_common()]
     if blank := preview.counts.blank:
         reasons.append(counted(blank, "blank response"))
-    if media := preview.counts.with_media:
+    if media := preview.contents.with_media:
         reasons.append(f"{media:,} with media")
     count = preview.without_response
     return ": ".join(filter(None, (f"{count:,}" if count else "", ", ".join(reasons))))
