@@ -14,7 +14,7 @@ from genrm_cli.adapters.reward_client import Json, RewardClient, numbers_in, par
 class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
     """Scores the samples of each prompt against each other; every episode ends after one turn.
 
-    NeMo RL hands over a batch without ids, so samples with the same prompt are a group. It must hand over whole
+    NeMo RL passes a batch without ids, so samples with the same prompt are a group. It must pass whole
     groups, which asynchronous rollouts do not. It requires a number for every sample.
     """
 
@@ -28,7 +28,7 @@ class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
         """Return the rewards of a batch.
 
         Raises:
-            ValueError: a prompt has one sample only.
+            ValueError: a prompt has only one sample.
             MissingRewardError: a sample has no reward.
             RewardServerError: the server refuses, or cannot be reached.
         """

@@ -40,7 +40,7 @@ class GenrmGRPOAlgorithm(GRPOAlgorithm):  # type: ignore[misc]
 
 
 def _talk_of(trace: Any) -> tuple[list[Any], list[Any]]:
-    """Return the prompt, and what came from the first sampled message on."""
+    """Return the prompt, and the messages from the first sampled one on."""
     branch = trace.branches[-1]
     begin = next(place for place, node in enumerate(branch.nodes) if node.sampled)
     messages = [node.message.model_dump(exclude_none=True) for node in branch.nodes]

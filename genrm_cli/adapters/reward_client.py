@@ -20,7 +20,7 @@ import httpx
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
 OnFailure = float | Literal["mean"] | None
-"""What a trainer that requires a number gets for a response without a reward: a number, `mean` for the mean of the
+"""The value for a response without a reward, if the trainer requires a number: a number, `mean` for the mean of the
 rewards in its group, or None for an error."""
 
 _URL_VARIABLE = "GENRM_SERVE_URL"
@@ -43,7 +43,7 @@ class RewardClient:
     """A client of `genrm serve`, without state: any event loop and any process may use it.
 
     Attributes:
-        url: of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
+        url: URL of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
         try_for_s: how long to try again while the server is busy or cannot be reached.
         reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
     """
@@ -88,7 +88,7 @@ class RewardClient:
         return await self._post(path, _body(messages, principle, size=size, **_response(response)))
 
     async def _post(self, path: str, body: Json) -> Json:
-        """Send until the server answers: every endpoint is idempotent, so a lost reply may be asked for again."""
+        """Send until the server answers: every endpoint is idempotent, so a lost reply can be requested again."""
         pause_s, failing_since_s = 0.5, None
         while True:
             try:
@@ -109,7 +109,7 @@ class RewardClient:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _send(self, path: str, body: Json) -> httpx.Response:
-        # A client for each request: the connections of a shared one cost time in proportion to all that wait.
+        # A client for each request: the connections of a shared one cost time in proportion to all waiting requests.
         timeout = httpx.Timeout(30.0, read=self.reply_timeout_s, pool=None)
         headers = {"Content-Type": "application/json"}
         if self.token:
@@ -183,13 +183,13 @@ def numbers_in(reply: Mapping[str, Any], on_failure: OnFailure = None) -> list[f
 
 
 def number_in(response: Mapping[str, Any], mean: float | None, on_failure: OnFailure = None) -> float:
-    """Return the reward of a response, or what the user wants instead.
+    """Return the reward of a response, or its replacement.
 
     Args:
-        mean: of the rewards in its group; None if there are none.
+        mean: mean of the rewards in its group; None if there are none.
 
     Raises:
-        MissingRewardError: there is no reward, and nothing instead.
+        MissingRewardError: there is neither a reward nor a replacement.
     """
     if response["reward"] is not None:
         return float(response["reward"])

@@ -9,7 +9,7 @@ from genrm_cli.adapters.reward_client import Json, OnFailure, RewardClient, numb
 
 
 class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
-    """Wraps a generator, and replaces its rewards by those of comparing the trajectories of each prompt.
+    """Wraps a generator, and replaces its rewards by comparing the trajectories of each prompt.
 
     SkyRL requires a number for every trajectory. Evaluation keeps the rewards of its environment. Step-wise
     trajectories are not supported.

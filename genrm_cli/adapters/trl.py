@@ -22,7 +22,7 @@ class GenrmReward:
     data set has no such column. Columns `principle` and `prompt_id` are read if they exist. It can be pickled.
     """
 
-    __name__ = "genrm"  # what TRL calls it in its logs
+    __name__ = "genrm"  # its name in TRL's logs
 
     def __init__(
         self, url: str | None = None, *, returns: Literal["advantages", "rewards"] = "advantages", **client: Any
@@ -30,12 +30,12 @@ class GenrmReward:
         """Set what to ask and what to return.
 
         Args:
-            url: of the server; by default `GENRM_SERVE_URL`.
+            url: URL of the server; by default `GENRM_SERVE_URL`.
             returns: `advantages` or `rewards`. TRL subtracts the mean of a group anyway. Next to other reward functions
                 it counts None as 0, which is the mean of the advantages, but worse than any reward.
 
         Raises:
-            ValueError: `returns` is neither.
+            ValueError: `returns` is neither of these.
         """
         if returns not in ("advantages", "rewards"):
             raise ValueError(f"returns is {returns!r}; expected 'advantages' or 'rewards'")
@@ -62,7 +62,7 @@ class GenrmReward:
         return [rewards[rank, place][self._returns] for place in range(len(here))]
 
     def _ask(self, groups: list[list[tuple[Any, ...]]], places: list[list[tuple[int, int]]]) -> Any:
-        """Score groups; an error is returned, for all processes to raise: one that waits for another never ends."""
+        """Score groups; errors are returned so that all processes raise them: otherwise some would wait forever."""
 
         async def ask() -> list[Json]:
             asked = (

@@ -31,7 +31,7 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         shown = ids[sample.batch["attention_mask"][-len(ids) :].bool()]
         text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True))
         extra = fields.get("extra_info") or {}
-        # The same for the copies that pad a batch: verl's own number of a sample; without one, equal responses are one.
+        # verl's number of a sample is the same for copies that pad a batch; without it, equal responses count as one.
         member_id = hashlib.sha256(str(shown.tolist()).encode()).hexdigest()[:32]
         if "priority" in fields:
             member_id = str(int(fields["priority"]))

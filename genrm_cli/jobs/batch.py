@@ -47,7 +47,7 @@ from genrm_cli.storage.sink import check_writable, make_folder
 SHOWN_ROLLOUTS = 32
 
 Held = Mapping[str, Lease | OtherLease | None]
-"""Leases by output; None for outputs that are not leased."""
+"""Leases by output; None for an output without a lease."""
 
 
 @dataclass(slots=True)
@@ -55,11 +55,11 @@ class BatchReport:
     """The results of all inputs of a run.
 
     Attributes:
-        alone: whether the run has a single input, which its user named, or a set of files.
-        keeps: whether results are kept; of many inputs those that are up to date are not.
-        results: those that were kept.
-        last: of the last input.
-        judges: as they were asked; empty if none was.
+        alone: whether the user named a single input, or a set of files.
+        keeps: whether results are kept; with many inputs, those that are up to date are not.
+        results: the results that were kept.
+        last: result of the last input.
+        judges: the judges that were asked; empty if none was.
         fatal: the error that ended the run early; None without one.
         is_interrupted: whether Ctrl-C or SIGTERM ended it.
         is_listed: whether all inputs were found before the run ended.
@@ -106,7 +106,7 @@ class BatchReport:
 
     @property
     def error(self) -> str | None:
-        """The same in words, interruptions included."""
+        """The error of the run or its only input as text; `interrupted` if it was interrupted."""
         if self.is_interrupted:
             return "interrupted"
         return None if self.only_error is None else str(self.only_error)
@@ -125,7 +125,7 @@ class BatchReport:
 
 
 def _with_metrics(result: Decision) -> dict[str, Any]:
-    """Return a result with the metrics of its outputs; those of outputs to be replaced say nothing about it."""
+    """Return a result with the metrics of its outputs; outputs to be replaced have none that apply."""
     is_made = result.status in (Status.SCORED, Status.CURRENT)
     metrics = to_json(result.metrics) if is_made and result.metrics is not None else None
     return result.as_dict() | {"reason": str(result.reason), "metrics": metrics}
@@ -140,12 +140,12 @@ async def score_inputs(
 ) -> BatchReport:
     """Score all inputs that are not up to date, a few at a time.
 
-    One that fails does not stop the others; a judge that cannot be used stops the run, as does a cancellation.
+    A failed input does not stop the others; an unusable judge or a cancellation stops the run.
 
     Args:
-        report: gets the results, so that those of an interrupted run are known, too.
-        judges: open, of a process that asks about several shards; their limits are not divided by shards.
-        held: the outputs to write, with their leases, if the caller took them; nothing else is scored.
+        report: receives the results as they arrive, so that an interrupted run has them, too.
+        judges: open judges, shared by several shards of one process; their limits are not divided among shards.
+        held: outputs and leases that the caller took; no other output is written.
 
     Raises:
         UsageError: the settings name no judge, or contradict the inputs.
@@ -212,7 +212,7 @@ class _Batch:
             started_s = time.monotonic()
             try:
                 result = await self._score(decision, judges)
-            except JudgeError:  # the others would meet the same judge
+            except JudgeError:  # the other inputs use the same judge
                 self._enter(decision.waiting("not finished: the judge failed"))
                 raise
             except asyncio.CancelledError:
@@ -225,14 +225,14 @@ class _Batch:
             self._enter(replace(result, wall_time_s=time.monotonic() - started_s))
 
     def end(self, error: GenrmError) -> None:
-        """Report the error that ended the run, and leave what is queued to the next one."""
+        """Report the error that ended the run, and leave queued inputs to the next run."""
         self._report.end(error)
         while not self._queue.empty():
             if (decision := self._queue.get_nowait()) is not None:
                 self._enter(decision.waiting("skipped: the run ended early"))
 
     async def _score(self, decision: Decision, judges: OpenJudges) -> Decision:
-        """Score an input under its lease; ask only, if this run is a shard."""
+        """Score an input under its lease; a shard only asks the judge."""
         if judges.stopped_by is not None and self._has_begun:
             stopped = TooManyUnscoredError("skipped: the run was stopped by ", SettingRef(judges.stopped_by))
             return decision.waiting(stopped.message, stopped)
@@ -273,7 +273,7 @@ class _Batch:
 
     @contextmanager
     def _input_run(self, judges: OpenJudges) -> Iterator[RunContext]:
-        """Count one input on its own, which may stop alone."""
+        """Return a context for one input, with its own counts and stop flag."""
         counts = self._run.progress.begin()
         try:
             yield replace(self._run, metrics=counts, stop=threading.Event())
@@ -318,10 +318,10 @@ def _scored(decision: Decision, report: Report, run: RunContext) -> Decision:
 
 
 def check_outputs_writable(tasks: Iterable[Task], run: RunContext) -> None:
-    """Check that the outputs of inputs can be written, before anything is paid for; blocks on storage.
+    """Check that the outputs of inputs can be written, before any paid call; blocks on storage.
 
     Raises:
-        StorageError: they cannot.
+        StorageError: an output cannot be written.
     """
     outputs = (uri for task in tasks for uri in (task.places.scored, *task.places.files))
     for uri in {folder_of(uri): uri for uri in outputs}.values():

@@ -23,12 +23,12 @@ def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = (),
     """Read a compare request: `conversation_history`, `response_objs`, and perhaps a `principle`.
 
     Args:
-        where: its name in errors.
+        where: name of the request in errors.
         require_metadata: `FIELD=VALUE` pairs that the request must declare.
         as_gym: accept and refuse what NeMo Gym does (`compat`).
 
     Raises:
-        InputError: it cannot be read, or does not declare what it must.
+        InputError: the request cannot be read, or lacks required metadata.
     """
     requirements = [parse_requirement(required) for required in require_metadata]
     try:
@@ -73,7 +73,7 @@ def parse_history(text: bytes, where: str) -> tuple[Turn, ...]:
     """Read a conversation: a JSON list of messages, or an object with `messages` or `conversation_history`.
 
     Raises:
-        InputError: it is neither of them.
+        InputError: it is neither.
     """
     try:
         value = parse_value(text)
@@ -89,7 +89,7 @@ def parse_history(text: bytes, where: str) -> tuple[Turn, ...]:
 
 
 def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Json:
-    """Return the reference's reply to a compare request; failed comparisons are not in it."""
+    """Return the reference's reply to a compare request; failed comparisons are omitted."""
     if len(result.scores) < 2:  # only under --compat
         return {"rewards": rewards, "comparison_results": None, "metrics": None}
     metrics = RunMetrics()

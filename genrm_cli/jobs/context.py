@@ -27,7 +27,7 @@ from genrm_cli.verdicts import StoppedBy
 
 Result = TypeVar("Result")
 _STOP_WITHIN_S = 8.0  # below the ten seconds that `docker stop` waits
-_KILL_AFTER_S = 9  # the kernel ends what holds the interpreter's lock
+_KILL_AFTER_S = 9  # the kernel kills a process whose thread holds the interpreter lock
 _COPY_PERIODS = 10  # together below the 120 seconds that the guide's manifests grant
 
 
@@ -36,15 +36,15 @@ class RunContext:
     """One call of a command.
 
     Attributes:
-        api_keys: of the judges that need one, by name; never shown, not even by `repr`.
-        metrics: of one input.
-        progress: of all inputs; another thread may read it.
-        on_event: called when something happens that a person or a log should know: `plan`, `probe`, `paused`,
+        api_keys: API keys by judge name; never shown, not even by `repr`.
+        metrics: metrics of one input.
+        progress: progress over all inputs; another thread may read it.
+        on_event: called with each event that a user or a log should see: `plan`, `probe`, `paused`,
             `endpoint_down`, `endpoint_up`, `stopped`, `file`, ...
-        stop: set when the run is interrupted: threads that loop over an input end soon.
-        threads: for blocking work; None for the event loop's own.
+        stop: set when the run is interrupted: threads that loop over an input then end soon.
+        threads: executor for blocking work; None for the event loop's default.
         started_s: when the run began, by the monotonic clock.
-        shards_stopped_by: the limit that stopped the shards of a run that concludes; None without one.
+        shards_stopped_by: with `conclude`: the limit that stopped the shards; None without one.
     """
 
     settings: Settings
@@ -88,7 +88,7 @@ class RunContext:
         ]
 
     def in_thread(self, work: Callable[[], Result]) -> Awaitable[Result]:
-        """Run blocking work beside the event loop; if the run is interrupted, the work is told to stop."""
+        """Run blocking work in a thread; an interrupted run tells the work to stop."""
         return in_thread(work, self.stop.set, self.threads)
 
 
@@ -117,9 +117,9 @@ def new_run(
 async def cancelled_by_signals() -> AsyncIterator[None]:
     """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C: verdicts are kept.
 
-    Computations cannot be cancelled, so a run that has not ended after `_STOP_WITHIN_S` is ended as a kill would,
-    unless it is copying verdicts, see `kept_alive`. A signal that is ignored, as nohup ignores SIGHUP, stays so. Only
-    code that holds the interpreter's lock in another thread than this one outlives both.
+    Computations cannot be cancelled, so a run that has not ended after `_STOP_WITHIN_S` is killed,
+    unless it is copying verdicts (see `kept_alive`). Ignored signals, such as SIGHUP under nohup, stay ignored. Only
+    code that holds the interpreter lock in another thread survives both.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
@@ -151,7 +151,7 @@ _copying: set[object] = set()
 
 @contextmanager
 def kept_alive() -> Iterator[None]:
-    """Keep an interrupted process alive while verdicts are copied: the disk of a pod ends with it."""
+    """Keep an interrupted process alive while verdicts are copied: the disk of a pod is lost with it."""
     copy = object()
     _copying.add(copy)
     try:
@@ -182,7 +182,7 @@ def _watched(signals: frozenset[int]) -> Iterator[None]:
                 break
             signal.alarm(_KILL_AFTER_S)
         os.write(2, b"genrm: interrupted; answers so far are in the journal\n")
-        os._exit(INTERRUPTED)  # no output has appeared in part
+        os._exit(INTERRUPTED)  # no partial output is visible
 
     watchdog = threading.Thread(target=watch, name="genrm-watchdog", daemon=True)
     watchdog.start()

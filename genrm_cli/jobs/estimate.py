@@ -18,7 +18,7 @@ from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
 from genrm_cli.settings.panel import judges_of
 
 CALLS_PER_S = 2_500
-"""Calls that one process can make a second; see the guide's benchmarks."""
+"""Calls per second that one process can make; see the guide's benchmarks."""
 CHARS_PER_TOKEN = 4
 ASSUMED_REPLY_TOKENS = 1_500  # of a reasoning judge; replaced by the journal's mean
 _NOTHING_SHOWN: dict[type, Prompt] = {
@@ -29,16 +29,16 @@ _NOTHING_SHOWN: dict[type, Prompt] = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run needs.
+    """The estimated needs of a run.
 
     Attributes:
         planned: requests, most of them comparisons.
         known: requests whose answers are in the journal.
-        calls: calls to make, exact without retries. A judge with two turns takes two a comparison.
+        calls: calls to make, exact without retries. A judge with two turns takes two calls per comparison.
         tokens_in: tokens of their prompts.
         tokens_out: tokens of the replies.
-        tokens_from: where these come from.
-        cost: in the currency of the prices; None without prices.
+        tokens_from: source of the token counts.
+        cost: cost in the currency of the prices; None without prices.
         time_s: time to make the calls; None if the journal holds no reply, or the concurrency is `auto`.
     """
 
@@ -57,7 +57,7 @@ class Estimate:
 
 
 def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimate:
-    """Estimate what scoring an input needs, with the metrics that its index was made with.
+    """Estimate the needs of scoring an input, from the metrics that its index filled.
 
     Raises:
         StorageError: the journal cannot be read.
@@ -67,7 +67,7 @@ def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimat
         return Estimate(metrics.planned)
     path = known_journal(scored_uri, settings) if judges_of(settings)[0].judge.model else None
     if path is None:
-        if index.plan.graders:  # which are not asked about responses without text
+        if index.plan.graders:  # they are not asked about responses without text
             groups = (group for _, _, group in index.iter_groups())
             correct_plan(metrics, sum(1 for group in groups for _ in iter_prompts(group, index.plan)))
         return estimate_rest(run, None)
@@ -87,7 +87,7 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
     """Estimate what remains to be asked, from the counts of an input.
 
     Tokens and latency are the means of the journal. Without one, four characters of the prompts are a token, and a
-    reply has 1,500 tokens, or less where the settings or the profile limit it. Slots are taken to be busy to the end:
+    reply has 1,500 tokens, or less where the settings or the profile limit it. Slots are assumed busy to the end:
     a single slow call at the end makes a run longer.
     """
     metrics, limits, specs = run.metrics, run.settings.limits, run.judge_specs()
@@ -115,7 +115,7 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
 
 
 def _time_s(requests: int, calls: int, specs: Iterable[JudgeSpec], latency_s: float | None) -> float | None:
-    """Return the time of the rounds in which all slots ask once, or of the calls where these are the bottleneck."""
+    """Return the time for the calls at this concurrency, or at the process's call rate if that is the bottleneck."""
     slots = 0
     for spec in specs:
         concurrency = spec.config.limits.max_in_flight
@@ -149,7 +149,7 @@ def _reply_tokens(specs: Iterable[JudgeSpec]) -> int:
 
 
 def total_of(estimates: Iterable[Estimate]) -> Estimate:
-    """Return what several inputs need together; a number that is unknown of one is unknown."""
+    """Return the needs of several inputs together; a number that is unknown for one is unknown for all."""
     total = Estimate()
     sources: set[str] = set()
     for each in estimates:

@@ -52,7 +52,7 @@ class Reject:
 
     @property
     def where(self) -> str:
-        """The file of a set, and the number of the line."""
+        """The line number, after the file name in a set."""
         return str(self.line) if self.file is None else f"{self.file}:{self.line}"
 
     @property
@@ -70,11 +70,11 @@ class InputIndex(AbstractContextManager["InputIndex"]):
     """The rollouts of an input, in groups. Use it as a context manager.
 
     Attributes:
-        shard: whose groups are asked about; None for all.
-        lines: how many each of them has.
-        unit: what their numbers count: `line`, or `item` of a container.
-        table: which rollouts form which group.
-        plan: of the run, with the ring that a budget allows.
+        shard: the shard whose groups are asked about; None for all.
+        lines: number of lines of each file.
+        unit: unit of line numbers: `line`, or `item` of a container.
+        table: the groups that the rollouts form.
+        plan: plan of the run, with the largest ring that a budget allows.
     """
 
     def __init__(
@@ -113,14 +113,14 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.metrics.with_media += bool(rollout.media)
         self.metrics.stripped_tokens += rollout.stripped_tokens
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
-        # A line that is a group of a set stays one, whatever other files ask.
+        # A line that is a group in a set stays a group, regardless of other files.
         may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
         self.table.append(key, rollout, place, compared=why is None, may_split=may_split, prompt=prompt)
         self._steps.append(hash(step_of(record)))
         self._texts.append(key, rollout, own)
 
     def spans_steps(self, rows: Sequence[int]) -> bool:
-        """Whether rollouts of several training steps, so of several policies, would be compared."""
+        """Whether rollouts of several training steps, and thus several policies, would be compared."""
         return len({self._steps[row] for row in self.table.compared(list(rows))}) > 1
 
     def read_group(self, rows: Sequence[int]) -> Group:
@@ -210,7 +210,7 @@ def _read_lines(
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
             on_reject(Reject(line.number, error.message, text, error.kind, source.unit, of_set))
             continue
-        if not (run.plan.uses_own_principle or run.plan.shows_as_gym):  # NeMo Gym's groups are told apart by it
+        if not (run.plan.uses_own_principle or run.plan.shows_as_gym):  # NeMo Gym's groups differ by it
             rollouts = [replace(rollout, principle=None) for rollout in rollouts]
         place = line.number if name is None else f"{name}:{line.number}"
         metrics.not_numbers += len(nulls)
@@ -236,7 +236,7 @@ def _key_of(record: dict[str, Any], rollout: Rollout, line: int | str, settings:
 
 
 def _leave_out_after(limit: int | None, table: GroupTable) -> None:
-    """Leave out all groups after the first ones that can be compared, as many as a trial takes."""
+    """Keep the first comparable groups, up to the limit of a trial, and leave out the rest."""
     if limit is None:
         return
     for rows in table.iter_groups():

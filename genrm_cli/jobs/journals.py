@@ -25,15 +25,15 @@ _TAKEN_AT_ONCE = 10_000
 
 
 def asks_anybody(settings: Settings) -> bool:
-    """Whether any judge may have to be asked over HTTP."""
+    """Whether any judge may be asked over HTTP."""
     return (asks_for_verdicts(settings) and settings.judge.judge is None) or bool(graders_of(settings))
 
 
 def journal_path(scored_uri: str, settings: Settings) -> str | None:
     """Return the journal file of an output; None if no journal is kept, or no judge is asked.
 
-    It lies beside a local output, and in the user's state folder for S3 objects and streams. A shard has its own beside
-    that of the whole.
+    It is next to a local output, or in the user's state folder for S3 objects and streams. A shard has its own next to
+    the main journal.
     """
     if not settings.journal.use_journal or not asks_anybody(settings):
         return None
@@ -58,16 +58,16 @@ def _start_of_shards(path: str) -> str:
 
 
 def _shard_journals(path: str) -> list[str]:
-    """Return the journals of all shards beside that of the whole."""
+    """Return the journals of all shards, which are next to the main journal."""
     folder, slash, start = _start_of_shards(path).rpartition("/")
     found = sorted(entry.name for entry in Path(folder + slash or ".").iterdir())
     return [folder + slash + name for name in found if name.startswith(start) and name.endswith(_SUFFIX)]
 
 
 def turns_path(episodes_uri: str, settings: Settings) -> str:
-    """Return the journal file of collected episodes, which resumes them at any turn, so there always is one.
+    """Return the journal file of collected episodes. There always is one: it resumes episodes at any turn.
 
-    It has a name of its own, so that the journal beside it is that of the verdicts on these episodes.
+    Its name differs from that of the journal of verdicts on these episodes, which is next to it.
     """
     return _path_of_whole(episodes_uri, settings, ".turns.sqlite")
 
@@ -162,7 +162,7 @@ def _take_in(journal: Journal, path: str, run: RunContext) -> None:
 
 
 def gather_shards(scored_uri: str, run: RunContext) -> None:
-    """Move the journals of all shards into that of the whole, for a run that makes other shards; blocks on storage.
+    """Move the journals of all shards into the main journal, for a run with other shards; blocks on storage.
 
     Raises:
         StorageError: they cannot be read or written.

@@ -29,7 +29,7 @@ from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.verdicts import StoppedBy
 
-_GROUPS_AT_ONCE = 64  # concluded together: many groups cost little more than one
+_GROUPS_AT_ONCE = 64  # scored together: many groups cost little more than one
 _ROLLOUTS_AT_ONCE = 4_096
 _SHOWN_GROUPS = 4
 _SHOWN_ROLLOUTS = 8
@@ -50,8 +50,8 @@ async def judge_input(
     is announced, the judges are probed, and the rest is asked.
 
     Args:
-        journal: of the input; None to keep none.
-        scores: gets scores and comparisons; None to ask only, for another run to conclude.
+        journal: journal of the input; None for none.
+        scores: receives scores and comparisons; None to ask only, so that another run concludes.
 
     Raises:
         JudgeError: a judge cannot be used, or has been down for too long.
@@ -82,7 +82,7 @@ async def judge_input(
 
 @asynccontextmanager
 async def asking(judges: OpenJudges, run: RunContext) -> AsyncIterator[None]:
-    """Probe the judges if any request is unknown, and note in the end what stopped the run.
+    """Probe the judges if any request is unanswered, and finally record what stopped the run.
 
     Raises:
         JudgeError: a judge cannot be used.
@@ -98,7 +98,7 @@ async def asking(judges: OpenJudges, run: RunContext) -> AsyncIterator[None]:
 def _stopped_by(judges: OpenJudges, run: RunContext) -> StoppedBy | None:
     """Return what kept some of the requests from being answered; None if nothing did.
 
-    The deadline cuts calls off; a budget only keeps them from being made.
+    The deadline cuts off calls in flight; a budget only prevents new ones.
     """
     metrics, stopped_by = run.metrics, run.shards_stopped_by or judges.stopped_by
     if metrics.failures["not_asked"] and asks_nothing(run.settings):
@@ -130,7 +130,7 @@ def _recall_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcome
 
 
 def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore) -> None:
-    """Turn the verdicts of each group into rewards, now that all of them say what the judge is like."""
+    """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of them."""
     calibration = outcomes.calibrate(map(len, index.table.iter_groups()))
     chunk: list[tuple[int, list[int], JudgedGroup]] = []
 
@@ -175,7 +175,7 @@ def _forecast(plan: GroupPlan, metrics: RunMetrics, calibration: Calibration) ->
 
 
 def samples_of(rewards: GroupRewards, group: Group, plan: GroupPlan) -> list[dict[str, Any]]:
-    """Return the best rollouts of a group for a person to look at, with the beginnings of their answers.
+    """Return the best rollouts of a group for display, with the beginnings of their answers.
 
     They are masked as for the judge: they may end in a log.
     """

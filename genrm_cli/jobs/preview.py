@@ -1,4 +1,4 @@
-"""Preview inputs: what they hold, what a run would ask about them, and what keeps rollouts from being scored."""
+"""Preview inputs: their contents, the planned requests, and problems that prevent scoring."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ _KEY_KINDS = {
 
 
 class ProblemKind(StrEnum):
-    """Kinds of problems beside lines that cannot be read, each with what a report says unless there are details."""
+    """Kinds of problems besides unreadable lines, each with its default text in reports."""
 
     NO_GROUP_FIELD = "no field that names its group"
     LINE_IS_GROUP = "no field that names its group: the line is a group of its own"
@@ -64,10 +64,10 @@ class Problem:
     """One kind of problem.
 
     Attributes:
-        problem: what is wrong, with the details of the first.
-        unit: what has it: `line`, `item`, `rollout` or `group`.
-        count: how many have it.
-        where: the first of them: line numbers, or keys of groups.
+        problem: the problem, with details of its first occurrence.
+        unit: what is affected: `line`, `item`, `rollout` or `group`.
+        count: number of affected units.
+        where: the first affected units: line numbers, or keys of groups.
     """
 
     problem: Message
@@ -87,7 +87,7 @@ class Problems:
         return sorted(self._by_kind.values(), key=lambda problem: -problem.count)
 
     def add(self, unit: str, kind: str, where: object, *details: Part) -> None:
-        """Count a problem; of its details those of the first are kept."""
+        """Count a problem; only the details of its first occurrence are kept."""
         problem = self._by_kind.setdefault((unit, kind), Problem(Message.of(*(details or (str(kind),))), unit))
         problem.count += 1
         if len(problem.where) < _NAMED:
@@ -98,7 +98,7 @@ class Problems:
         self.add(reject.unit, reject.kind, reject.where, reject.reason)
 
     def add_group(self, group: Group, rows: list[int], index: InputIndex, group_by: str | None) -> None:
-        """Count the problems of a group; `group_by` is the field that names groups, if the user says."""
+        """Count the problems of a group; `group_by` is the field that names groups, if the user set it."""
         table = index.table
         if group_by is not None and (group.key is None or group.key.startswith("line:")):
             is_alone = group.key is None
@@ -139,7 +139,7 @@ class Example:
 
 @dataclass(slots=True)
 class Contents:
-    """Counts of groups and rollouts, and an example: of a group that can be compared, where there is one."""
+    """Counts of groups and rollouts, and an example group, comparable if there is one."""
 
     grouped_by: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
@@ -181,10 +181,10 @@ def _excerpt(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read of the first line of a format.
+    """How the first line of a format is read.
 
     Attributes:
-        line: its number.
+        line: its line number.
         roles: the fields that are read, by role.
         not_read: its other fields.
         prompt: the beginning of the last turn of its prompt.
@@ -200,10 +200,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an input holds, and what a run over it would ask.
+    """The contents of an input, and the requests of a run over it.
 
     Attributes:
-        counts: of its lines, rollouts and groups, and of planned comparisons.
+        counts: counts of lines, rollouts, groups and planned comparisons.
         without_response: rollouts that cannot be compared.
         readings: which field is read as what, in the first line of each format.
         can_be_scored: whether anything would be asked, or rewards need no judge.
@@ -222,7 +222,7 @@ class Preview:
 
     @property
     def problem_count(self) -> int:
-        """How many lines, rollouts and groups have problems."""
+        """The number of lines, rollouts and groups with problems."""
         return sum(problem.count for problem in self.problems)
 
     def as_dict(self) -> dict[str, Any]:
@@ -280,7 +280,7 @@ class Preview:
         return None
 
     def _why_unscorable(self) -> Message | None:
-        """Return why a run could not score anything, and what to do; None if it could."""
+        """Return why a run could score nothing, with a remedy; None if it could."""
         if self.can_be_scored:
             return None
         if not self.counts.lines:
@@ -357,7 +357,7 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
 
 
 def _add_readings(found: dict[str, Reading], source: Source, run: RunContext) -> None:
-    """Add what is read as what, from the first line of each format."""
+    """Add the reading of the first line of each format."""
     for line in source.iter_lines():
         if len(found) == len(run.metrics.formats):
             break
@@ -389,7 +389,7 @@ def _reading_of(number: int, record: Record, format_: Format) -> Reading:
 
 
 def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
-    """Yield what a run would do with each input; those to be scored are read, and have a plan.
+    """Yield the planned action for each input; inputs to be scored are read and have a plan.
 
     Raises:
         UsageError: the inputs and settings contradict each other.

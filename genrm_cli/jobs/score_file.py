@@ -45,7 +45,7 @@ class Report:
     """The report of a finished input.
 
     Attributes:
-        samples: rewards of the first groups with the beginnings of their answers, for a person to look at.
+        samples: rewards of the first groups with the beginnings of their answers, for display.
     """
 
     metrics: RunRecord
@@ -57,15 +57,15 @@ async def score_task(
 ) -> Report:
     """Score one input and write its outputs, all of them or none.
 
-    Reading and writing are done in threads, beside the calls of other inputs.
+    Reading and writing run in threads, alongside the calls of other inputs.
 
     Args:
-        run: settings, plan, events, and metrics of this input's own.
-        lease: on the output; checked once more before anything appears.
+        run: settings, plan, events, and the metrics of this input.
+        lease: lease on the output; checked again before anything appears.
         overwrite: whether existing outputs may be replaced.
 
     Raises:
-        GenrmError: its subclasses say what went wrong; no output has appeared then.
+        GenrmError: a subclass for each kind of failure; no output has appeared.
     """
     opened = ExitStack()
 
@@ -96,7 +96,7 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         refuse_unreadable(index, first)
         if run.settings.input.strict:
             refuse_problems(index, first)
-        # Components that need no judge are for the run that concludes.
+        # The run that concludes computes components that need no judge.
         index.plan = replace(index.plan, rewards=replace(index.plan.rewards, components=()))
         async with open_journal(task.places.scored, run) as journal:
             await judge_input(index, task.uri, run, judges, journal)
@@ -104,7 +104,7 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One input in progress, all of it open; outputs that have not appeared when it is closed never will."""
+    """One input in progress, with its open files; closing it discards outputs that have not appeared."""
 
     task: Task
     run: RunContext
@@ -168,7 +168,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
             mode=mode,
         )
     )
-    # The scored lines last: whoever waits for them finds the others.
+    # The scored lines last: a reader that waits for them finds the others.
     named = {"comparisons": places.comparisons, "rejects": places.rejects, "metrics": places.metrics}
     sinks = {name: outputs.open(uri) for name, uri in named.items() if uri is not None}
     if not sources.are_many:
@@ -253,7 +253,7 @@ def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
 
 
 def refuse_unreadable(index: InputIndex, first: list[Reject]) -> None:
-    """Refuse an input with a file without a readable line: most likely it is not what it was taken for.
+    """Refuse an input with a file without a readable line: it is probably not a rollout file.
 
     Raises:
         InputError: a file has lines, and all of them are bad.

@@ -1,4 +1,4 @@
-"""Shards: groups shared out to runs that only ask, for another run to conclude."""
+"""Shards: groups divided among runs that only ask the judge; another run concludes."""
 
 import re
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ def check_shards(settings: Settings) -> None:
     """Refuse settings that contradict `shard` or `conclude`.
 
     Raises:
-        UsageError: says what to change.
+        UsageError: the settings conflict.
     """
     shard, given = shard_of(settings), settings.journal
     if shard is None and not given.conclude:
@@ -73,7 +73,7 @@ def check_shards(settings: Settings) -> None:
 
 
 def limits_of_shard(limits: LimitSettings, shard: Shard | None) -> LimitSettings:
-    """Return the limits of one shard, so that all shards together keep those of the run.
+    """Return the limits of one shard, so that all shards together stay within those of the run.
 
     The concurrency `auto` stays: each shard adapts to the endpoints that the others use, too.
     """

@@ -1,4 +1,4 @@
-"""Show the groups of an input, and what a judge would be sent about them, without calling one."""
+"""Show the groups of an input, and the requests to a judge about them, without calling one."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,13 +26,13 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class ShownRequest:
-    """One request about a group, as the judge would get it.
+    """One request about a group, as the judge would receive it.
 
     Attributes:
         group: key of the group.
         profile: name of the profile that rendered it.
-        shown: indices of the rollouts, in the order in which they are shown.
-        messages: what is sent; of two turns both, with a placeholder for the reply between them.
+        shown: indices of the rollouts, in display order.
+        messages: the messages of all turns, with a placeholder for the reply between two.
     """
 
     group: str | None
@@ -43,7 +43,7 @@ class ShownRequest:
 
 @dataclass(frozen=True, slots=True)
 class ShownRollout:
-    """A rollout as the judges would be shown it; `reason` says why it is not compared, None if it is."""
+    """A rollout as shown to the judges; `reason` says why it is not compared, None if it is."""
 
     text: str
     reason: str | None
@@ -52,7 +52,7 @@ class ShownRollout:
 
 @dataclass(frozen=True, slots=True)
 class ShownGroup:
-    """A group as the judges would be shown it; `view` is None if nothing of it can be compared."""
+    """A group as shown to the judges; `view` is None if no rollout can be compared."""
 
     key: str | None
     view: str | None
@@ -60,7 +60,7 @@ class ShownGroup:
 
 
 def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownRequest]:
-    """Yield the first request about each group, or about one; groups about which nothing is asked are left out.
+    """Yield the first request about each group, or about one; groups without requests are skipped.
 
     Raises:
         InputError: the input cannot be read, or nothing would be asked.
@@ -79,7 +79,7 @@ def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None)
 
 
 def iter_shown_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownGroup]:
-    """Yield each group, or one, with the texts that judges would be shown.
+    """Yield each group, or one, with the texts shown to judges.
 
     Raises:
         InputError: the input cannot be read, or lacks the group.
@@ -104,7 +104,7 @@ def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
 
 
 def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[tuple[Group, GroupPlan]]:
-    """Yield the groups of a file, or of a set of files, with its plan; at most the one of this key."""
+    """Yield the groups of a file, or of a set of files, with its plan; or only the one with this key."""
     task = _task_of(inputs, run)
     names: list[str] = []
     rejects = FirstRejects()

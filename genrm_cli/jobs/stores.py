@@ -1,4 +1,4 @@
-"""What a file job keeps on disk between its passes: judged groups with their verdicts, and scores."""
+"""Data that a file job keeps on disk between passes: judged groups with their verdicts, and scores."""
 
 import io
 import pickle
@@ -30,7 +30,7 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         self._spool.close()
 
     def keep(self, number: int, judged: JudgedGroup, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> None:
-        """Keep a judged group, the verdicts that count, and those of each judge of a panel that shares the pairs."""
+        """Store a judged group, the verdicts that count, and those of each judge if a panel divides the pairs."""
         kept = io.BytesIO()
         pickler = pickle.Pickler(kept, pickle.HIGHEST_PROTOCOL)
         pickler.fast = True  # remembers no objects, which takes more memory than the objects of a large group
@@ -48,7 +48,7 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         return judged
 
     def calibrate(self, sizes: Iterator[int]) -> Calibration:
-        """Return what all verdicts say of the judge.
+        """Return the statistics of the judge over all verdicts.
 
         Groups are added in their own order: sums must not depend on which was answered first.
 

@@ -1,4 +1,4 @@
-"""Review of scored sessions by experts: the list of what to look at, and their decisions in a file beside them."""
+"""Review of scored sessions by experts: the list of what to look at, and their decisions in a file next to them."""
 
 import heapq
 from collections import Counter
@@ -221,7 +221,7 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
 def _review_uri(scored_uri: str, settings: Settings) -> str:
     """Return the review file of scored lines."""
     if is_stream(scored_uri):
-        raise UsageError("a review file lies beside its scored lines; name a file instead of -.")
+        raise UsageError("a review file is stored next to its scored lines; name a file instead of -.")
     uri = sibling(scored_uri, SUFFIX)
     require_rl_prefix(uri, settings.storage.any_prefix)
     return uri

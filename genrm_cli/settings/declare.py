@@ -1,4 +1,4 @@
-"""Declaration of settings, each beside its field: default, kind of value, bounds and help."""
+"""Declaration of settings, each next to its field: default, kind of value, bounds and help."""
 
 import typing
 from collections.abc import Callable, Iterable

@@ -105,7 +105,7 @@ class JournalSettings:
         None,
         "File that records every verdict, or a folder for such files; later runs ask only for missing verdicts. With "
         "s3://bucket/rl/.../, verdicts are also copied there in segments, so that another machine can continue. "
-        "Default: <stem>.journal.sqlite beside a local output, otherwise in the user's state folder.",
+        "Default: <stem>.journal.sqlite next to a local output, otherwise in the user's state folder.",
     )
     segment_calls: int = setting(200, "Journal on S3: maximum number of verdicts between two copies.", low=1)
     segment_age: float = duration(10.0, "Journal on S3: maximum time between two copies.", low=0.1)
@@ -137,7 +137,7 @@ class OutputSettings:
     output: str | None = setting(
         None,
         "Where to write the scored lines: a path, s3://..., or - for stdout. "
-        "Default: <stem>.scored.jsonl beside the input.",
+        "Default: <stem>.scored.jsonl next to the input.",
         short_flag="-o",
         is_common=True,
     )

@@ -17,7 +17,7 @@ from functools import lru_cache, reduce
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.storage.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path, unreadable
 
-# Unfinished files beside their target.
+# Unfinished files next to their target.
 UNFINISHED_PREFIX, UNFINISHED_SUFFIX = ".genrm-", ".part"
 
 _WILDCARD = re.compile(r"[*?\[]")

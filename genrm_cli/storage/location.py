@@ -1,4 +1,4 @@
-"""URIs: local paths, S3 objects and streams, and the names of files beside them. No I/O.
+"""URIs: local paths, S3 objects and streams, and the names of files next to them. No I/O.
 
 Functions raise `UsageError` for a URI that they do not accept.
 """
@@ -20,7 +20,7 @@ _COMPRESSION_SUFFIXES = (".gz", ".zst")
 _RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".eval", ".csv", ".tsv")
 _SCORED_SUFFIX = ".scored"
 _ROLLOUT_FILE = re.compile(r"[^/]\.((jsonl|ndjson)(\.gz|\.zst)?|parquet|eval)$")
-# Our own outputs, and files that NeMo Gym writes beside its rollouts.
+# Our own outputs, and files that NeMo Gym writes next to its rollouts.
 _SIDE_FILE = re.compile(
     r"(\.scored|\.comparisons|\.rejects|_materialized_inputs|_failures|_aggregate_metrics|_reward_profiling)$"
 )
@@ -165,7 +165,7 @@ def common_folder(uris: Sequence[str]) -> str:
 
 
 def stem_of_set(uris: Sequence[str], name: str) -> str:
-    """Return where the files beside the scored lines of a set are, without their suffixes.
+    """Return where the files next to the scored lines of a set are, without their suffixes.
 
     Raises:
         UsageError: the name is no file name, or the files have no common folder.
@@ -211,9 +211,9 @@ def render_place(template: str, uri: str, below: str) -> str:
 
 
 def sibling(uri: str, suffix: str) -> str:
-    """Return the URI of a file beside another: `a/x.scored.jsonl.gz` and `.metrics.json` give `a/x.metrics.json`."""
+    """Return the URI of a file next to another: `a/x.scored.jsonl.gz` and `.metrics.json` give `a/x.metrics.json`."""
     if is_stream(uri):
-        raise UsageError(f"cannot write a *{suffix} file beside '-'; name an output file")
+        raise UsageError(f"cannot write a *{suffix} file next to '-'; name an output file")
     return stem_of(uri) + suffix
 
 

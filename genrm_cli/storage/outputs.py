@@ -1,7 +1,7 @@
 """The manifest of a commit, with which the next run completes the commit of a killed run.
 
 Several outputs cannot appear in one step. `x.commit` is written before the first of them appears, and removed after
-the last. It lists all of them: while it exists, the outputs beside it may be a mixture of old and new. The next run
+the last. It lists all of them: while it exists, the outputs next to it may be a mixture of old and new. The next run
 publishes the files that are still hidden. If it cannot, as on S3, where an upload ends with its process, it writes the
 outputs again.
 """

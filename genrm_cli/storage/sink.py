@@ -130,5 +130,5 @@ def place_of(uri: str) -> str:
 
 
 def is_streamed(uri: str) -> bool:
-    """Return whether an output is a stream, a pipe or a device, so that no file can be stored beside it."""
+    """Return whether an output is a stream, a pipe or a device, so that no file can be stored next to it."""
     return is_stream(uri) or (not is_s3(uri) and is_special(parse_local_path(uri)))

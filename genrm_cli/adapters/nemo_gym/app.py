@@ -25,7 +25,7 @@ except ModuleNotFoundError:  # NeMo Gym 0.4.0 and older
 
 
 class GenrmServeConfig(BaseResourcesServerConfig):  # type: ignore[misc]
-    """Where `genrm serve` is, and how many rollouts a prompt has."""
+    """The address of `genrm serve`, and the number of rollouts per prompt."""
 
     genrm_url: str = "http://127.0.0.1:8330"
     genrm_token_env: str = "GENRM_SERVE_TOKEN"  # noqa: S105  (the name of a variable)
@@ -34,7 +34,7 @@ class GenrmServeConfig(BaseResourcesServerConfig):  # type: ignore[misc]
 
 
 class GenrmVerifyRequest(BaseVerifyRequest):  # type: ignore[misc]
-    """A row; its further fields stay."""
+    """A row; further fields are kept."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -54,7 +54,7 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
         """Return the row with its reward.
 
         Raises:
-            JudgeError: it has none; the row goes to the failures file.
+            JudgeError: there is no reward; the row goes to the failures file.
             RuntimeError: genrm serve refuses the request.
         """
         row = body.model_dump(mode="json")

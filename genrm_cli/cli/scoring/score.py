@@ -94,7 +94,7 @@ def score(
         ),
     ] = 0,
     report_page: Annotated[
-        bool, switch("--report", "Write <stem>.report.html beside each output, with the judge's replies.")
+        bool, switch("--report", "Write <stem>.report.html next to each output, with the judge's replies.")
     ] = False,
     ray: Annotated[
         str | None,
@@ -156,7 +156,7 @@ def score(
 
 
 def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
-    """Write a report beside each new output, and beside a single output that is up to date."""
+    """Write a report next to each new output, and next to a single output that is up to date."""
     from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.report.write_report import write_report
 
@@ -200,7 +200,7 @@ def _score(
         if settings.output.json_output:
             raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
         if report_page:
-            raise UsageError("--report writes a page beside the scored lines; name an output file with -o.")
+            raise UsageError("--report writes a page next to the scored lines; name an output file with -o.")
     say_endpoint_source(invocation)
     log_only = ("file",) if report.alone else ("plan",)
     with Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events:

@@ -101,7 +101,7 @@ def export(
     ] = False,
     seed: Annotated[int, option("N", "Random seed for choices and splits.")] = 0,
 ) -> int:
-    """Turn scored rollouts into a data set for a trainer, with a manifest beside it.
+    """Turn scored rollouts into a data set for a trainer, with a manifest next to it.
 
     Never exports ties, unscored or single rollouts, defaulted verdicts, equal texts, or a chosen response that broke a
     gate. Counts everything that it drops by reason.

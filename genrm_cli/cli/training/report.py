@@ -31,7 +31,7 @@ def report(
         str | None,
         option(
             "OUT.html",
-            "Path of the page. Default: <stem>.report.html beside the input, report.html for several inputs.",
+            "Path of the page. Default: <stem>.report.html next to the input, report.html for several inputs.",
             "--output",
             "-o",
         ),

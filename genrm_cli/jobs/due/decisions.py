@@ -27,17 +27,17 @@ from genrm_cli.storage.sink import exists
 from genrm_cli.storage.source import identity_of
 
 LISTED_AT_ONCE = 256
-DEFAULT_MIN_AGE_S = 60.0  # where nobody watches
+DEFAULT_MIN_AGE_S = 60.0  # in unattended runs
 _LOOKS_AT_ONCE = 32
 _NO_REASON = Message(())
 
 
 class Status(StrEnum):
-    """The result of an input, or in a dry run what would be done."""
+    """The result of an input; in a dry run, the planned action."""
 
     SCORE = "score"  # to be scored
     SCORED = "scored"
-    ASKED = "asked"  # about a shard's groups, for another run to conclude
+    ASKED = "asked"  # groups of a shard are asked about; another run concludes
     CURRENT = "up to date"
     WAITS = "waits"  # for the next run
     FAILED = "failed"
@@ -54,14 +54,14 @@ def in_short(error: GenrmError, uri: str = "") -> Message:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do with an input, and in the end its result.
+    """The decision about an input, and later its result.
 
     Attributes:
-        reason: for the status, or a summary of the scores.
-        error: that occurred; also of an input that was scored with too many unscored rollouts.
-        freshness: the state of its outputs before; None if they were not looked at.
-        report: of an input that was scored now.
-        plan: what scoring it would cost, of a dry run only.
+        reason: reason for the status, or a summary of the scores.
+        error: the error that occurred; also set if too many rollouts stayed unscored.
+        freshness: state of the outputs before the run; None if they were not checked.
+        report: report of an input that this run scored.
+        plan: estimated cost of scoring it; dry runs only.
     """
 
     task: Task
@@ -102,7 +102,7 @@ class Decision:
 
     @property
     def is_current(self) -> bool:
-        """Whether the outputs are up to date, though a killed run may have left something beside them."""
+        """Whether the outputs are up to date, though a killed run may have left files next to them."""
         return self.freshness is not None and self.freshness.standing is OutputStanding.CURRENT
 
     @property
@@ -119,11 +119,11 @@ class Decision:
         return replace(self, status=Status.FAILED, reason=in_short(error, self.uri), error=error)
 
     def put_off(self, error: GenrmError) -> "Decision":
-        """Leave the input to the next run; one that the user named has failed, as no later run looks for it."""
+        """Leave the input to the next run. An input that the user named fails instead: no later run looks for it."""
         return self.failed(error) if self.task.is_named else self.waiting(error.message)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result, JSON-ready but for the reason, whose settings each surface names."""
+        """Return the result, JSON-ready except for the reason, in which each surface renders its own setting names."""
         return {
             "input": self.uri,
             "output": self.output,
@@ -143,8 +143,8 @@ def iter_decisions(
     """Yield what to do with each input, in the order of the listing; blocks on storage.
 
     Args:
-        leases: to leave out what another run works on; what is scored is leased anyway.
-        leftovers: to make due again what is up to date, but has something left beside it.
+        leases: skip inputs that another run holds; scoring takes a lease anyway.
+        leftovers: treat an up-to-date input as due if a killed run left files next to it.
 
     Raises:
         UsageError: the inputs and settings contradict each other.
@@ -182,9 +182,9 @@ def decide(task: Task, run: RunContext) -> Decision:
 
 
 def decide_again(decision: Decision, run: RunContext) -> Decision:
-    """Finish what a killed run left, and decide again when the input's turn has come.
+    """Finish the commit of a killed run, and decide again when the input is next.
 
-    Another run may have scored it meanwhile, or its writer may have gone on.
+    Meanwhile another run may have scored it, or its writer may have continued.
     """
     identities = []
     try:

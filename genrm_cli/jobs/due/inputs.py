@@ -31,10 +31,10 @@ from genrm_cli.storage.sink import is_same_place, is_streamed
 
 @dataclass(frozen=True, slots=True)
 class OutputPlaces:
-    """The output locations of an input; None beside a stream or pipe.
+    """The output locations of an input; None next to a stream or pipe.
 
     Attributes:
-        scored: the scored lines. For a set of files no file: the name that its other outputs share.
+        scored: the scored lines. For a set, not a file but the name that its other outputs share.
     """
 
     scored: str
@@ -55,11 +55,11 @@ class OutputPlaces:
 
     @property
     def manifest(self) -> str | None:
-        """The manifest of their commit, which exists only while they may be a mixture."""
+        """The manifest of the commit; it exists only while outputs may be a mix of old and new."""
         return None if self.metrics is None else sibling(self.scored, MANIFEST_SUFFIX)
 
     def sides(self) -> list[str]:
-        """Return the locations beside the scored lines."""
+        """Return the locations next to the scored lines."""
         return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
 
 
@@ -72,9 +72,9 @@ class Task:
     """One input and its output locations.
 
     Attributes:
-        found: its entry in a listing; None for an input that the user named, and for a set.
+        found: its entry in a listing; None for a set or an input that the user named.
         problem: why it cannot be scored; None if it can. The input may then be a folder or prefix that could not be
-            listed to its end.
+            listed completely.
     """
 
     uri: str
@@ -90,11 +90,11 @@ class Task:
 
     @property
     def is_named(self) -> bool:
-        """Whether the user named it, or a file of the set: no later run may look for it."""
+        """Whether the user named it or a file of the set, so a later run may not look for it."""
         return any(file.found is None for file in self.files)
 
     def sources(self, run: RunContext) -> Sources:
-        """Return its files, to be read."""
+        """Return its files for reading."""
         return Sources([file.uri for file in self.files], run, self.uri if self.members else None)
 
 
@@ -106,19 +106,19 @@ def is_one_input(inputs: Sequence[str]) -> bool:
 def iter_tasks(
     inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] | None = None
 ) -> Iterator[Task]:
-    """Yield the inputs of a command line, each once; with `together` a single one of all their files.
+    """Yield the inputs of a command line, each once; with `together`, one set of all their files.
 
     The arguments and errors are those of `iter_files`.
     """
     tasks = iter_files(inputs, settings, s3, on_nothing)
     if not settings.input.together:
         yield from tasks
-    elif members := sorted(tasks, key=lambda task: task.uri):  # one set, in whatever order its files were named
+    elif members := sorted(tasks, key=lambda task: task.uri):  # the same set in any order of its files
         yield members[0] if len(members) == 1 else _set_of(members, settings)
 
 
 def _set_of(members: Sequence[Task], settings: Settings) -> Task:
-    """Return the set that files form; a problem of one of them is one of the set."""
+    """Return the set of these files; a problem with one file is a problem with the set."""
     name = settings.output.set_name
     problem = next((task.problem for task in members if task.problem is not None), None)
     if problem is not None:
@@ -137,7 +137,7 @@ def iter_files(
     """Yield the files of a command line, each once, lazily; keeps about 200 bytes a file.
 
     Side files (outputs of genrm and NeMo Gym) in folders, prefixes and patterns are skipped. An input that cannot be
-    listed or has no output location yields a task with a problem; the others go on.
+    listed or has no output location yields a task with a problem; the others continue.
 
     Args:
         on_nothing: called with a folder, prefix or pattern without rollout files.
@@ -177,7 +177,7 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     """Return the output locations of an input.
 
     Args:
-        below: the folder that was searched; the input's own by default.
+        below: the folder that was searched; by default the input's own.
 
     Raises:
         UsageError: the output is the input, or S3 results would not lie under `rl/`.
@@ -211,7 +211,7 @@ def _places_of(scored: str) -> OutputPlaces:
 
 
 def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
-    """Refuse settings that contradict several inputs, before any of them is touched."""
+    """Refuse settings that do not work with several inputs, before touching any of them."""
     template = settings.output.output_template
     if settings.output.output is not None:
         raise UsageError(naming("$output names one output, but there are several inputs; use $output_template."))

@@ -25,11 +25,11 @@ Result = TypeVar("Result")
 async def leased(
     output_uris: Sequence[str], leases: Leases, run: RunContext
 ) -> AsyncIterator[dict[str, Lease | OtherLease]]:
-    """Hold the leases on outputs while something is done; yield them, or those of other runs, by output.
+    """Hold leases on outputs for the duration of the block; yield them, or those of other runs, by output.
 
     Raises:
-        LeaseLostError: another run took one over, which ends the work.
-        StorageError: leases cannot be written there.
+        LeaseLostError: another run took over a lease; the work ends.
+        StorageError: a lease cannot be written.
     """
     taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
@@ -68,7 +68,7 @@ async def _renewed(taken: Sequence[Lease], expiry_s: float, run: RunContext) -> 
     async def renew_all() -> None:
         while True:
             await asyncio.sleep(expiry_s / 3)
-            # Waited for: a late one would restore a released lease.
+            # Wait for it: a late renewal would restore a released lease.
             await in_thread(lambda: _each(renew, taken), threads=run.threads)
 
     try:
@@ -86,7 +86,7 @@ def _each(work: Callable[[Given], Result], things: Iterable[Given]) -> list[Resu
 
 
 class Leftovers:
-    """Tells which outputs have leases or manifests beside them. Each folder is listed once, whichever thread asks.
+    """Finds the outputs with leases or manifests next to them. Lists each folder once; thread-safe.
 
     Args:
         one_output: whether there is only one output, so that its folder need not be listed.
@@ -99,7 +99,7 @@ class Leftovers:
         self._locks: dict[str, Lock] = {}
 
     def are_beside(self, output_uri: str) -> bool:
-        """Whether something was left beside an output."""
+        """Whether a killed run left files next to an output."""
         stem = stem_of(output_uri)
         start = f"{stem}." if self._one_output else f"{folder_of(output_uri).rstrip('/')}/"
         with self._locks.setdefault(start, Lock()):

@@ -23,7 +23,7 @@ from genrm_cli.verdicts import FailureKind
 
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
 _Recorded = RunRecord | FileRecord | None
-"""What is known of the scored lines of one file: from the metrics of an input, or of a set."""
+"""The record of the scored lines of one file, from the metrics of its input or set."""
 
 
 class OutputStanding(Enum):
@@ -31,7 +31,7 @@ class OutputStanding(Enum):
 
     NEW = auto()  # no outputs exist
     CURRENT = auto()  # made from this version of the input, with these settings
-    STALE = auto()  # made by genrm, to be replaced
+    STALE = auto()  # made by genrm; to be replaced
     FOREIGN = auto()  # perhaps not made by genrm: replaced only on request
 
 
@@ -102,16 +102,16 @@ def _is_in_set(places: OutputPlaces, settings: Settings, s3: S3Options) -> bool:
 
 
 def _is_rewritten(mark: Mark, known: OutputMark | None, places: OutputPlaces, s3: S3Options) -> bool:
-    """Whether genrm wrote scored lines after their metrics; those of a set also when their files were scored alone."""
+    """Whether genrm wrote scored lines after their metrics; for a set, also if its files were scored alone."""
     if mark.upload is None or (known is not None and mark.upload == known.upload):
         return False
     return not places.files or (places.manifest is not None and exists(places.manifest, s3))
 
 
 def finish_outputs(places: OutputPlaces, s3: S3Options) -> bool:
-    """Finish or discard what a killed run left of its outputs; only under their lease.
+    """Finish or discard the outputs that a killed run left. Requires their lease.
 
-    Returns False if they may be a mixture that only another run of the whole input replaces.
+    Returns False if they may be a mix of old and new, which only scoring the whole input again can replace.
 
     Raises:
         StorageError: an output cannot be read or published.
@@ -154,7 +154,7 @@ def _stale_reason(
     if may_pass or (settings.journal.only_failed and metrics.failures):
         return "some of its comparisons failed"
     sources = {} if metrics.reward_made_of is None else metrics.reward_made_of.components
-    if any(sources.get(name) == "functions" for name in metrics.component_failures):  # its code may have been mended
+    if any(sources.get(name) == "functions" for name in metrics.component_failures):  # its code may have been fixed
         return "a Python component failed"
     if metrics.failures and metrics.unscored_share > settings.rewards.max_unscored:
         return "too many rollouts stayed unscored"
@@ -182,12 +182,12 @@ def _reason_to_keep(
 def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
     """Return how the judge of existing outputs differs from the one of this run in model, profile or endpoint.
 
-    None if it does not, or if the outputs are the lexical baseline's, which any judge may replace.
+    None if it does not, or if the outputs come from the lexical baseline, which any judge may replace.
     """
     before, specs = metrics.judge, [spec for spec in judge_specs(settings) if spec.compares]
     if before.is_baseline or not (metrics.verdicts or metrics.journal_hits) or not specs:
         return None
-    if specs[0].profile is None:  # the baseline, for which there is a reason of its own
+    if specs[0].profile is None:  # the baseline has its own reason
         return None
     name = judge_name(settings)
     if before.name != name:
@@ -241,7 +241,7 @@ def _possible_profiles(spec: JudgeSpec) -> set[tuple[str | None, int | None]]:
 
 
 def _versions_in(made_of: RewardRecord | None) -> tuple[object, ...]:
-    """Return the versions of what computes components, and of the graders' profiles, by name."""
+    """Return the versions of component code and of the graders' profiles, by name."""
     if made_of is None:
         return {}, {}
     graders = made_of.graders.items()

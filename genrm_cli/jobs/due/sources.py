@@ -1,4 +1,4 @@
-"""The files of an input, read in their order as often as needed."""
+"""The files of an input, read in order as often as needed."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -15,8 +15,8 @@ class Sources(AbstractContextManager["Sources"]):
     """The files of an input. Those of a set are open one at a time, except those that can be read only once.
 
     Attributes:
-        identities: of the versions that were read, once they were.
-        uri: of the only file, or the name of the set.
+        identities: identities of the versions read so far.
+        uri: URI of the only file, or the name of the set.
     """
 
     def __init__(self, uris: Sequence[str], run: RunContext, name: str | None = None) -> None:
@@ -42,14 +42,14 @@ class Sources(AbstractContextManager["Sources"]):
 
     @property
     def mode(self) -> int:
-        """What outputs that hold something of every file may have at most."""
+        """The maximum mode of outputs that contain data from every file."""
         if self.are_many:
             return reduce(and_, map(mode_of, self.uris))
         with self.open(0) as source:
             return source.mode
 
     def names(self) -> list[str]:
-        """Return the files relative to the folder of all; as they are if there is none."""
+        """Return the files relative to their common folder; unchanged if there is none."""
         try:
             folder = common_folder(self.uris)
         except UsageError:

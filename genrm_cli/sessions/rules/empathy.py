@@ -1,6 +1,6 @@
 """The empathy rule: reflective listening, validation and open questions against dismissal and interrogation.
 
-Advisory screening by phrases: it counts forms of speech, which a policy can learn without empathy. Use it beside a
+Advisory screening by phrases: it counts forms of speech, which a policy can learn without empathy. Use it alongside a
 judge, never alone.
 """
 
@@ -28,7 +28,7 @@ def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRe
     invites_more), `raised` the turns that show any, `lapses` the findings that lower, and `turns` the turns of the
     therapist. A session with neither has 0.25.
 
-    Beside phrases, a statement to the client with two content words of the client's last turn is a reflection; three
+    Besides phrases, a statement to the client with two content words of the client's last turn is a reflection; three
     closed questions in a row, except safety questions, are an interrogation; three pieces of advice in a turn without
     listening or a request for advice are unsolicited advice.
     """
