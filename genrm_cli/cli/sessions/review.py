@@ -1,4 +1,4 @@
-"""`genrm review`: list what experts should look at, and take their decisions."""
+"""`genrm review`: list sessions for experts to review, and record their decisions."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated

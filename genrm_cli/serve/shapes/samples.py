@@ -95,7 +95,7 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
 
 
 def _said_by(label: object) -> Json:
-    """Return what a label says, if it is a JSON object."""
+    """Return the content of a label, if it is a JSON object."""
     if isinstance(label, dict):
         return label
     if isinstance(label, str) and label.lstrip().startswith("{"):
