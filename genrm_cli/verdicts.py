@@ -102,7 +102,7 @@ _PARSE_FAILURES = frozenset(
 
 
 class StoppedBy(StrEnum):
-    """The limit that stopped a run before all comparisons were asked; its value is the name of the setting."""
+    """The setting that stopped a run before all comparisons were asked; its value is the setting's name."""
 
     DEADLINE = "deadline"  # the only one that also cuts off calls in flight
     MAX_CALLS = "max_calls"

@@ -44,9 +44,9 @@ def export(given: Sequence[str], output: str, options: ExportOptions, settings: 
 
     Args:
         given: scored files, folders, prefixes and patterns.
-        output: where the rows go.
-        options: what they hold.
-        settings: how lines are read, and where outputs may go.
+        output: URI of the rows.
+        options: choice and form of the rows.
+        settings: for reading lines and writing outputs.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.

@@ -103,8 +103,8 @@ def iter_gradings(
         number: number of the grader among all judges of the run.
         answered: indices of the rollouts that can be compared.
         view: the conversation, and the responses of `answered` in their order.
-        principle: the criterion to judge by besides the rubrics.
-        backgrounds: what else the judge should know about each rollout's task.
+        principle: a further criterion besides the rubrics.
+        backgrounds: further context of each rollout's task.
     """
     if not count_gradings(grader, len(answered)):
         return

@@ -1,4 +1,4 @@
-"""Turn everything known about a group into the reward of each rollout, or the reason why it has none."""
+"""Compute the reward of each rollout of a group, or the reason why it has none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

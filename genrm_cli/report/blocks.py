@@ -24,7 +24,7 @@ _LEVEL = 5  # of gzip; 6 takes half as long again for 2 % less
 
 
 class Blocks(AbstractContextManager["Blocks"]):
-    """Blocks of groups in a temporary file; 16 bytes of memory a block."""
+    """Blocks of groups in a temporary file; 16 bytes of memory per block."""
 
     def __init__(self) -> None:
         self._spool = Spool()
@@ -132,7 +132,7 @@ class BlockFolder:
 
     def remove_earlier(self) -> None:
         """Remove the blocks of earlier pages; other files are left alone."""
-        with contextlib.suppress(OSError):  # they take up room, nothing worse
+        with contextlib.suppress(OSError):  # they only take up space
             for path in self._path.glob("block-*.js"):
                 if not path.name.startswith(self.prefix):
                     path.unlink()

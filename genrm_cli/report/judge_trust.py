@@ -1,4 +1,4 @@
-"""Judge how far to trust the rewards of a run: an answer in words, with its reasons."""
+"""Assess how far to trust the rewards of a run: an answer in words, with its reasons."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """One ground of the answer: its weight, its text, and the tag of the groups behind it."""
+    """One reason for the answer: its weight, its text, and the tag of the groups behind it."""
 
     weight: Weight
     text: str

@@ -23,7 +23,7 @@ def iter_page(values: JsonObject, index: Record, blocks: Blocks, scripts_at: str
 
     Args:
         values: of the template.
-        index: what the script knows of all groups.
+        index: data of all groups for the script.
         blocks: the groups.
         scripts_at: beginning of the paths of scripts that hold the blocks; None to hold them in the page.
     """

@@ -1,4 +1,4 @@
-"""Find outputs of `genrm score`, and open the files beside them."""
+"""Find outputs of `genrm score`, and open their companion files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ REMEDY = (
     SettingRef("force", True),
     ", or move it away",
 )
-"""What to do about a file that is not what it should be."""
+"""The remedy for a file of the wrong kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list
 
 
 def read_run_record(uri: str, s3: S3Options) -> RunRecord | None:
-    """Read the metrics file of an earlier run; None if it is missing or something else."""
+    """Read the metrics file of an earlier run; None if it is missing or another kind of file."""
     content = read_object(uri, s3)
     try:
         return None if content is None else parse_run_record(content)
@@ -180,6 +180,6 @@ def _parts_of(stem: str, s3: S3Options) -> dict[str, FileRecord]:
 
 
 def _is_recorded(uri: str, record: FileRecord, s3: S3Options) -> bool:
-    """Whether a file of a set is as metrics record it, as far as they do."""
+    """Whether a file of a set matches its record in the metrics, if they have one."""
     found, known = mark_of(uri, s3), record.output_mark
     return found is not None and (known is None or is_marked(found, known))

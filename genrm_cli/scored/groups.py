@@ -1,4 +1,4 @@
-"""Read an output of `genrm score` with the files beside it, group by group."""
+"""Read an output of `genrm score` and its companion files, group by group."""
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -89,7 +89,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         return comparison if comparison.reply is not None else replace(comparison, reply=self._reply_of(comparison))
 
     def _reply_of(self, comparison: ComparisonRecord) -> str | None:
-        """Return the reply that the journal holds of a comparison; None if it holds none, or a later one."""
+        """Return the reply to a comparison from the journal; None if the journal has none, or a later one."""
         if self._journal is None or comparison.journal_key is None:
             return None
         try:
