@@ -91,8 +91,8 @@ class Candidate:
         error: standard error of its base score; NaN if unknown.
         chars: characters of its answer, without reasoning.
         text: digest of the exported text, as `prompt` is of the prompt: equal texts have equal digests.
-        is_gated: whether it broke a gate, so that it must not be chosen.
-        is_teacher: whether a teacher made it, to be imitated by the policy.
+        is_gated: whether it failed a gate and must not be chosen.
+        is_teacher: whether a teacher wrote it, for the policy to imitate.
     """
 
     row: int

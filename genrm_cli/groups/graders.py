@@ -36,7 +36,7 @@ class Grader:
 
     Attributes:
         component: the name of its table; `diversity` for the grader that finds clusters.
-        names: names of the components that its grades become, in order; empty for `diversity`.
+        names: names of the components for its grades, in order; empty for `diversity`.
         rubric_set: the rubrics to grade by; None for `diversity`.
     """
 

@@ -1,4 +1,4 @@
-"""Groups as compressed blocks, which the page opens one at a time, in the page or in a folder beside it."""
+"""Groups as compressed blocks, opened one at a time, in the page or in a folder next to it."""
 
 import contextlib
 import gzip
@@ -84,7 +84,7 @@ class BlockFolder:
     """Blocks as files named after their content, so that an earlier page keeps its own until it is replaced.
 
     Attributes:
-        name: of the folder, beside the page.
+        name: name of the folder next to the page.
         prefix: of the files, `<prefix><number>.js`, as the page names them.
     """
 

@@ -15,7 +15,7 @@ from genrm_cli.report.figures import reason_text
 from genrm_cli.storage.encoding.records import render_record
 
 _FOLDER = files("genrm_cli") / "report" / "page"
-_MARK = "<!--blocks-->"  # text in the page cannot hold it: the template escapes all
+_MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
 
 
 def iter_page(values: JsonObject, index: Record, blocks: Blocks, scripts_at: str | None) -> Iterator[bytes]:

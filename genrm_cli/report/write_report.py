@@ -91,7 +91,7 @@ class WrittenReport:
     Attributes:
         folder: name of the folder next to the page; None for a page in one file.
         answers: for each run, whether its rewards can be trusted, and why.
-        unknown_replies: answered requests whose replies neither the comparisons nor the journal hold.
+        unknown_replies: answered requests whose replies are in neither the comparisons nor the journal.
         rejected_lines: lines of scored files that could not be read.
     """
 
@@ -120,7 +120,7 @@ def write_report(
         settings: how lines are read, what is masked, whether outputs may be replaced.
         compare: whether to match the rollouts of two scored files.
         figures_uri: URI for the figures as JSON; None to omit them.
-        max_size_bytes: a larger page keeps its groups in a folder beside it.
+        max_size_bytes: a larger page keeps its groups in a folder next to it.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no page has appeared then.

@@ -57,7 +57,7 @@ class ScoredInput:
         return "stdin" if is_stream(self.uri) else stem_of(self.uri).rpartition("/")[2]
 
     def open_beside(self, suffix: str, s3: S3Options, settings: Settings) -> Source | None:
-        """Open a file beside the scored lines; None if there is none."""
+        """Open a companion file of the scored lines; None if there is none."""
         if is_stream(self.uri):
             return None
         beside = sibling(self.uri, suffix)
@@ -113,7 +113,7 @@ def parse_run_record(content: bytes) -> RunRecord:
 
 
 def read_metrics_beside(scored: ScoredInput, s3: S3Options, settings: Settings) -> RunRecord | None:
-    """Read the metrics file beside scored lines; None without one.
+    """Read the metrics file of scored lines; None without one.
 
     Raises:
         InputError: it is not a metrics file.

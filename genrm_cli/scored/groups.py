@@ -32,7 +32,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
 
     Attributes:
         name: of the scored lines, or of the set of their files.
-        metrics: the metrics file beside them; None without one.
+        metrics: their metrics file; None without one.
         has_comparisons: whether the comparisons file was found.
         lines: number of lines; `rejected` of them are not scored lines.
     """
@@ -59,10 +59,10 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         return len(self._keys)
 
     def read(self, s3: S3Options) -> None:
-        """Read the scored lines, and the files beside them.
+        """Read the scored lines and their companion files.
 
         Raises:
-            InputError: none of the lines is scored, or a file beside them cannot be read.
+            InputError: none of the lines is scored, or a companion file cannot be read.
         """
         first = self._read_scored(s3)
         if not self._groups:

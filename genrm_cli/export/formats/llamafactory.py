@@ -26,7 +26,7 @@ def _render(pair: Pair) -> Json:
 
 
 def _aligned(messages: Sequence[Message]) -> list[Message]:
-    """Return the turns as LLaMA-Factory requires them.
+    """Return the turns in the form that LLaMA-Factory requires.
 
     Raises:
         UnfitError: they do not alternate, or do not end in a turn to answer.
