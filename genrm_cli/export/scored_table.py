@@ -1,6 +1,6 @@
 """The scored rollouts of all inputs: numbers in arrays, texts in a temporary file.
 
-About 70 bytes of memory per rollout, whatever the length of its text.
+About 70 bytes of memory per rollout, regardless of the length of its text.
 """
 
 import hashlib

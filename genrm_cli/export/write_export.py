@@ -138,7 +138,7 @@ def _read_comparisons(
                 SettingRef("pairs", "compared"),
                 " and ",
                 SettingRef("min_confidence"),
-                " need the comparisons file beside it; put *.comparisons.jsonl of the same run there",
+                " need its comparisons file; put *.comparisons.jsonl of the same run next to it",
             )
         weights = {} if metrics is None else {one.name: one.weight for one in metrics.judge.judges}
         for _, comparison in found:

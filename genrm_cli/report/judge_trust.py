@@ -56,7 +56,7 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
     yield from _spread(figures)
     yield from _reliability(figures)
     if not has_comparisons:
-        yield Ground("unknown", "No comparisons file beside the scored lines: the judge's replies are unknown.")
+        yield Ground("unknown", "No comparisons file next to the scored lines: the judge's replies are unknown.")
     elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)

@@ -38,7 +38,7 @@ class ScoredInput:
     """One output of `genrm score`.
 
     Attributes:
-        uri: URI of the scored lines. A set of files (`together`) has several; the files beside them are named as if
+        uri: URI of the scored lines. A set of files (`together`) has several; their companion files are named as if
             all lines were in this one.
         files: the files with the scored lines.
     """

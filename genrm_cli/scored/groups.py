@@ -135,7 +135,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
 def open_comparisons(
     scored: ScoredInput, s3: S3Options, settings: Settings
 ) -> Iterator[tuple[Line, ComparisonRecord]] | None:
-    """Return the lines of the comparisons file beside scored lines, to be read one by one; None without one.
+    """Return the lines of the comparisons file of scored lines, to be read one by one; None without one.
 
     Raises:
         InputError: while it is read, for a line that is not a comparison record.

@@ -147,7 +147,7 @@ class RunRecord(RunTotals):
 
     Attributes:
         input: the version that was scored; of a set of files, its name; None for served groups.
-        output: the scored lines; of a set of files, the name that the files beside them share.
+        output: the scored lines; of a set of files, the name that their companion files share.
         output_mark: identity of the scored lines; None for a stream and for a set.
         files: of a set of files.
         partial: whether the run was stopped before its end.
