@@ -68,12 +68,12 @@ def _check(inputs: Sequence[str], settings: Settings) -> None:
     check_settings(settings)
     check_journal_place(settings)
     if not asks_anybody(settings):
-        raise UsageError(_RAY, " shares out the calls of a judge, and this run makes none; drop ", _RAY, ".")
+        raise UsageError(_RAY, " distributes the calls of a judge, but this run makes none; drop ", _RAY, ".")
     if settings.journal.shard is not None or settings.journal.conclude:
         own = SettingRef("shard"), " and ", SettingRef("conclude")
         raise UsageError(_RAY, " makes shards and concludes them itself; drop ", *own, ".")
     if not settings.journal.use_journal:
-        raise UsageError("workers hand their verdicts over in journals; drop ", SettingRef("use_journal", False), ".")
+        raise UsageError("workers pass on their verdicts in journals; drop ", SettingRef("use_journal", False), ".")
     if settings.rewards.only_components:
         raise UsageError(SettingRef("only_components"), " makes no call; drop ", _RAY, ".")
     if any(map(is_stream, inputs)):

@@ -43,10 +43,10 @@ class PolicyFlags:
     policy_model: Annotated[str | None, _policy("NAME", "Its model name on the server.")] = None
     policy_temperature: Annotated[float, _policy("NUMBER", "Default: 1.")] = 1.0
     policy_top_p: Annotated[float | None, _policy("NUMBER", "Default: the server's.")] = None
-    policy_max_tokens: Annotated[int, _policy("N", "Most tokens of a turn. Default: 512.")] = 512
+    policy_max_tokens: Annotated[int, _policy("N", "Maximum tokens in a turn. Default: 512.")] = 512
     policy_api_key_env: Annotated[str | None, _policy("NAME", f"{KEY_HELP}.")] = None
     policy_name: Annotated[str | None, _policy("NAME", "Its name in the records. Default: its model.")] = None
-    base_model: Annotated[str | None, _policy("NAME", "What the policy was trained from.")] = None
+    base_model: Annotated[str | None, _policy("NAME", "Model that the policy was trained from.")] = None
     policy_role: Annotated[
         str, _policy("NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher.")
     ] = "policy"
@@ -106,7 +106,7 @@ class SessionFlags:
     environment: Annotated[
         str, _session("NAME", "Kind of sessions; packages can add more. Default: therapeutic_session.")
     ] = "therapeutic_session"
-    episodes: Annotated[int, _session("N", "Sessions of a group.", min=1, max=_MANY)] = 4
+    episodes: Annotated[int, _session("N", "Sessions per group.", min=1, max=_MANY)] = 4
     variants: Annotated[
         int, _session("N", "Variants of the client in each scenario, each a group.", min=1, max=_MANY)
     ] = 1

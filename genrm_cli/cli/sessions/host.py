@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.environment import AnyEnvironment
 
 MOST_TURNS = 200
-MAX_TURNS_HELP = "Most turns of the policy. Default: the scenario's."
+MAX_TURNS_HELP = "Maximum turns of the policy. Default: the scenario's."
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 
 
@@ -67,7 +67,7 @@ class ClientFlags:
     ] = None
     client_model: Annotated[str | None, _client("NAME", "Its model name on the server.")] = None
     client_temperature: Annotated[float, _client("NUMBER", "Default: 0.7.")] = 0.7
-    client_max_tokens: Annotated[int, _client("N", "Most tokens of a reply. Default: 256.")] = 256
+    client_max_tokens: Annotated[int, _client("N", "Maximum tokens in a reply. Default: 256.")] = 256
     client_api_key_env: Annotated[str | None, _client("NAME", f"{KEY_HELP}; none if the policy is elsewhere.")] = None
 
     def open(

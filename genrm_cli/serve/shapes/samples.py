@@ -54,7 +54,7 @@ def response_in(query: object, prompt: object) -> str:
         UnreadableRecordError: it begins with neither.
     """
     if not isinstance(query, str) or not isinstance(prompt, str):
-        raise UnreadableRecordError("query and prompts hold something else than texts")
+        raise UnreadableRecordError("query or prompts contains something other than texts")
     if query.startswith(prompt):
         return query[len(prompt) :]
     head = query[:_SHORTEST_OVERLAP]
