@@ -98,4 +98,4 @@ def explained(names: Mapping[str, str]) -> str:
 
 
 SELF_TESTS = ("trl", "verl", "openrlhf", "slime", "nemo-gym")
-"""Trainers as which `genrm serve --self-test` asks."""
+"""Trainers whose requests `genrm serve --self-test` imitates."""

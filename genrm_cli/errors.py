@@ -47,15 +47,15 @@ class Message:
 
     @classmethod
     def of(cls, *parts: "Part") -> "Message":
-        """Return a message of these parts; the parts of another message are taken over."""
+        """Return a message of these parts; the parts of another message are included."""
         return cls(tuple(each for part in parts for each in (part.parts if isinstance(part, Message) else (part,))))
 
     def render(self, name_of: Callable[[SettingRef], str] = str) -> str:
-        """Return the text, with each setting as `name_of` writes it."""
+        """Return the text, with each setting formatted by `name_of`."""
         return "".join(part if isinstance(part, str) else name_of(part) for part in self.parts)
 
     def with_names(self, names: Mapping[str, str]) -> "Message":
-        """Return the message with some settings named otherwise: the `base_url` of a policy is `policy_base_url`."""
+        """Return the message with some settings renamed: the `base_url` of a policy is `policy_base_url`."""
         renamed = (
             each if isinstance(each, str) else replace(each, name=names.get(each.name, each.name))
             for each in self.parts
@@ -76,10 +76,10 @@ def naming(text: LiteralString, **values: str | int | float | bool | None) -> Me
         naming("$shard requires a journal; remove $use_journal.", use_journal=False)
 
     Args:
-        text: written by us. What a user or a server wrote is a part of its own: `UsageError(f"{uri}: ", naming(...))`.
+        text: written by us. Text from a user or a server is a separate part: `UsageError(f"{uri}: ", naming(...))`.
         values: values to show with a setting.
     """
-    parts = _SETTING.split(text)  # text and names take turns
+    parts = _SETTING.split(text)  # text and names alternate
     named = (SettingRef(part, values.get(part)) if number % 2 else part for number, part in enumerate(parts))
     return Message(tuple(part for part in named if part != ""))
 
@@ -137,7 +137,7 @@ class TooManyUnscoredError(GenrmError):
 
 
 class BadInputLineError(ValueError):
-    """A line of an input cannot be used. A run rejects the line and goes on, so it has no exit code.
+    """A line of an input cannot be used. A run rejects the line and continues, so it has no exit code.
 
     Attributes:
         message: what was found, and what to do.

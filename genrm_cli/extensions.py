@@ -5,7 +5,7 @@ A package names them in its `pyproject.toml`, and genrm finds them by name:
     [project.entry-points."genrm.components"]
     brevity = "my_package:BREVITY"
 
-Nothing is imported until its name is asked for, and a name belongs to one package.
+An extension is imported when it is first used. Each name belongs to one package.
 """
 
 import sys

@@ -58,7 +58,7 @@ class GroupScorer:
             progress: progress that another thread may read.
             on_event: called for events that a user or a log should see.
             calibration: calibration of the judge; the default of the methods below.
-            resumes: keep asking after the judge was down for `give_up_after`, as a server does.
+            resumes: continue after the judge was down for `give_up_after`, as a server does.
 
         Raises:
             UsageError: the settings name no judge, contradict each other, or cannot be compiled.

@@ -1,4 +1,4 @@
-"""Verdicts and failures: what a judge says about two responses, or why there is no verdict. Never a made-up number."""
+"""Verdicts and failures: a judge's opinion of two responses, or why there is none. Never an invented number."""
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -32,7 +32,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Grades:
-    """A judge's grades of the responses that it was shown.
+    """A judge's grades of the responses shown to it.
 
     Attributes:
         values: one per response, in the order shown, or one per rubric of a single response; finite, on the scale of
@@ -102,7 +102,7 @@ _PARSE_FAILURES = frozenset(
 
 
 class StoppedBy(StrEnum):
-    """What ended a run before all comparisons were asked: the value is the name of the setting."""
+    """The setting that stopped a run before all comparisons were asked; its value is the setting's name."""
 
     DEADLINE = "deadline"  # the only one that also cuts off calls in flight
     MAX_CALLS = "max_calls"
@@ -200,12 +200,12 @@ def preferred(verdict: Verdict) -> int:
 
 
 def contradicts_itself(verdict: Verdict) -> bool:
-    """Return whether the scores prefer one response and the ranking the other; a tie contradicts nothing."""
+    """Return whether the scores prefer one response and the ranking the other; a tie never contradicts."""
     return (verdict.score_1 - verdict.score_2) * (MIDDLE_RANKING - verdict.ranking) < 0
 
 
 def echoes_score(verdict: Verdict) -> bool:
-    """Return whether the ranking only repeats the score of both responses (`5, 5, 5`), as small models write it."""
+    """Return whether the ranking only repeats the score of both responses (`5, 5, 5`), as small models often write."""
     return verdict.score_1 == verdict.score_2 == verdict.ranking
 
 
@@ -224,7 +224,7 @@ class Outcome:
         latency_s: time from the first call to the last answer, including waits.
         prompt_tokens: sum over all replies, if the server reports them; likewise the two below.
         reply_text: the content of the last reply; None if there was none.
-        from_journal: whether the result comes from the journal: the numbers are those of the run that asked.
+        from_journal: whether the result comes from the journal; the numbers are then those of the original run.
         journal_key: key of the reply in the journal; empty if the journal does not contain it.
         turns: minimum number of calls for an answer; all others are retries.
     """

@@ -1,4 +1,4 @@
-"""The workers of a run, actors on each node that ask about shards."""
+"""The workers of a run: actors on each node that process shards."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What every worker is told: names and settings.
+    """The instructions for every worker: names and settings.
 
     Attributes:
         folder: the driver's working folder, which relative paths refer to; None if no path is local.
@@ -48,7 +48,7 @@ class ShardResult:
     """The result of a shard.
 
     Attributes:
-        errors: messages of the inputs that failed, without those that the run that concludes finds itself.
+        errors: messages of failed inputs, without errors that the concluding run finds itself.
         fatal: the error that ended the shard, and would end the others.
     """
 
@@ -149,7 +149,7 @@ class Worker:
             return self._judges
 
     async def _renew(self, report: LeaseReport) -> Grant | None:
-        """Ask the limiter; it may be gone."""
+        """Ask the limiter, which may be gone."""
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             grant: Grant = await asyncio.wait_for(
                 asyncio.wrap_future(self._limiter.renew.remote(report).future()), LEASE_S

@@ -24,7 +24,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import StoppedBy
 
-_SHARDS_AT_ONCE = 2  # of a worker: one is read while another is asked about
+_SHARDS_AT_ONCE = 2  # per worker: one is read while another is judged
 _MOST_TRIES = 2
 _MOST_FAILED_STARTS = 3
 _LOOK_EVERY_S = 0.5
@@ -113,7 +113,7 @@ class Fleet:
             progress.pace = progress.nodes = None
             for metrics in (self._not_begun, *(member.metrics for member in self._members)):
                 progress.discard(metrics)
-            spent = RunMetrics()  # without the results, which the run that concludes counts
+            spent = RunMetrics()  # without the results, which the concluding run counts
             for name in _SPENT:
                 setattr(spent, name, sum(getattr(member.metrics, name) for member in self._members))
             progress.end(spent)
@@ -146,7 +146,7 @@ class Fleet:
             await asyncio.gather(*asking, return_exceptions=True)
 
     def _enter(self, task: "asyncio.Task[ShardResult]", member: _Member, shard: str) -> None:
-        """Note the result of a shard; one whose worker was lost goes to another."""
+        """Record the result of a shard; if its worker was lost, requeue it for another."""
         try:
             result = task.result()
         except ray.exceptions.RayTaskError as error:
@@ -187,7 +187,7 @@ class Fleet:
         if member.is_gone:
             return
         member.is_gone = True
-        ray.kill(member.actor)  # it may only be out of reach
+        ray.kill(member.actor)  # it may just be unreachable
         if member.state is None:
             self._failed_starts += 1
             if self._failed_starts >= _MOST_FAILED_STARTS:
@@ -201,7 +201,7 @@ class Fleet:
         self._start_worker({"num_cpus": 0, "scheduling_strategy": "SPREAD"})
 
     async def _watch_worker(self, member: _Member) -> None:
-        """Hear from a worker again and again; replace it if it is lost or does not answer."""
+        """Poll a worker; replace it if it is lost or does not answer."""
         while not member.is_gone:
             try:
                 await self._hear(member)
@@ -240,7 +240,7 @@ class Fleet:
         while True:
             await self._hear_limiter()
             if self._state.stopped_by is not None:
-                self._pending.clear()  # what was not asked, the run that concludes finds out
+                self._pending.clear()  # the concluding run finds what was not asked
             self._show()
             await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -255,7 +255,7 @@ class Fleet:
                 "is not asked again."
             ) from None
         except (ray.exceptions.RayError, TimeoutError):
-            pass  # the next look may succeed
+            pass  # the next poll may succeed
 
     def _show(self) -> None:
         states = [member.state for member in self._members if member.state is not None]

@@ -1,8 +1,8 @@
 """The limits of a fleet: the slots of all endpoints, leased to workers, and one budget.
 
-Slots are leased in bulk and for some seconds. Those that all workers may use never exceed the limit: what a worker
-holds counts until it reports less, or until its lease ends. Workers that want more get equal shares; what does not
-divide goes round.
+Slots are leased in bulk for some seconds. All leased slots together never exceed the limit: those of a worker count
+until it reports fewer, or until its lease ends. Workers that want more get equal shares; a remainder
+rotates.
 """
 
 import heapq
@@ -40,7 +40,7 @@ class CallEnd:
 
 @dataclass(frozen=True, slots=True)
 class EndpointUse:
-    """What a worker does at an endpoint.
+    """The use that a worker makes of an endpoint.
 
     Attributes:
         held: calls that it may have in flight until it receives another grant.
@@ -57,7 +57,7 @@ class EndpointUse:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a worker has spent since it began, and the calls that it may make in total.
+    """The spending of a worker so far, and the calls that it may make in total.
 
     Attributes:
         calls: calls made, and those reserved for second turns.
@@ -112,7 +112,7 @@ class EndpointLeases:
         """Begin without leases.
 
         Args:
-            number: of the endpoint: where shares do not divide, workers are favoured at different endpoints.
+            number: number of the endpoint, so that remainders favour different workers at different endpoints.
         """
         self._fixed = concurrency
         self._adaptive = AdaptiveLimit(ceiling) if concurrency is None else None
@@ -175,7 +175,7 @@ class EndpointLeases:
         self._shares = shares
 
     def _learn(self, worker: str, use: EndpointUse, now_s: float) -> None:
-        """Let an adaptive limit learn from calls in the order in which they ended, whoever made them."""
+        """Let an adaptive limit learn from calls of all workers, in the order in which they ended."""
         if self._adaptive is None:
             return
         for ended in use.ended:
@@ -273,5 +273,5 @@ class Limiter:
             self._spending[report.worker] = own
         others = [self._spending[each] for each in self._until_s if each != report.worker]
         if own.needed > own.allowed - own.calls and not any(each.allowed > each.calls for each in others):
-            self._stopped_by = self._stopped_by or StoppedBy.MAX_CALLS  # nobody can give any back
+            self._stopped_by = self._stopped_by or StoppedBy.MAX_CALLS  # no worker can return any
         return own.allowed

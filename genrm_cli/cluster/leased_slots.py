@@ -17,7 +17,7 @@ Renew = Callable[[LeaseReport], Awaitable[Grant | None]]
 
 
 class LeasedBudget(Budget):
-    """A budget whose calls are allowed in parts. Only the limiter decides that it is used up."""
+    """A budget whose calls are allowed in parts. Only the limiter decides when it is exhausted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,14 +43,14 @@ class LeasedBudget(Budget):
             await self._changed.wait()
 
     def spending(self, *, gives_back: bool) -> Spending:
-        """Return what was spent. Calls that are allowed, but of no use, are given back."""
+        """Return the spending. Allowed calls that are not needed are returned."""
         calls = self.calls + self.reserved
         if self.allowed is not None and (gives_back or self.needed):
             self.allowed = calls
         return Spending(calls, self.allowed or 0, self.needed, self.prompt_tokens, self.completion_tokens)
 
     def receive(self, grant: Grant) -> None:
-        """Take what the limiter grants."""
+        """Apply a grant of the limiter."""
         self.allowed, self.stopped_by, self.needed = grant.allowed, grant.stopped_by, 0
         self._changed.set()
 
@@ -131,7 +131,7 @@ class LeasedSlots:
         self._pools.append(pool)
 
     async def keep_renewed(self) -> None:
-        """Renew the leases again and again. Without an answer, they end."""
+        """Renew the leases periodically. Without an answer, they end."""
         while True:
             report, sent_s = self._report(), loop_time_s()
             grant = await self._renew(report)

@@ -25,7 +25,7 @@ from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_s3, is_stream
 
 _RAY = SettingRef("ray")
-_SHARDS_A_WORKER = 4  # so that little is left to do again when a worker dies
+_SHARDS_A_WORKER = 4  # so that little work is lost when a worker dies
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ClusterOptions:
 async def score_on_cluster(
     inputs: Sequence[str], run: RunContext, options: ClusterOptions, report: BatchReport
 ) -> BatchReport:
-    """Ask about all groups on a cluster, then conclude here.
+    """Ask about all groups on a cluster, then conclude in this process.
 
     Raises:
         GenrmError: see `score_inputs`; also if the cluster cannot be used.
@@ -64,16 +64,16 @@ async def score_on_cluster(
 
 
 def _check(inputs: Sequence[str], settings: Settings) -> None:
-    """Refuse what cannot be shared out."""
+    """Refuse runs that cannot be distributed."""
     check_settings(settings)
     check_journal_place(settings)
     if not asks_anybody(settings):
-        raise UsageError(_RAY, " shares out the calls of a judge, and this run makes none; drop ", _RAY, ".")
+        raise UsageError(_RAY, " distributes the calls of a judge, but this run makes none; drop ", _RAY, ".")
     if settings.journal.shard is not None or settings.journal.conclude:
         own = SettingRef("shard"), " and ", SettingRef("conclude")
         raise UsageError(_RAY, " makes shards and concludes them itself; drop ", *own, ".")
     if not settings.journal.use_journal:
-        raise UsageError("workers hand their verdicts over in journals; drop ", SettingRef("use_journal", False), ".")
+        raise UsageError("workers pass on their verdicts in journals; drop ", SettingRef("use_journal", False), ".")
     if settings.rewards.only_components:
         raise UsageError(SettingRef("only_components"), " makes no call; drop ", _RAY, ".")
     if any(map(is_stream, inputs)):
@@ -102,7 +102,7 @@ async def _ask(inputs: Sequence[str], run: RunContext, options: ClusterOptions, 
     """Ask about the inputs of these outputs on the cluster."""
     async with cancelled_by_signals():
         for output in outputs:
-            await run.in_thread(partial(gather_shards, output, run))  # an earlier run had others, if it had other nodes
+            await run.in_thread(partial(gather_shards, output, run))  # an earlier run on other nodes had other shards
         with_roles = await _choose_profiles(run)
     paths = (*inputs, run.settings.journal.journal or "", run.settings.output.output or "s3://")
     folder = None if all(map(is_s3, paths)) else str(Path.cwd())
@@ -126,7 +126,7 @@ async def _choose_profiles(run: RunContext) -> tuple[bool, ...]:
 
 
 def _told_once(on_event: OnEvent) -> OnEvent:
-    """Leave out repeated events: the probe, the workers and the run that concludes notice the same."""
+    """Leave out repeated events: the probe, the workers and the concluding run notice the same."""
     told: dict[object, str] = {}
 
     def tell(event: str, fields: dict[str, Any]) -> None:

@@ -56,7 +56,7 @@ def cluster(address: str) -> Iterator[list[str]]:
     Raises:
         StorageError: the cluster cannot be used.
     """
-    # Ray prints notices about nodes and actors to stdout; the run tells what matters.
+    # Ray prints notices about nodes and actors to stdout; the run reports what matters.
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         if address == "local":
             _init("local", **_LOCAL)

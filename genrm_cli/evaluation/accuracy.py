@@ -48,7 +48,7 @@ class PairRecord:
     """The results of one labelled pair.
 
     Attributes:
-        key: of its content: equal pairs, equal keys.
+        key: key of its content; equal pairs have equal keys.
         item: identifies the line that the pair comes from; pairs of one line are not independent of each other.
         chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
     """
@@ -114,7 +114,7 @@ class JudgeQuality:
             2410.12784, section 4.
         flip_rate: share of the same pairs whose preference changes with the order, including to or from a tie.
         first_place_preference: share of verdicts for the response shown first, over the same pairs; a tie counts half,
-            and 0.5 is fair.
+            and 0.5 is unbiased.
         first_place_p_value: exact probability of at least this preference for an unbiased judge.
         accuracy_longer_chosen: accuracy on pairs whose chosen response is the longer one. `_shorter`, `_equal`
             likewise.

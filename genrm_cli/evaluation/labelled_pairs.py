@@ -160,7 +160,7 @@ def _iter_pairs(
 def read_replies(uri: str, s3: S3Options, max_line_bytes: int) -> Replies:
     """Read a file of replies: lines of `id`, `chosen_first` and `reply`, or JudgeBench's outputs.
 
-    A reply that is null is that of a call that failed: there is none.
+    A null reply stands for a failed call and is skipped.
 
     Raises:
         InputError: a line is neither, or repeats a reply.

@@ -30,7 +30,7 @@ class EvalResult:
     """The result of one run.
 
     Attributes:
-        partial: whether a limit kept judgements from being asked.
+        partial: whether a limit left judgements unasked.
         rejects: the first rejected lines; `rejected_lines` counts all.
         figures: quality over all pairs.
         redactions: matches masked in the texts sent, by kind.
@@ -62,7 +62,7 @@ def read_result(uri: str, s3: S3Options) -> EvalResult:
     """Read a result.
 
     Raises:
-        InputError: the file is missing or something else.
+        InputError: the file is missing or not such a result.
         StorageError: it cannot be read.
     """
     content = read_object(uri, s3)

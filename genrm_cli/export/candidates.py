@@ -1,4 +1,4 @@
-"""What may be exported: candidates without their texts, why rollouts are left out, and the options of an export."""
+"""Candidates for export without their texts, reasons for leaving rollouts out, and the options of an export."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _NO_MESSAGE = Message(())
 
 
 class Drop(StrEnum):
-    """Why a rollout is left out of an export, or a row is dropped. The values appear in manifests.
+    """The reason why a rollout is left out of an export, or a row is dropped. The values appear in manifests.
 
     A member named after an option is the filter that dropped the row.
     """
@@ -91,8 +91,8 @@ class Candidate:
         error: standard error of its base score; NaN if unknown.
         chars: characters of its answer, without reasoning.
         text: digest of the exported text, as `prompt` is of the prompt: equal texts have equal digests.
-        is_gated: whether it broke a gate, so that it must not be chosen.
-        is_teacher: whether a teacher made it, to be imitated by the policy.
+        is_gated: whether it failed a gate and must not be chosen.
+        is_teacher: whether a teacher wrote it, for the policy to imitate.
     """
 
     row: int
@@ -145,7 +145,7 @@ class ExportOptions:
         min_reward: minimum reward of a response to imitate; None for no limit. With `pairs.min_confidence`
             responses are ranked by the bound that their reward exceeds with that probability, and the bound counts.
         threshold: minimum reward for a label of true; None for the median of the group.
-        reasoning: what to do with reasoning.
+        reasoning: treatment of reasoning.
         branch_at: number of the policy's turn to export; None for whole responses.
         split: share of prompts for validation; 0 for no split.
         mixed_settings: accept inputs that were scored with different settings.

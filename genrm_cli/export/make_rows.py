@@ -72,7 +72,7 @@ class RowMaker:
     def iter_rows(self) -> Iterator[_MadeRow]:
         """Yield all rows in their output format, each with the digest of its prompt.
 
-        Labelled rows are spread by prompt, all others stand group by group.
+        Labelled rows are spread by prompt; all others are ordered by group.
         """
         match self._format.unit:
             case "pair":
@@ -210,7 +210,7 @@ class RowMaker:
                     yield self._counted(row, ("kept", candidate))
 
     def _rank_to_imitate(self, candidate: Candidate) -> tuple[bool, float, int]:
-        """Return the sort key of responses to imitate: by lower confidence bound, unknown ones last."""
+        """Return the sort key of responses to imitate: lower confidence bound, unknown ones last."""
         bound = candidate.lower_bound(self._options.pairs.min_confidence)
         return math.isnan(bound), -bound, candidate.index
 

@@ -66,7 +66,7 @@ def manifest_of(
 
 
 def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, template_strips: bool) -> list[str]:
-    """Return what the user should know before training on an export."""
+    """Return warnings about training on an export."""
     checks = [
         (reading.is_baseline, "judged by the built-in lexical baseline, not by a reward model: do not train on this."),
         (
@@ -110,7 +110,7 @@ def _distribution(values: Sequence[float]) -> Json:
 
 
 def _comparison_of(counts: RowCounts) -> Json:
-    """Return how chosen differ from rejected responses; empty for other exports."""
+    """Return the differences between chosen and rejected responses; empty for other exports."""
     if "chosen" not in counts.sides:
         return {}
     chosen, rejected = counts.sides["chosen"], counts.sides["rejected"]

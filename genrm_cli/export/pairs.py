@@ -33,7 +33,7 @@ def choose_pairs(
 ) -> list[ChosenPair]:
     """Return the pairs of a group that pass all filters, the widest gap first.
 
-    A pair is never a tie, never two equal texts, never answers to two prompts, and its chosen response broke no gate.
+    A pair is never a tie, never equal texts, never answers to two prompts, and its chosen response passed every gate.
 
     Args:
         candidates: of one group; fewer than two give no pair.

@@ -42,10 +42,10 @@ class ScoredFile:
 
 @dataclass(slots=True)
 class Reading:
-    """The inputs of an export, and what was left out of them.
+    """The inputs of an export, and counts of omitted lines and rollouts.
 
     Attributes:
-        metrics: the metrics file beside each input, a file or a set of files; None without one.
+        metrics: the metrics file of each input, a file or a set of files; None without one.
         rejects: lines that were not read, by reason.
         left_out: rollouts that are not exported, by reason.
         is_baseline: whether any reward is the built-in baseline's.

@@ -99,7 +99,7 @@ class ExportFormat:
     """One loader's format.
 
     Attributes:
-        about: what it holds, and for whom.
+        about: its contents and its loader.
         unit: kind of row: a pair, a labelled sample, a sample or a prompt.
         render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the row.
         loading: code that loads an output, with `{uri}`, `{kind}` (its builder in `datasets`) and `{load}` (a line of

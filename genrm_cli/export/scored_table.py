@@ -1,6 +1,6 @@
 """The scored rollouts of all inputs: numbers in arrays, texts in a temporary file.
 
-About 70 bytes of memory per rollout, whatever the length of its text.
+About 70 bytes of memory per rollout, regardless of the length of its text.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _CODES = "qddIQQBB"  # of a candidate's numbers after its row
 
 @dataclass(frozen=True, slots=True)
 class StoredRollout:
-    """A rollout with what its line says besides: tools and log probabilities, and the advantage that it was given."""
+    """A rollout with further data of its line: tools, log probabilities and advantage."""
 
     rollout: Rollout
     tools: tuple[str, ...]
@@ -46,7 +46,7 @@ class StoredRollout:
 
 @dataclass(frozen=True, slots=True)
 class ScoredGroupName:
-    """A group: the number of its input, its key, and who judged it."""
+    """A group: the number of its input, its key, and its judge."""
 
     input: int
     key: str

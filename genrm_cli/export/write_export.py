@@ -44,9 +44,9 @@ def export(given: Sequence[str], output: str, options: ExportOptions, settings: 
 
     Args:
         given: scored files, folders, prefixes and patterns.
-        output: where the rows go.
-        options: what they hold.
-        settings: how lines are read, and where outputs may go.
+        output: URI of the rows.
+        options: choice and form of the rows.
+        settings: for reading lines and writing outputs.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
@@ -138,7 +138,7 @@ def _read_comparisons(
                 SettingRef("pairs", "compared"),
                 " and ",
                 SettingRef("min_confidence"),
-                " need the comparisons file beside it; put *.comparisons.jsonl of the same run there",
+                " need its comparisons file; put *.comparisons.jsonl of the same run next to it",
             )
         weights = {} if metrics is None else {one.name: one.weight for one in metrics.judge.judges}
         for _, comparison in found:

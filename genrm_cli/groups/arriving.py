@@ -56,7 +56,7 @@ class ArrivingGroup:
     def add(self, index: int, rollout: Rollout, record: JsonObject | None = None) -> None:
         """Add a rollout by its index in the whole group, and ask about the pairs that are certain now.
 
-        They are those that are planned if all rollouts arrive and can be compared. A rollout that cannot changes the
+        These are the pairs planned if all rollouts arrive and can be compared. A rollout that cannot changes the
         plan from then on.
         """
         if self._plan.why_not_compared(rollout) is not None:
@@ -71,7 +71,7 @@ class ArrivingGroup:
                     self._ask(number, comparison.judge_idx, prompt)
 
     def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:
-        """Return a rollout as it will be shown first, unless another one of its group changes the view of all."""
+        """Return the view of a rollout, unless another rollout of its group changes the view of all."""
         group = Group(self._key, [rollout], [] if record is None else [record])
         view, principle, _ = shown_to_judges(group, (0,), self._plan, Counter())
         return PairwisePrompt(view.conversation, view.responses[0], "", principle)
@@ -98,7 +98,7 @@ class ArrivingGroup:
     async def _answer(self, number: int, repeat: int, prompt: Prompt) -> Outcome:
         try:
             outcome = await self._ask_judge(number, repeat, prompt)
-        except JudgeError as error:  # down for too long; the next request may find it back
+        except JudgeError as error:  # down for too long; it may be back at the next request
             outcome = Outcome(Failure(FailureKind.CONNECTION, str(error)))
         self._judges.on_outcome(outcome)
         return without_reply(outcome, self._plan)
@@ -115,11 +115,11 @@ class ArrivingGroup:
         return await judge.ask(request, slot)
 
     async def judge(self, group: Group, timeout_s: float | None = None) -> JudgedGroup:
-        """Ask what has not been asked, and return everything known of the group.
+        """Make the remaining requests, and return everything known about the group.
 
         Args:
             group: all its rollouts, in order; not necessarily those that were expected.
-            timeout_s: after this, requests without an answer count as failed; they go on nevertheless.
+            timeout_s: after this, requests without an answer count as failed, although they continue.
 
         Raises:
             GenrmError: the journal cannot be written, or a component cannot be computed.
@@ -130,7 +130,7 @@ class ArrivingGroup:
         return judged
 
     def release(self) -> None:
-        """Drop all texts and results, once nothing more is asked about the group."""
+        """Drop all texts and results, once the group needs no more requests."""
         self._asked, self._shown, self._planned = {}, {}, None
 
     async def judge_late(self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None) -> JudgedGroup:

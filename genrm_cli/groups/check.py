@@ -1,4 +1,4 @@
-"""Refuse settings that cannot work, before anything is read or paid for."""
+"""Refuse settings that cannot work, before any input is read or any call is made."""
 
 from collections.abc import Mapping
 

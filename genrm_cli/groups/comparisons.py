@@ -25,7 +25,7 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
     A server with prefix caching then reads that response once.
 
     Args:
-        key: key of the group; it decides which rollouts meet.
+        key: key of the group; it determines which rollouts are compared.
         answered: indices of the rollouts that have a response.
         pairing: the plan.
     """
@@ -154,7 +154,7 @@ def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
 
 
 def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
-    """Return the verdicts that the rewards rest on: repeat by repeat, by first and then by second rollout.
+    """Return the verdicts behind the rewards: repeat by repeat, by first and then by second rollout.
 
     A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts only if that of the
     other order does: half a pair would carry the judge's position preference into the rewards.
@@ -169,7 +169,7 @@ def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
 
 
 def own_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> list[Verdicts]:
-    """Return the verdicts of each judge where judges answer different comparisons; else nothing."""
+    """Return the verdicts of each judge if judges answer different comparisons; else nothing."""
     if not plan.shares_pairs:
         return []
     own: list[Verdicts] = [

@@ -1,4 +1,4 @@
-"""Compile the settings into the plan that the core takes."""
+"""Compile the settings into the plan of a run."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -131,7 +131,7 @@ def _pairing(settings: Settings) -> PairingPlan:
 
 
 def compile_rewards(settings: Settings) -> RewardPlan:
-    """Return how verdicts and components become rewards.
+    """Return the rules that turn verdicts and components into rewards.
 
     Raises:
         UsageError: a total, rank or diversity names a component that is not configured; or a rubric set or function

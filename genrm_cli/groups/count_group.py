@@ -16,7 +16,7 @@ def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards,
     in_order = plan.compares_pairs
     for verdict in rewards.verdicts.values():
         metrics.add_verdict(verdict, in_order=in_order)
-    if in_order:  # with grades, the other order gives the same verdict
+    if in_order:  # grades give the same verdict in either order
         metrics.pairs.add_orders(rewards.verdicts)
     metrics.pairs.add_repeats(rewards.verdicts)
     metrics.redactions.update(judged.redactions)

@@ -36,7 +36,7 @@ class Grader:
 
     Attributes:
         component: the name of its table; `diversity` for the grader that finds clusters.
-        names: names of the components that its grades become, in order; empty for `diversity`.
+        names: names of the components for its grades, in order; empty for `diversity`.
         rubric_set: the rubrics to grade by; None for `diversity`.
     """
 
@@ -103,8 +103,8 @@ def iter_gradings(
         number: number of the grader among all judges of the run.
         answered: indices of the rollouts that can be compared.
         view: the conversation, and the responses of `answered` in their order.
-        principle: the criterion to judge by besides the rubrics.
-        backgrounds: what else the judge should know about each rollout's task.
+        principle: a further criterion besides the rubrics.
+        backgrounds: further context of each rollout's task.
     """
     if not count_gradings(grader, len(answered)):
         return

@@ -97,7 +97,7 @@ class JudgedGroup:
         results: result of every request, in the order of `RequestId` once `sort` was called.
         neutralised: changes to the texts that a judge was shown, by kind; recorded with `keep_replies`.
         columns: components that need no judge.
-        clusters: number of the cluster of each of `answered`, by n-grams; None if not asked for.
+        clusters: number of the cluster of each of `answered`, by n-grams; None if not requested.
         redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
     """
 

@@ -33,7 +33,7 @@ class KnownGroup:
 
     Attributes:
         known: requests whose answer is in the journal.
-        known_calls: number of calls that these took.
+        known_calls: number of calls made for these.
         judged: the judged group, if no judge needs to be asked; otherwise None.
     """
 
@@ -121,7 +121,7 @@ async def judge_groups(
 
 
 def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
-    """Judge a group from what is known, without asking. Takes the arguments of `judge_group`.
+    """Judge a group from known results, without asking. Takes the arguments of `judge_group`.
 
     Blocks, and calls the user's functions.
 
@@ -164,7 +164,7 @@ def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Pro
 
 
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
-    """Return what is known about a group before any request.
+    """Return the known results of a group before any request.
 
     Raises:
         InputError: the group is too large to compare.

@@ -1,4 +1,4 @@
-"""The compiled plan of a run: everything that the core needs to know before the first group."""
+"""The compiled plan of a run: all that the core needs before the first group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -87,12 +87,12 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class RewardPlan:
-    """How verdicts and components become rewards.
+    """The rules that turn verdicts and components into rewards.
 
     Attributes:
         estimator: verdicts → base scores.
         min_reliability: groups below it stay unscored; None for no limit.
-        single_score: base score of a rollout that is alone in its group; None leaves it unscored.
+        single_score: base score of the only rollout of a group; None leaves it unscored.
         names: names of all components of a rollout, `genrm` first if there are verdicts.
         sources: source of each component: `judge`, `rules`, `input`, `responses` or `functions`.
         from_verdicts: components without a value if there are no verdicts.

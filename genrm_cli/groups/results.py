@@ -1,4 +1,4 @@
-"""The result of a group: its rewards, what they are based on, and why a rollout has none."""
+"""The result of a group: its rewards, their basis, and the reasons for missing ones."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class RolloutScore:
         comparisons: number of verdicts that count for it.
         failed: number of failed requests about it.
         defaulted: number of comparisons that count with a default (setting `compat`).
-        total: how components became the reward; None if the reward comes from verdicts alone.
+        total: the derivation of the reward from components; None if the reward comes from verdicts alone.
     """
 
     index: int
@@ -117,9 +117,9 @@ class GroupRewards:
     Attributes:
         key: key of the group.
         scores: n results, with everything known about each rollout.
-        verdicts: verdicts that the rewards rest on, by comparison.
+        verdicts: verdicts behind the rewards, by comparison.
         by_judge: the verdicts of each judge by comparison, None for a failure.
-        reliability: share of the spread of the base scores that is signal, 0 to 1; None where unknown, as it is
+        reliability: share of the spread of the base scores that is signal, 0 to 1; None if unknown, as it is
             without a calibration.
         columns: all components by name; empty if rewards come from verdicts alone.
         clusters: near-duplicates; None if diversity is not configured.
@@ -148,7 +148,7 @@ class GroupRewards:
     def advantages(self) -> list[float | None]:
         """n advantages: (reward - group mean) / group standard deviation (n - 1); None for an unscored rollout.
 
-        0 where all rewards are equal, or only one rollout has a reward.
+        0 if all rewards are equal, or only one rollout has a reward.
         """
         return [score.numbers.advantage for score in self.scores]
 

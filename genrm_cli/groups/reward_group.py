@@ -1,4 +1,4 @@
-"""Turn everything known about a group into the reward of each rollout, or the reason why it has none."""
+"""Compute the reward of each rollout of a group, or the reason why it has none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
 
 def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
     """Return the rewards of several groups with known verdicts; otherwise like `reward_groups`."""
-    # If verdicts come from grades alone, a base score is the mean of the rollout's own grades.
+    # If all verdicts come from grades, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()
     if plan.shares_pairs:

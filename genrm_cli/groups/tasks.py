@@ -11,12 +11,12 @@ Result = TypeVar("Result")
 async def in_thread(
     work: Callable[[], Result], on_cancel: Callable[[], None] | None = None, threads: Executor | None = None
 ) -> Result:
-    """Run blocking work in a thread. A cancelled caller waits for its end, as a thread cannot be cancelled.
+    """Run blocking work in a thread. A cancelled caller waits until the work ends, as a thread cannot be cancelled.
 
     Args:
         work: what to run.
         on_cancel: asks the work to end soon.
-        threads: run it; None for the event loop's own.
+        threads: executor for the work; None for the event loop's own.
     """
     task = asyncio.get_running_loop().run_in_executor(threads, work)
     try:
@@ -31,6 +31,6 @@ async def in_thread(
 
 
 def first_error_of(group: BaseExceptionGroup) -> BaseException:
-    """Return the first error of a group of tasks; the others are most often the same."""
+    """Return the first error of a group of tasks; the others are usually the same."""
     error = group.exceptions[0]
     return first_error_of(error) if isinstance(error, BaseExceptionGroup) else error

@@ -148,7 +148,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             finally:
                 await response.aclose()
         except (httpx.TimeoutException, RequestTimeoutError) as error:
-            # The library does not distinguish the two, but a call that ended before its own timeout ended at that of
+            # The library does not distinguish the two, but a call that ended before its own timeout hit that of
             # the connection.
             if time.monotonic() - started_s < timeout_s:
                 raise self._connection_error(error) from error
@@ -248,7 +248,7 @@ def _transport(connect_timeout_s: float, max_connections: int, ca_bundle: str | 
             builder = builder.add_root_certificate_pem(certificates)
         except (OSError, PyreqwestError) as error:
             raise UsageError(SettingRef("ca_bundle", ca_bundle), f" cannot be used: {error}.") from error
-        if _PEM_MARK not in certificates:  # the library accepts any bytes, without trusting anyone more
+        if _PEM_MARK not in certificates:  # the library accepts any bytes, even without a certificate
             raise UsageError(SettingRef("ca_bundle", ca_bundle), " contains no certificate in PEM format.")
     return HttpxTransport(builder.build())
 

@@ -3,7 +3,7 @@
 from genrm_cli.judging.requests import Reply
 
 _Object = dict[str, object]
-_MAX_TOKENS = 10**9  # of one reply; a longer one is a mistake of the server
+_MAX_TOKENS = 10**9  # of one reply; a higher count is a server error
 
 
 def parse_models(listing: object) -> set[str]:

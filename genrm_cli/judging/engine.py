@@ -68,7 +68,7 @@ class LexicalJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallPolicy:
-    """What a run takes from a journal, and what it asks."""
+    """Which requests a run recalls from a journal, and which it asks."""
 
     only_failed: bool = False  # ask only requests that failed before
     only_known: bool = False  # ask nothing
@@ -167,7 +167,7 @@ class CachedJudge:
 class JudgeSet:
     """The judges of a plan, judges before graders; several groups may ask them at once.
 
-    Each outcome goes to `on_outcome`. The groups that are making their requests hold `turns`, one for each lane.
+    Each outcome goes to `on_outcome`. Groups that are making requests hold `turns`, one for each lane.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ _READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"
 _READ_VERDICT = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key = ?"  # noqa: S608  (our own names)
 _READ_WITH_REPLY = f"SELECT {_READ_COLUMNS}, reply FROM verdicts WHERE key = ?"  # noqa: S608
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
-# One process may record a failure where another records a verdict.
+# One process may record a failure for a request for which another records a verdict.
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
 
 
@@ -50,7 +50,7 @@ _Entry = tuple[bytes, str, Outcome]  # key, judge and outcome
 
 @dataclass(frozen=True, slots=True)
 class JudgeStatistics:
-    """What a journal holds of one judge, damaged verdicts included; times are Unix seconds."""
+    """The contents of a journal for one judge, including damaged verdicts; times are Unix seconds."""
 
     judge: str
     verdicts: int
@@ -73,7 +73,7 @@ class FailureCount:
 
 @dataclass(frozen=True, slots=True)
 class JournalStatistics:
-    """What a journal holds."""
+    """The contents of a journal."""
 
     path: str
     size_bytes: int
@@ -294,7 +294,7 @@ class Journal(AbstractContextManager["Journal"]):
         yield from self._iter_verdicts("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
 
     def prune(self, *, failures: bool, before: float | None, judge: str | None, delete: bool = True) -> tuple[int, int]:
-        """Delete failures, and verdicts of a judge, from before a time (Unix seconds), or both.
+        """Delete failures, and verdicts of a judge, older than a time (Unix seconds), or both.
 
         Returns:
             The numbers of deleted verdicts and failures; without `delete`, those that would be deleted.

@@ -20,7 +20,7 @@ from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.verdicts import ChatTurn, Grades, Judgment, Verdict
 
 FORMAT = 1
-_APPLICATION_ID = 0x67656E72  # tells our files from other SQLite files
+_APPLICATION_ID = 0x67656E72  # distinguishes our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0
 _CACHE_KIB = 8 << 10  # keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer
 _SWITCH_PAUSE_S = 0.02
@@ -65,7 +65,7 @@ _TOO_LARGE = 2**63  # for an integer of SQLite
 
 
 class JournalErrors:
-    """Context that turns errors of SQLite and zstandard into a `StorageError` with a remedy."""
+    """Context that converts errors of SQLite and zstandard into a `StorageError` with a remedy."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -190,7 +190,7 @@ def connect(path: str, *, read_only: bool = False) -> Connection:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return _open(path, "mode=rwc", _prepare)
     try:
-        return _open(path, "mode=rw", _prepare_for_reading)  # which SQLite takes for a wish
+        return _open(path, "mode=rw", _prepare_for_reading)  # SQLite treats it as a request only
     except sqlite3.OperationalError:  # in a read-only folder, the index of the write-ahead log cannot be created
         log = Path(path + "-wal")
         if log.exists() and log.stat().st_size:
@@ -278,7 +278,7 @@ class KeptSums:
     def add(self, name: str, parts: Mapping[bytes, Sequence[float]]) -> list[float]:
         """Add the sums of parts that nobody has added yet, and return the sums of all parts.
 
-        Sums that are not as many as before replace them.
+        If their number has changed, the new sums replace the old ones.
         """
         with self._errors, transaction(self._connection) as execute:
             row = execute("SELECT numbers FROM sums WHERE name = ?", (name,)).fetchone()

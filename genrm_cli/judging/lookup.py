@@ -1,6 +1,6 @@
 """Find judge families and rubric sets by name: the built-in ones, those of installed packages, and the user's files.
 
-Each file of `families` is a built-in family of its name, and each of `rubrics/sets` a rubric set.
+Each file in `families` defines the built-in family of that name, and each file in `rubrics/sets` a rubric set.
 """
 
 import difflib
@@ -35,7 +35,7 @@ _READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json"
 
 
 class ProfileSource(StrEnum):
-    """Why a judge is prompted with its profile."""
+    """The reason why a judge has its profile."""
 
     SETTING = "setting"
     MODEL = "model name"
@@ -116,7 +116,7 @@ def profile_of_model(model: str | None) -> str | None:
 
 @cache
 def _model_patterns() -> list[tuple[str, str]]:
-    """Return the patterns of model names with their profiles, those of the end of a name first.
+    """Return the patterns of model names with their profiles, patterns of the end of a name first.
 
     Fine-tunes and paths usually keep the end; the beginning is for families of many sizes.
     """
@@ -161,7 +161,7 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
         )
     score, ranking = config.default_score, config.default_ranking
     read = partial(parse_scores_json_as_reference, default_score=score, default_ranking=ranking)
-    # A name of its own, so that the journal distinguishes verdicts by parser and defaults.
+    # Its own name lets the journal distinguish verdicts by parser and defaults.
     name = f"{profile.name}+{judge.compat}-{score:g}" + ("" if ranking == MIDDLE_RANKING else f"-{ranking:g}")
     return replace(profile, name=name, parse_reply=read)
 
@@ -180,7 +180,7 @@ def find_rubric_set(name: str) -> RubricSet:
 def _builtin_rubric_sets() -> dict[str, RubricSet]:
     """Return the built-in rubric sets.
 
-    The set for therapeutic sessions screens a model's behaviour in simulated sessions. It is no clinical judgement.
+    The set for therapeutic sessions screens a model's behaviour in simulated sessions. It is not a clinical judgement.
     """
     sets = {}
     for file in files("genrm_cli.judging.rubrics").joinpath("sets").iterdir():

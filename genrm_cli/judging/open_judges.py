@@ -39,10 +39,10 @@ class JudgeSpec:
     """A judge to open.
 
     Attributes:
-        profile: how it is prompted; None for the built-in lexical judge.
+        profile: its profile; None for the built-in lexical judge.
         compares: whether it must prefer the better response when probed; False for a grader of components.
         roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
-        role: what messages call it and its settings.
+        role: its name, and those of its settings, in messages.
     """
 
     config: JudgeConfig
@@ -54,7 +54,7 @@ class JudgeSpec:
 
 
 class SharedLimits(Protocol):
-    """The source of a process's slots and budget, if it shares them with other processes."""
+    """Allocates slots and budget to a process that shares them with other processes."""
 
     @property
     def budget(self) -> Budget:
@@ -64,18 +64,18 @@ class SharedLimits(Protocol):
         """Return the limit of an endpoint of a pool; a concurrency of None means `auto`."""
 
     def attach(self, pool: EndpointPool) -> None:
-        """Remember a pool, to hand out new slots and to stop it."""
+        """Register a pool, to give it new slots and to stop it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """Options of a run that concern all its judges.
+    """Options that apply to all judges of a run.
 
     Attributes:
         probe: test each judge before the first request.
         api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: start of the run, by the monotonic clock; the deadline counts from it.
-        resumes: keep asking after the judge was down for `give_up_after`, as a server does.
+        resumes: continue after the judge was down for `give_up_after`, as a server does.
         shared: source of slots and budget, if other processes share them; instead of concurrency, `max_calls`,
             `max_total_tokens` and `max_cost`.
     """

@@ -89,9 +89,9 @@ async def probe_judge(
         judge: the judge, with its profile.
         timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may need all of it.
         compares: whether the better answer must get the better verdict; False for a grader of something else.
-        role: what errors call the model and its settings.
+        role: the names of the model and its settings in errors.
         name: its name in errors, for example that of a component; None to name only its model.
-        known: an answer of this judge to the first request, which is not made again.
+        known: this judge's answer to the first request, which is then skipped.
         on_event: called when the probe begins.
 
     Returns:
@@ -222,7 +222,7 @@ class _Probe:
         unusable = self._unusable(f"{failure.kind}: {failure.detail}", _remedy(failure))
         if unread is not None:
             raise _UnreadError(unusable, unread)
-        # A wrong key or URL is for the user to correct, although a run would wait for it.
+        # The user must correct a wrong key or URL, although a run would wait for it.
         passes = failure.kind.is_transient and failure.kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
         raise _DownError(unusable) if passes else JudgeError(unusable)
 

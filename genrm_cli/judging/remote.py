@@ -96,7 +96,7 @@ class RemoteJudge:
         return self.pool.stopped_by is None
 
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
-        """Build the request and its key: a sha256 over everything that changes the answer, and nothing else."""
+        """Build the request and its key: a sha256 of exactly what changes the answer."""
         body = self._body_of(render_messages(self.profile, shown))
         return JudgeRequest(shown, body, hashlib.sha256(self._identity + b"%d\n" % judge_idx + body).digest())
 
@@ -263,7 +263,7 @@ class RemoteJudge:
 
     async def _exchange(self, request: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
         started_s = loop_time_s()
-        # The timeout of a call, or the time left to the comparison or the run.
+        # The timeout of a call, or the time left for the comparison or the run.
         ends_s = min(started_s + self._policy.call_timeout_s, gives_up_at_s, self.pool.last_call_ends_s)
         outcome.attempts += 1
         try:
@@ -278,7 +278,7 @@ class RemoteJudge:
                 raise asyncio.CancelledError from error
             raise
         except BaseException:
-            self.pool.release_unused(slot)  # cancelled, which says nothing about the endpoint
+            self.pool.release_unused(slot)  # cancelled: not the endpoint's fault
             raise
         self._latencies.add(loop_time_s() - started_s)
         self._budget.count_reply(reply)

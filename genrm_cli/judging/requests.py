@@ -29,7 +29,7 @@ class PairwisePrompt:
 class ListwisePrompt:
     """A conversation and one response to it, or those of a group, to be graded.
 
-    `background` is what else the judge should know about the task, such as the goal and the constraints of a scenario.
+    `background` is further context for the judge, such as the goal and the constraints of a scenario.
     """
 
     conversation: Sequence[tuple[str, str]]

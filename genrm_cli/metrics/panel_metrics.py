@@ -39,7 +39,7 @@ class PanelPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSummary:
-    """How far the judges of a panel agree."""
+    """The agreement of the judges of a panel."""
 
     judges: tuple[PanelJudge, ...]
     pairs: tuple[PanelPair, ...]

@@ -28,7 +28,7 @@ class Pace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The nodes of a run: those with a worker that answers, and those that it began with."""
+    """The nodes of a run: those with a worker that responds, and those at the start."""
 
     working: int
     begun: int

@@ -123,7 +123,7 @@ class RunSummary:
 _SAME_COUNTS = frozenset(each.name for each in fields(RunMetrics) if each.type is int) & {
     each.name for each in fields(RunSummary)
 }
-"""Counts of a run that its summary takes over under the same name."""
+"""Counts of a run that its summary copies under the same name."""
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What verdicts on pairs say of a judge: the one measurement behind a run's metrics, its report and `genrm eval`."""
+"""Statistics of a judge's verdicts on pairs, shared by a run's metrics, its report and `genrm eval`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Verdicts = Mapping[Comparison, Verdict]
 
 @dataclass(slots=True)
 class Agreement(Mergeable):
-    """How often two verdicts on one pair prefer the same response; a tie agrees with a tie only."""
+    """Agreement of two verdicts on one pair about the preferred response; a tie agrees only with a tie."""
 
     pairs: int = 0
     agreeing: int = 0

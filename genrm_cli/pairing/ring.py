@@ -23,7 +23,7 @@ def count_offsets(n: int) -> int:
 def spread_offsets(n: int, k: int) -> tuple[int, ...]:
     """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next unused one.
 
-    So rollouts are connected like a k-dimensional lattice with equal sides. The choice of offsets hardly matters as
+    This connects rollouts like a k-dimensional lattice with equal sides. The choice of offsets hardly matters as
     long as all rollouts have the same number of opponents; offset 1 connects all rollouts.
 
     Source: A. Pananjady et al., Ann. Stat. 48 (2020) 1072 (the risk depends on the degrees of the graph).
@@ -86,7 +86,7 @@ def _plan_offsets(n: int, k: float) -> _Pairs:
 def _ring_of(n: int, offset: int) -> _Pairs:
     """Return all (t, t + offset), those without a rollout in common first.
 
-    So a share of a ring also spreads its comparisons evenly.
+    Therefore a share of a ring also spreads its comparisons evenly.
     """
     cycles, length = gcd(n, offset), n // gcd(n, offset)
     apart = list(range(0, length - 1, 2))

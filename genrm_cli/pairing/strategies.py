@@ -70,7 +70,7 @@ def plan_comparisons(
 def count_comparisons(
     n: int, strategy: str, repeats: int = 1, *, both_orders: bool = False, ring_k: float = 2.0
 ) -> int:
-    """Count the comparisons that `plan_comparisons` plans, without planning them."""
+    """Return the number of comparisons that `plan_comparisons` would plan."""
     if n < 2:
         return 0
     every = n * (n - 1) // 2

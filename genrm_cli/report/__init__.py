@@ -1,1 +1,1 @@
-"""A page about scored rollouts for a person to look at: one file, no server, no network."""
+"""A page about scored rollouts for people: one file, no server, no network."""

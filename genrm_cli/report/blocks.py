@@ -1,4 +1,4 @@
-"""Groups as compressed blocks, which the page opens one at a time, in the page or in a folder beside it."""
+"""Groups as compressed blocks, opened one at a time, in the page or in a folder next to it."""
 
 import contextlib
 import gzip
@@ -24,7 +24,7 @@ _LEVEL = 5  # of gzip; 6 takes half as long again for 2 % less
 
 
 class Blocks(AbstractContextManager["Blocks"]):
-    """Blocks of groups in a temporary file; 16 bytes of memory a block."""
+    """Blocks of groups in a temporary file; 16 bytes of memory per block."""
 
     def __init__(self) -> None:
         self._spool = Spool()
@@ -84,7 +84,7 @@ class BlockFolder:
     """Blocks as files named after their content, so that an earlier page keeps its own until it is replaced.
 
     Attributes:
-        name: of the folder, beside the page.
+        name: name of the folder next to the page.
         prefix: of the files, `<prefix><number>.js`, as the page names them.
     """
 
@@ -132,7 +132,7 @@ class BlockFolder:
 
     def remove_earlier(self) -> None:
         """Remove the blocks of earlier pages; other files are left alone."""
-        with contextlib.suppress(OSError):  # they take up room, nothing worse
+        with contextlib.suppress(OSError):  # they only take up space
             for path in self._path.glob("block-*.js"):
                 if not path.name.startswith(self.prefix):
                     path.unlink()

@@ -16,7 +16,7 @@ def draw_histogram(histogram: Histogram, tag: str, what: str) -> Markup:
     Args:
         histogram: with at least one value.
         tag: prefix of the tags of its bins.
-        what: is counted, for readers of the titles.
+        what: name of the counted items, for the titles.
     """
     counts, edges = histogram.counts, histogram.edges
     top, width = max(counts), _WIDTH / len(counts)

@@ -1,4 +1,4 @@
-"""Several runs: what changed in time, and the same rollouts in two runs, matched by what they say."""
+"""Compare runs: changes over time, and the same rollouts in two runs, matched by content."""
 
 import hashlib
 import math
@@ -153,7 +153,7 @@ class Change:
 
     @property
     def is_significant(self) -> bool:
-        """Whether chance alone gives such a change less than once in a hundred times."""
+        """Whether a change this large has a probability below 1 % by chance alone."""
         return self.p_value is not None and self.p_value < _SIGNIFICANT
 
 
@@ -178,7 +178,7 @@ def cells_of(run: RunFigures) -> dict[str, str]:
 
 
 def iter_series(runs: Sequence[RunFigures]) -> Iterator[tuple[str, list[Point]]]:
-    """Yield each measure with its values in time."""
+    """Yield each measure with its values over time."""
     ordered = [runs[number] for number in in_time(runs)]
     for name, measure in _MEASURES.items():
         found = [measure(run) for run in ordered]

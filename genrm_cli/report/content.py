@@ -119,7 +119,7 @@ class RunPage:
         return {"group": key} if self.alone else {"group": key, "run": self.number}
 
     def as_dict(self, rows: Sequence[Row], tags: Mapping[str, Tag]) -> Record:
-        """Return all that the page says of the run in numbers, JSON-ready.
+        """Return all numbers of the run on the page, JSON-ready.
 
         Args:
             rows: the index of all runs.
@@ -191,7 +191,7 @@ class QualityTable:
     Attributes:
         name: of the judge and its result.
         rows: category, accuracy, interval, right in both orders, flips, first place, pairs, failures.
-        better: which of two judges is better; None for a single one.
+        better: the better of two judges; None for a single one.
     """
 
     name: str
@@ -205,7 +205,7 @@ class Content:
 
     Attributes:
         runs: in the order given.
-        tags: which groups stand behind each number.
+        tags: the groups behind each number.
         rows: of the index, one a group, as `COLUMNS` name them.
         comparison: of two runs.
         qualities: results of `genrm eval`.

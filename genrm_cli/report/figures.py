@@ -62,8 +62,8 @@ class RunFigures:
     """One scored file in numbers.
 
     Attributes:
-        time: when it was scored; None without a metrics file, as are `settings_digest` and both agreements.
-        partial: why the run is not whole; None if it is.
+        time: time of scoring; None without a metrics file, as are `settings_digest` and both agreements.
+        partial: why the run is incomplete; None if it is complete.
         is_baseline: whether the built-in baseline judged any group.
         unscored: rollouts without a reward by the code of the reason.
         rewards: over rollouts; `spread`, `reliability`, `residual` and both effects are means over groups.

@@ -1,4 +1,4 @@
-"""A group as the page gets it: short lists, every text masked as the judge's were."""
+"""A group in the form used by the page: short lists, all texts masked as for the judge."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def prompt_beginning(group: ScoredGroup, mask: Mask) -> str:
 
 
 def rounded(value: float | None) -> float | None:
-    """Return a number with the digits that a person reads."""
+    """Return a number rounded for people."""
     return None if value is None else round(value, _DIGITS)
 
 

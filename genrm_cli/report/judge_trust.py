@@ -1,4 +1,4 @@
-"""Judge how far to trust the rewards of a run: an answer in words, with its reasons."""
+"""Assess how far to trust the rewards of a run: an answer in words, with its reasons."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """One ground of the answer: its weight, its text, and the tag of the groups behind it."""
+    """One reason for the answer: its weight, its text, and the tag of the groups behind it."""
 
     weight: Weight
     text: str
@@ -56,7 +56,7 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
     yield from _spread(figures)
     yield from _reliability(figures)
     if not has_comparisons:
-        yield Ground("unknown", "No comparisons file beside the scored lines: the judge's replies are unknown.")
+        yield Ground("unknown", "No comparisons file next to the scored lines: the judge's replies are unknown.")
     elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)

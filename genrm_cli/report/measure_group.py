@@ -17,7 +17,7 @@ from genrm_cli.verdicts import FailureKind, Verdict, preference
 
 Floats = npt.NDArray[np.float64]
 
-_MAX_DENSE = 256  # rollouts; the fit and the triples of more would take long
+_MAX_DENSE = 256  # rollouts; the fit and the triples would be slow for more
 _LEAST_POINTS = 3  # for a correlation
 _PUNCTUATION = string.punctuation.encode()
 _QUOTES = "’‘“”…"
@@ -39,12 +39,12 @@ class GroupFigures:
         markup_effect: likewise of reward and the number of marks of Markdown.
         triples: of rollouts whose three pairs were all judged; `circular` prefer a to b, b to c and c to a.
         asked: requests to judges, those for verdicts on pairs and for grades alike.
-        failures: of them without an answer, by kind.
+        failures: requests without an answer, by kind.
         not_asked: requests that were planned but not made.
         replies: answered requests whose replies are known.
         unscored: rollouts without a reward, by the code of the reason.
-        duplicates: responses equal to an earlier one but for case, spaces and punctuation.
-        varying: components that tell its rollouts apart.
+        duplicates: responses equal to an earlier one except for case, spaces and punctuation.
+        varying: components that differ between its rollouts.
     """
 
     key: str

@@ -15,7 +15,7 @@ from genrm_cli.report.figures import reason_text
 from genrm_cli.storage.encoding.records import render_record
 
 _FOLDER = files("genrm_cli") / "report" / "page"
-_MARK = "<!--blocks-->"  # text in the page cannot hold it: the template escapes all
+_MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
 
 
 def iter_page(values: JsonObject, index: Record, blocks: Blocks, scripts_at: str | None) -> Iterator[bytes]:
@@ -23,7 +23,7 @@ def iter_page(values: JsonObject, index: Record, blocks: Blocks, scripts_at: str
 
     Args:
         values: of the template.
-        index: what the script knows of all groups.
+        index: data of all groups for the script.
         blocks: the groups.
         scripts_at: beginning of the paths of scripts that hold the blocks; None to hold them in the page.
     """

@@ -1,4 +1,4 @@
-"""Write a report: read every run and every result of `genrm eval`, and put all of it into one page."""
+"""Write a report: read all runs and results of `genrm eval`, and render them as one page."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -89,9 +89,9 @@ class WrittenReport:
     """A finished report: its figures, and where it is.
 
     Attributes:
-        folder: name of the folder beside the page; None for a page in one file.
-        answers: of each run, whether one can train on it, and why.
-        unknown_replies: answered requests whose replies neither the comparisons nor the journal hold.
+        folder: name of the folder next to the page; None for a page in one file.
+        answers: for each run, whether its rewards can be trusted, and why.
+        unknown_replies: answered requests whose replies are in neither the comparisons nor the journal.
         rejected_lines: lines of scored files that could not be read.
     """
 
@@ -116,11 +116,11 @@ def write_report(
 
     Args:
         given: scored files, folders, prefixes and patterns, and results.
-        output: of the page; None for a name beside an only input, `report.html` for several.
+        output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
         compare: whether to match the rollouts of two scored files.
-        figures_uri: where the figures go as JSON, too; None for nowhere.
-        max_size_bytes: a larger page keeps its groups in a folder beside it.
+        figures_uri: URI for the figures as JSON; None to omit them.
+        max_size_bytes: a larger page keeps its groups in a folder next to it.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no page has appeared then.

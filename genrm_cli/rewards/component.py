@@ -1,4 +1,4 @@
-"""Reward components: the values of one component for a group, and the kinds by how they are computed.
+"""Reward components: the values of one component for a group, and the kinds of components.
 
 A kind is a module of `genrm_cli.rewards.components`, or an entry point `genrm.components` of an installed package.
 """

@@ -122,8 +122,8 @@ class Total:
     Attributes:
         value: the total; None if a required component is missing.
         terms: weight times component of each present component with a weight, before normalising and clipping.
-        gated_by: components below their gates; a single one makes the value 0.
-        missing: components whose absence leaves no value; empty when there is a value, and when all weights are 0.
+        gated_by: components below their gates; any of them makes the value 0.
+        missing: missing components that prevent a value; empty if there is a value, or if all weights are 0.
     """
 
     value: float | None
@@ -138,8 +138,8 @@ def compose_total(
     """Weigh and add the components of a rollout, then apply gates, then clip.
 
     Missing takes precedence over gated: without a component that a weight or a gate requires, the value is None, not
-    0. It is also None where every optional component is missing, or where the present weights add up to 0 and
-    `normalise` would divide by that. A gated total stays 0, whatever `clip` says.
+    0. It is also None if every optional component is missing, or if the present weights add up to 0 and
+    `normalise` would divide by that. A gated total stays 0, regardless of `clip`.
 
     Args:
         components: finite values by name; None and absent names are missing.

@@ -24,7 +24,7 @@ class Clusters:
 
 
 def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> list[int]:
-    """Cluster texts by single linkage: a text belongs to a cluster if it is similar to any of its members.
+    """Cluster texts by single linkage: a text joins a cluster if it is similar to any of its members.
 
     The similarity is Jaccard's index of the sets of character n-grams of the texts, lower-cased and stripped. A text
     shorter than n is a single gram. Two empty texts have similarity 1.0, an empty and a non-empty one 0.0. Time grows

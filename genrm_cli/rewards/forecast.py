@@ -1,4 +1,4 @@
-"""What more comparisons would make of the reliability of a run's rewards."""
+"""Predict the reliability of a run's rewards with more comparisons."""
 
 import math
 from collections import Counter
@@ -16,7 +16,7 @@ from genrm_cli.rewards.estimators.strengths import expected_of_labels
 from genrm_cli.verdicts import MIDDLE_RANKING, MIN_SCORE
 
 FORECAST = frozenset({"adaptive", "combined", "ordinal"})
-"""The estimators whose reliability depends on the opponents, as it does in truth."""
+"""The estimators whose reliability takes the opponents into account."""
 
 MAX_SIZE = 64
 _LEAST, _MOST = 1e-6, 1 - 1e-6
@@ -49,13 +49,13 @@ def forecast_reliability(
     Args:
         estimator: its name.
         n: rollouts in a group, 2 to `MAX_SIZE`.
-        made: comparisons of the run; all of its groups count as one of these.
+        made: comparisons of the run; all of its groups are assumed to have these.
         more: comparisons of the larger plan.
         reliability: mean of the run.
         calibration: from the run.
 
     Returns:
-        None where the judge's noise or the reliability is unknown, and for estimators that take no account of
+        None if the judge's noise or the reliability is unknown, and for estimators that do not account for
         opponents.
 
     Source: C. Spearman, British Journal of Psychology 3 (1910) 271, for the odds.
@@ -81,7 +81,7 @@ def _odds(share: float) -> float:
 
 
 def _with_signal(calibration: Calibration, noise: JudgeNoise, times: float) -> tuple[Calibration, JudgeNoise]:
-    """Return both as if so many times the signal had been found in verdicts of the same variance."""
+    """Return both with the signal multiplied by this factor, in verdicts of the same variance."""
     slope_1, slope_2 = (math.sqrt(times) * slope for slope in noise.slopes)
     kept = _noise_kept(noise.scale**2, float(np.sum(noise.noise)) / 4, times)
     (a, b), (c, d) = (kept * np.array(noise.noise)).tolist()
@@ -97,7 +97,7 @@ def _noise_kept(signal: float, noise: float, times: float) -> float:
 
 
 def _signal_error(made: Pairs, groups: int, noise: JudgeNoise) -> float:
-    """Return the standard error of the signal over the signal.
+    """Return the standard error of the signal divided by the signal.
 
     The signal is the mean product of two verdicts that share one rollout, less that of two that share none; the
     products of nearly independent verdicts vary as much as the verdicts.
@@ -112,7 +112,7 @@ def _signal_error(made: Pairs, groups: int, noise: JudgeNoise) -> float:
 
 
 def _expected(estimator: str, n: int, pairs: Pairs, calibration: Calibration, noise: JudgeNoise) -> float:
-    """Return the reliability to expect of a group with these comparisons."""
+    """Return the expected reliability of a group with these comparisons."""
     first, second = (np.array([column], dtype=np.intp) for column in zip(*pairs, strict=True))
     even = np.full(first.shape, MIN_SCORE)
     batch = VerdictBatch(n, first, second, even, even, np.full(first.shape, MIDDLE_RANKING), even > 0)

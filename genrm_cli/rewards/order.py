@@ -40,7 +40,7 @@ class Posterior:
 
 
 def posterior_of(batch: VerdictBatch, calibration: Calibration) -> Posterior | None:
-    """Return the qualities of rollouts and their errors; None where the judge's noise is unknown.
+    """Return the qualities of rollouts and their errors; None if the judge's noise is unknown.
 
     Derivation. By `JudgeNoise`, qualities q are independent and normal with variance 1, and a verdict on (i, j) gives
     u = (d, r) - bias = b (q_i - q_j) + e with e ~ N(0, C), and m - its group's mean = s (q_i + q_j) + f with
@@ -51,7 +51,7 @@ def posterior_of(batch: VerdictBatch, calibration: Calibration) -> Posterior | N
     out where rollouts were not first as often as second: with h the imbalance it adds (w' B w) (P⁻¹ h)(P⁻¹ h)',
     w = C⁻¹ b.
 
-    What is inferred is the judge's own opinion in the limit of many verdicts: an error that it repeats in every
+    This infers the judge's own opinion in the limit of many verdicts: an error that it repeats in every
     comparison of a rollout cannot be told from quality. The probabilities do not depend on the estimator of the
     rewards. Memory grows with the square of n.
 

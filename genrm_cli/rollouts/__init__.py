@@ -1,1 +1,1 @@
-"""Parse input lines as rollouts: their formats, their groups, and what a judge is shown of them."""
+"""Parse input lines as rollouts: formats, groups, and views for a judge."""

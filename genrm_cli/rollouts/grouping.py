@@ -182,7 +182,7 @@ class GroupTable:
 
     @property
     def contradicting_ids(self) -> int:
-        """How many task ids name several prompts in a set of files: their rollouts are grouped by the prompt."""
+        """Number of task ids that name several prompts in a set of files; their rollouts are grouped by prompt."""
         if len(self):
             self._formed()
         return self._contradicting_ids
@@ -407,7 +407,7 @@ class TornPrompts:
         self._prompts.append(prompts)
 
     def count(self) -> int:
-        """Return how many prompts several inputs answer."""
+        """Return the number of prompts that several inputs answer."""
         if not self._prompts:
             return 0
         return int((np.unique(np.concatenate(self._prompts), return_counts=True)[1] > 1).sum())

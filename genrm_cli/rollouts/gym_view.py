@@ -49,7 +49,7 @@ def refuse_as_gym(record: JsonObject) -> None:
 
 
 def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
-    """Return what NeMo Gym shows of a group: the input of its first record, and the response of each record."""
+    """Return the NeMo Gym view of a group: the input of its first record, and the response of each record."""
     if "conversation_history" in records[0]:
         return view_gym_request({**records[0], "response_objs": [record.get("response_objs") for record in records]})
     first = records[0].get("responses_create_params")
@@ -58,7 +58,7 @@ def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
 
 
 def view_gym_request(request: JsonObject) -> SharedView:
-    """Return what NeMo Gym shows of a compare request."""
+    """Return the NeMo Gym view of a compare request."""
     responses = request.get("response_objs")
     return _view(gym_history(request.get("conversation_history")), responses if isinstance(responses, list) else [])
 

@@ -1,4 +1,4 @@
-"""Show a judge what the policy did: its answer, or a transcript of everything except its reasoning.
+"""Views of a response for a judge: the answer, or a transcript of everything except reasoning.
 
 A transcript has a marker line before each step: `[--- ASSISTANT ---]`, `[--- TOOL CALL look ---]`. Shown text cannot
 imitate a marker: within it `[---` becomes `(---` and `---]` becomes `---)`.
@@ -36,7 +36,7 @@ _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """How responses are shown to a judge.
+    """Options for showing responses to a judge.
 
     Attributes:
         view: `answer`, the text after the last call or turn; `transcript`, everything except reasoning; `auto`, the
@@ -78,7 +78,7 @@ class ShownResponse:
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """What a judge is shown of a group: one conversation, and one text per rollout in the group's order.
+    """The view of a group for a judge: one conversation, and one text per rollout in the group's order.
 
     Attributes:
         conversation: the turns that all rollouts answer.

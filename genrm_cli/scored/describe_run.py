@@ -1,4 +1,4 @@
-"""Turn a finished run into its record: who judged, what rewards are made of, and where they came from."""
+"""Turn a finished run into its record: its judges, the components of its rewards, and its inputs."""
 
 import platform
 from collections.abc import Sequence
@@ -93,7 +93,7 @@ def output_mark(mark: Mark | None) -> OutputMark | None:
 
 
 def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) -> PanelRecord | JudgeRecord:
-    """Return who judged, and how it was prompted.
+    """Return the judges and their profiles.
 
     `judges` are those of the run as they were asked; by default as the settings describe them.
     """
@@ -133,7 +133,7 @@ def _one_judge(
 
 
 def reward_record(settings: Settings, rewards: RewardPlan) -> RewardRecord | None:
-    """Return the components of rewards, with the versions of what computes them; None if verdicts alone decide."""
+    """Return the components of rewards, with versions of their sources; None if rewards come from verdicts alone."""
     if not rewards.is_composed:
         return None
     given = settings.rewards
@@ -161,7 +161,7 @@ def versions_record() -> dict[str, str]:
 
 
 def provenance_of(identity: InputIdentity, settings: Settings) -> dict[str, str]:
-    """Return the metadata of every output object on S3, without what is unknown."""
+    """Return the metadata of every output object on S3; unknown values are omitted."""
     known = {
         "version": __version__,
         "settings-digest": digest_of(settings),

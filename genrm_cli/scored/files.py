@@ -1,4 +1,4 @@
-"""Find outputs of `genrm score`, and open the files beside them."""
+"""Find outputs of `genrm score`, and open their companion files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ REMEDY = (
     SettingRef("force", True),
     ", or move it away",
 )
-"""What to do about a file that is not what it should be."""
+"""The remedy for a file of the wrong kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ScoredInput:
     """One output of `genrm score`.
 
     Attributes:
-        uri: URI of the scored lines. A set of files (`together`) has several; the files beside them are named as if
+        uri: URI of the scored lines. A set of files (`together`) has several; their companion files are named as if
             all lines were in this one.
         files: the files with the scored lines.
     """
@@ -57,7 +57,7 @@ class ScoredInput:
         return "stdin" if is_stream(self.uri) else stem_of(self.uri).rpartition("/")[2]
 
     def open_beside(self, suffix: str, s3: S3Options, settings: Settings) -> Source | None:
-        """Open a file beside the scored lines; None if there is none."""
+        """Open a companion file of the scored lines; None if there is none."""
         if is_stream(self.uri):
             return None
         beside = sibling(self.uri, suffix)
@@ -94,7 +94,7 @@ def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list
 
 
 def read_run_record(uri: str, s3: S3Options) -> RunRecord | None:
-    """Read the metrics file of an earlier run; None if it is missing or something else."""
+    """Read the metrics file of an earlier run; None if it is missing or another kind of file."""
     content = read_object(uri, s3)
     try:
         return None if content is None else parse_run_record(content)
@@ -113,7 +113,7 @@ def parse_run_record(content: bytes) -> RunRecord:
 
 
 def read_metrics_beside(scored: ScoredInput, s3: S3Options, settings: Settings) -> RunRecord | None:
-    """Read the metrics file beside scored lines; None without one.
+    """Read the metrics file of scored lines; None without one.
 
     Raises:
         InputError: it is not a metrics file.
@@ -180,6 +180,6 @@ def _parts_of(stem: str, s3: S3Options) -> dict[str, FileRecord]:
 
 
 def _is_recorded(uri: str, record: FileRecord, s3: S3Options) -> bool:
-    """Whether a file of a set is as metrics record it, as far as they do."""
+    """Whether a file of a set matches its record in the metrics, if they have one."""
     found, known = mark_of(uri, s3), record.output_mark
     return found is not None and (known is None or is_marked(found, known))

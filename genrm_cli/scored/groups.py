@@ -1,4 +1,4 @@
-"""Read an output of `genrm score` with the files beside it, group by group."""
+"""Read an output of `genrm score` and its companion files, group by group."""
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
 
     Attributes:
         name: of the scored lines, or of the set of their files.
-        metrics: the metrics file beside them; None without one.
+        metrics: their metrics file; None without one.
         has_comparisons: whether the comparisons file was found.
         lines: number of lines; `rejected` of them are not scored lines.
     """
@@ -59,10 +59,10 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         return len(self._keys)
 
     def read(self, s3: S3Options) -> None:
-        """Read the scored lines, and the files beside them.
+        """Read the scored lines and their companion files.
 
         Raises:
-            InputError: none of the lines is scored, or a file beside them cannot be read.
+            InputError: none of the lines is scored, or a companion file cannot be read.
         """
         first = self._read_scored(s3)
         if not self._groups:
@@ -89,7 +89,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         return comparison if comparison.reply is not None else replace(comparison, reply=self._reply_of(comparison))
 
     def _reply_of(self, comparison: ComparisonRecord) -> str | None:
-        """Return the reply that the journal holds of a comparison; None if it holds none, or a later one."""
+        """Return the reply to a comparison from the journal; None if the journal has none, or a later one."""
         if self._journal is None or comparison.journal_key is None:
             return None
         try:
@@ -135,7 +135,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
 def open_comparisons(
     scored: ScoredInput, s3: S3Options, settings: Settings
 ) -> Iterator[tuple[Line, ComparisonRecord]] | None:
-    """Return the lines of the comparisons file beside scored lines, to be read one by one; None without one.
+    """Return the lines of the comparisons file of scored lines, to be read one by one; None without one.
 
     Raises:
         InputError: while it is read, for a line that is not a comparison record.

@@ -17,7 +17,7 @@ FORMAT: Literal[1] = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutResult:
-    """The reward of a rollout and what it is based on, in scored lines and in responses of the server.
+    """The reward of a rollout and its basis, in scored lines and in responses of the server.
 
     Attributes:
         reward: the number for the trainer; None for an unscored rollout.
@@ -46,7 +46,7 @@ class RolloutResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalRecord:
-    """How components became a reward."""
+    """The derivation of a reward from components."""
 
     weights: Mapping[str, float]
     terms: Mapping[str, float]
@@ -70,7 +70,7 @@ class ScoredLine(RolloutResult):
 
     Attributes:
         reliability: share of the group's spread that is signal; None if unknown.
-        adjustments: what each length and style term added.
+        adjustments: contribution of each length and style term.
         group: key of the group, None for a rollout that belongs to none; the group had `group_size` rollouts.
         index: of the rollout in its group; `i` and `j` of comparison records.
         defaulted: comparisons that count with a default.
@@ -194,7 +194,7 @@ class ScoredGroup:
 
     @property
     def line(self) -> ScoredLine:
-        """The scored line of any rollout: what it says of the group, and of the judge, is the same in all."""
+        """The scored line of any rollout: its statements about the group and the judge are the same in all."""
         return self.members[0].line
 
     @property

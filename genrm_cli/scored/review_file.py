@@ -1,4 +1,4 @@
-"""The review file beside scored lines: what experts say of single rollouts.
+"""The review file of scored lines: experts' verdicts on single rollouts.
 
 `X.review.jsonl` belongs to `X.scored.jsonl`. Each line is an object with `group` and `index` of a rollout, as in its
 `genrm` object, and a `status`; of several lines about one rollout the last counts. Other keys (name, time, comment)

@@ -1,4 +1,4 @@
-"""The metrics file: what was scored, by whom, from what, and with what result."""
+"""The metrics file: the inputs, judges, settings and results of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class OutputMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
-    """The scored lines of one file of an input, by name in the folder of the set, and what they were made from."""
+    """The scored lines of one file of an input, by name in the folder of the set, and their source."""
 
     input: InputVersion | None
     output: str
@@ -51,11 +51,11 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeRecord:
-    """One judge, and how it was prompted; a run without comparisons has no judge, and its name is None.
+    """One judge and its profile; a run without comparisons has no judge, and its name is None.
 
     Attributes:
         is_baseline: whether it is the built-in lexical baseline.
-        profile_from: where the choice of the profile came from.
+        profile_from: source of the choice of the profile.
         compat: `--compat`, which replaces missing verdicts.
         weight: in a panel.
     """
@@ -107,7 +107,7 @@ class GraderRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardRecord:
-    """What rewards are made of besides verdicts.
+    """The parts of rewards besides verdicts.
 
     Attributes:
         components: source of each component.
@@ -124,7 +124,7 @@ class RewardRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTotals(RunSummary):
-    """Who judged and what rewards are made of, with the counts and statistics of one input or of many.
+    """Judges and parts of rewards, with the counts and statistics of one input or of many.
 
     Attributes:
         limit: number of groups of a trial; None for a full run.
@@ -147,7 +147,7 @@ class RunRecord(RunTotals):
 
     Attributes:
         input: the version that was scored; of a set of files, its name; None for served groups.
-        output: the scored lines; of a set of files, the name that the files beside them share.
+        output: the scored lines; of a set of files, the name that their companion files share.
         output_mark: identity of the scored lines; None for a stream and for a set.
         files: of a set of files.
         partial: whether the run was stopped before its end.

@@ -13,7 +13,7 @@ class CalibrationRecord:
     """The calibration used for a group's rewards.
 
     Attributes:
-        groups: judged so far, this one included.
+        groups: groups judged so far, including this one.
     """
 
     groups: int
@@ -34,13 +34,13 @@ class CalibrationRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """Members, comparisons and calls of one group, as its reply and the log show them.
+    """Members, comparisons and calls of one group, as shown in its reply and the log.
 
     Attributes:
-        came: members that were judged together.
-        reliability: of the rewards, 0 to 1; None if it is not known.
-        reward_mean: over the members with a reward; None without any.
-        reward_spread: highest less lowest reward; None without any.
+        came: number of members judged together.
+        reliability: reliability of the rewards, 0 to 1; None if unknown.
+        reward_mean: mean over the members with a reward; None without any.
+        reward_spread: highest minus lowest reward; None without any.
     """
 
     size: int
@@ -85,7 +85,7 @@ class GroupAnswer:
     """The rewards of a group.
 
     Attributes:
-        ids: of the members that were judged together, in order.
+        ids: ids of the members judged together, in order.
     """
 
     name: str
@@ -110,7 +110,7 @@ class ServiceCounts:
     Attributes:
         refused: requests answered with 429, or with 503 while draining.
         wasted: comparisons made early that the whole group did not need.
-        spread_sum: highest less lowest reward, summed over the groups that have one.
+        spread_sum: highest minus lowest reward, summed over the groups that have rewards.
     """
 
     groups: dict[str, int] = field(default_factory=lambda: {"scored": 0, "partial": 0, "failed": 0})

@@ -1,4 +1,4 @@
-"""The state of one cohort: who came, who may still come, and what a further request means.
+"""The state of one cohort: members present, members expected, and how to treat a further request.
 
     OPEN ──(all members came, or the deadline passed)──> CLOSED
 
@@ -16,7 +16,7 @@ from genrm_cli.rollouts.rollout import Rollout
 
 
 class Joining(Enum):
-    """What a request means for its cohort."""
+    """The effect of a request on its cohort."""
 
     NEW = "new"
     REPEATED = "repeated"
@@ -43,8 +43,8 @@ class Member:
 
     Attributes:
         id: unique in its cohort; it fixes the order of the members.
-        line: the rollout as a line of a file would hold it.
-        digest: of the line: equal lines, equal digests.
+        line: the rollout as in a line of a file.
+        digest: digest of the line; equal lines have equal digests.
         task: prompt and principle, which all members of a cohort share.
     """
 
@@ -69,7 +69,7 @@ def in_order(ids: Iterable[str]) -> list[str]:
 
 
 def index_in(id_: str) -> int | None:
-    """Return the integer, 0 or more, that an id is written as; None for other ids."""
+    """Return the non-negative integer that an id spells; None for other ids."""
     return int(id_) if id_.isascii() and id_.isdecimal() and len(id_) < 10 and str(int(id_)) == id_ else None
 
 
@@ -78,9 +78,9 @@ class Cohort:
     """One cohort.
 
     Attributes:
-        declared: the ids of all its members, if they were given; else empty.
-        members: those that came in time, by id.
-        late: those that came after it was closed, by id.
+        declared: ids of all its members; empty if not given.
+        members: members that came in time, by id.
+        late: members that came after it closed, by id.
     """
 
     name: str
@@ -92,13 +92,13 @@ class Cohort:
     _has_indices: bool = True
 
     def join(self, member: Member, size: int, declared: Sequence[str] = ()) -> Joining:
-        """Take a request of a member.
+        """Process a request of a member.
 
         Args:
-            declared: ids of all members, as the request says; empty if it does not.
+            declared: ids of all members according to the request; empty if not given.
 
         Raises:
-            DisagreementError: the request contradicts an earlier one. Nothing has changed then.
+            DisagreementError: the request contradicts an earlier one. Nothing has changed.
         """
         self._check(member, size, declared)
         known = self.members.get(member.id) or self.late.get(member.id)

@@ -1,4 +1,4 @@
-"""The metrics of a server in the form of Prometheus, read when they are asked for."""
+"""The metrics of a server in Prometheus format, read on request."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +17,7 @@ from genrm_cli.serve.service import RewardService
 
 
 class ServiceCollector(Collector):
-    """Collects what a service and its judges have counted."""
+    """Collects the counters of a service and its judges."""
 
     def __init__(self, service: RewardService, scorer: ServedScorer) -> None:
         self._service = service

@@ -66,7 +66,7 @@ class GroupSpool:
     def iter_left(cls, folder: Path) -> Iterator["GroupSpool"]:
         """Yield the spools that killed servers left in a folder."""
         for path in sorted(folder.glob(f".*{_SUFFIX}")):
-            with contextlib.suppress(OSError):  # another server writes it, or has just finished it
+            with contextlib.suppress(OSError):  # another server is writing it, or has just finished
                 file = os.fdopen(os.open(path, _FLAGS), "a+b")
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,7 +94,7 @@ class GroupSpool:
                 yield scored, comparisons
 
     def close(self) -> None:
-        """Release the file, and leave it."""
+        """Release the file without removing it."""
         self._file.close()
 
     def remove(self) -> None:
@@ -105,7 +105,7 @@ class GroupSpool:
 
 
 class Recorder:
-    """Writes served groups to files of a folder, a new file every now and then; each appears whole.
+    """Writes served groups to files of a folder, a new file from time to time; each appears whole.
 
     Groups are spooled on a local disk first, so a killed server loses none: the next one writes what it left.
     """
@@ -133,7 +133,7 @@ class Recorder:
         self._pid = os.getpid()
 
     async def open(self) -> None:
-        """Write what killed servers left."""
+        """Write the groups that killed servers left."""
         for left in GroupSpool.iter_left(self._spool_folder):
             await in_thread(lambda spool=left: self._write(spool, None))  # type: ignore[misc]
 
@@ -156,7 +156,7 @@ class Recorder:
         count_group(metrics, judged, rewards, self._plan)
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
-        """Record a late member, apart from its group; what it was compared with is in the journal."""
+        """Record a late member, apart from its group; its comparisons are in the journal."""
         alone = replace(rewards, scores=[rewards.scores[index]], comparisons=[])
         self._spool_lines(rewards.key, scored_lines([member], alone, self._plan), b"")
 

@@ -44,7 +44,7 @@ class Rounds:
 
     Attributes:
         round: key of the round; empty before the first.
-        tickets: of the members that came, by member id.
+        tickets: tickets of the members that came, by member id.
         turn: held while a request is admitted.
     """
 
@@ -66,8 +66,8 @@ class Rounds:
         """Return the ticket of a request.
 
         Args:
-            serial: a number that no other round gets, should this request begin one.
-            member_id: as the trainer names it; None if it does not.
+            serial: a number unique to the round that this request may begin.
+            member_id: id from the trainer; None if it sends none.
             is_kept: whether the cohort of the latest round is still known.
         """
         if not is_kept or not self.round:
@@ -112,7 +112,7 @@ class RoundsService:
         """Join the cohort that a request means, as `RewardService.join` does; return the member's result, and all.
 
         Args:
-            name: of the group, the same in each epoch.
+            name: name of the group, the same in each epoch.
             member: the response; its id counts only if `is_named`.
         """
         rounds = self._groups.setdefault(name, Rounds(name))

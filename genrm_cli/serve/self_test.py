@@ -61,7 +61,7 @@ async def probe_server(trainer: str, url: str, token: str | None, on_check: OnCh
     """Send a cohort to a server as a trainer would.
 
     Raises:
-        UsageError: nobody answers, or the token is refused.
+        UsageError: the server does not answer, or refuses the token.
         JudgeError: the server has no rewards.
         GenrmError: a reply is not what the trainer needs.
     """
@@ -178,4 +178,4 @@ TRAINERS: Mapping[str, Callable[[str], tuple[Requests, RewardsIn]]] = {
     "slime": _slime,
     "nemo-gym": _nemo_gym,
 }
-"""What each trainer sends, and where it finds the rewards; takes a name that is new to the server."""
+"""The requests and the reading of rewards of each trainer; takes a name new to the server."""

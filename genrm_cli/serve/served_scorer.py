@@ -25,16 +25,16 @@ _MOST_PENDING = 64  # groups whose sums are not in the journal yet
 class RunningCalibration:
     """Sums over all groups judged so far, each counted once, and the calibration that is fitted to them.
 
-    The sums of groups are added a few groups at a time, because that costs hardly more than one group. Killed, a server
-    forgets those that were not added yet, not their verdicts.
+    The sums of groups are added a few groups at a time, because that costs hardly more than one group. A killed
+    server loses the sums not yet added, but not their verdicts.
     """
 
     def __init__(self, sums: KeptSums | None, name: str, judges: int = 0) -> None:
         """Continue with the sums of this name.
 
         Args:
-            sums: of the journal; None to keep nothing.
-            name: of the judges and the settings whose verdicts are summed.
+            sums: sums in the journal; None to keep nothing.
+            name: name of the judges and settings whose verdicts are summed.
             judges: number of judges, if they answer different comparisons.
         """
         self._sums = sums
@@ -53,8 +53,8 @@ class RunningCalibration:
         """Add the verdicts of a group of this size, unless they have been added before.
 
         Args:
-            part: a digest of the group: the same group, the same digest.
-            verdicts: that count.
+            part: digest of the group; equal groups have equal digests.
+            verdicts: verdicts that count.
             own: the verdicts of each judge that count, where judges answer different comparisons; else none.
         """
         if part in self._pending or (self._sums is not None and self._sums.has(self._name, part)):
@@ -71,7 +71,7 @@ class RunningCalibration:
         return self._record
 
     def flush(self) -> None:
-        """Write pending sums to the journal, and take over what other servers have added to it."""
+        """Write pending sums to the journal, and import those that other servers added."""
         if not self._pending:
             return
         if self._sums is None:
@@ -168,7 +168,7 @@ class ServedScorer(GroupScorer):
         return self._reward(found, self._plan, record.fitted), record
 
     def reward_late(self, judged: JudgedGroup) -> tuple[GroupRewards, CalibrationRecord]:
-        """Return the rewards of a group with a late rollout; what is counted stays as it was without it."""
+        """Return the rewards of a group with a late rollout; the statistics stay unchanged."""
         record = self._running.latest()
         (rewards,) = reward_verdicts([verdicts_of(judged, self._plan)], self._plan, record.fitted)
         return rewards, record

@@ -1,4 +1,4 @@
-"""Groups and cohorts of a server: who waits for what, and when a group is judged."""
+"""Groups and cohorts of a server: their waiting requests, and when each is judged."""
 
 import asyncio
 import hashlib
@@ -25,7 +25,7 @@ _MOST_TOGETHER = 64
 
 
 class BusyError(RefusedError):
-    """The server takes no further group now."""
+    """The server accepts no further group now."""
 
     status = 429
     kind = "busy"
@@ -59,7 +59,7 @@ class _Known:
 
 
 class RewardService:
-    """Judges groups and cohorts, each once, however often they are asked for.
+    """Judges groups and cohorts, each once, however often they are requested.
 
     Attributes:
         open_groups: groups and cohorts that have no answer yet.
@@ -113,7 +113,7 @@ class RewardService:
         if known is None:
             self._refuse_above(self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)")
             cohort = Cohort(name, size, declared)
-            cohort.join(member, size, declared)  # refuses what contradicts itself
+            cohort.join(member, size, declared)  # refuses contradictions
             known = self._begin(self._cohorts, Cohort(name, size, declared), member)
             wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
             known.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, known)
@@ -281,7 +281,7 @@ class RewardService:
                 del among[known.cohort.name]
 
     async def drain(self) -> None:
-        """Take no further group; wait until all open ones are answered, at most as long as `drain` says.
+        """Accept no further group; wait until all open ones are answered, at most for `drain` seconds.
 
         Requests still waiting are then told to ask again: the journal keeps what the judge has answered.
         """

@@ -1,6 +1,6 @@
 """The models that take part in episodes: the policy, and those that play the environment's part.
 
-They are asked as judges are: with the same HTTP client, pacing, retries, budget, deadline and journal.
+They share the HTTP client, pacing, retries, budget, deadline and journal of judges.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome
 
 POLICY = "policy"
 TRUNK = "trunk"
-"""The policy of the turns before a branch, where it is another."""
+"""The role of the policy for turns before a branch, if it is a different one."""
 
 _VERSION = 1
 
@@ -36,7 +36,7 @@ class RunStoppedError(Exception):
 
 
 class SilentError(Exception):
-    """A model gave no turn; `is_too_long` if the conversation exceeds its context."""
+    """A model returned no turn; `is_too_long` if the conversation exceeds its context."""
 
     def __init__(self, detail: str, *, is_too_long: bool = False) -> None:
         super().__init__(detail)
@@ -45,10 +45,10 @@ class SilentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """A model that takes part.
+    """A model that takes part in episodes.
 
     Attributes:
-        request_fields: other fields of its requests; immutable, and decided by its role.
+        request_fields: other fields of its requests, set by its role; immutable.
         api_key: never shown, not even by `repr`.
     """
 
@@ -115,7 +115,7 @@ class Agents:
 
 
 def spoken_words(outcome: Outcome) -> str:
-    """Return the text of a reply without its reasoning; raise `SilentError` if it said nothing."""
+    """Return the text of a reply without its reasoning; raise `SilentError` if it is empty."""
     if isinstance(failure := outcome.result, Failure):
         raise SilentError(f"{failure.kind}: {failure.detail}", is_too_long=failure.is_too_long)
     if words := words_of(items_of_text(outcome.reply_text or "")).strip():
@@ -130,7 +130,7 @@ async def open_agents(
     run: RunContext,
     journal: Journal | None,
 ) -> AsyncIterator[Agents]:
-    """Open the models of a run, and test each with a harmless question and for its part in the environment.
+    """Open the models of a run, and test each with a harmless question and in its role.
 
     Raises:
         UsageError: an endpoint's URL cannot be used.
@@ -171,7 +171,7 @@ async def _probe_parts(environment: AnyEnvironment, agents: Agents, configs: Map
     try:
         complaint = await run_dialogue(environment.probe_models(), answer)
     except RunStoppedError:
-        return  # the first session says so
+        return  # the first session reports it
     if complaint:
         raise JudgeError(
             f"{_role_of(asked).title}: {configs[asked].model} cannot play its part: {complaint}. "
@@ -193,7 +193,7 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
         ca_bundle=judge.ca_bundle,
     )
     config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
-    # Both ask for turns of a policy, so that a journal gives the turns of one to the other.
+    # Both request turns of a policy, so they share recorded turns in a journal.
     profile = POLICY if role == TRUNK else role
     of = ChatProfile(profile, _VERSION, "takes part in episodes", agent.request_fields)
     return JudgeSpec(config, of, compares=False, role=_role_of(role))
@@ -204,7 +204,7 @@ def _role_of(role: str) -> ModelRole:
 
 
 def setting_names(role: str) -> Mapping[str, str]:
-    """Return the setting names of a role by those of a judge: `policy_base_url` for `base_url`, and so on."""
+    """Map setting names of a judge to those of a role: `base_url` to `policy_base_url`, and so on."""
     of = POLICY if role in (POLICY, TRUNK) else "client"
     names = {name: f"{of}_{name}" for name in ("base_url", "model", "api_key_env")}
     names["max_reply_tokens"] = f"{of}_max_tokens"

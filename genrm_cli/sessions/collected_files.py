@@ -25,10 +25,10 @@ class CollectOptions:
     """The options of a collection run.
 
     Attributes:
-        output: of the episodes: a path or an S3 URI, uncompressed `.jsonl`.
-        scripted_policy: name of the environment's policy without a model, in place of `policy`.
+        output: path or S3 URI of the episodes, uncompressed `.jsonl`.
+        scripted_policy: name of a policy of the environment that needs no model, in place of `policy`.
         client: the models that play the environment's part, by role.
-        branch_at: the policy's turn at which the episodes of a group part; None for episodes that share nothing.
+        branch_at: the policy's turn at which the episodes of a group diverge; None if they share no turns.
     """
 
     output: str
@@ -91,7 +91,7 @@ class EpisodePlaces:
 
     @property
     def manifest(self) -> str:
-        """The manifest of their commit, which exists only while they may be a mixture."""
+        """The manifest of the commit; it exists only while outputs may be a mix of old and new."""
         return sibling(self.episodes, MANIFEST_SUFFIX)
 
 

@@ -60,15 +60,15 @@ async def collect(
     """Play all episodes of some scenarios and write them.
 
     Raises:
-        GenrmError: its subclasses say what went wrong. After `TooManyUnscoredError` the outputs are there, but lack
-            episodes; running again continues. After others no output has appeared.
+        GenrmError: a subclass for each kind of failure. After `TooManyUnscoredError`, the outputs exist but lack
+            episodes; running again continues. After any other, no output has appeared.
         CancelledError: the run was interrupted; the journal has every turn that was answered.
     """
     settings, places = run.settings, places_of(options.output, run.settings, options.role)
     check_journal_place(settings)
     work = _Collecting(environment, scenarios, options, run, places)
     async with cancelled_by_signals():
-        await run.in_thread(lambda: make_folder(places.episodes))  # for its lease too
+        await run.in_thread(lambda: make_folder(places.episodes))  # the lease needs it, too
         async with _lease(places.episodes, run) as lease:
             if (known := await run.in_thread(work.find_current)) is not None:
                 return CollectReport(known)
@@ -128,7 +128,7 @@ class _Collecting:
         run, places = self._run, self._places
         check_writable(places.episodes, run.s3)
         if not finish_commit(places.manifest, run.s3):
-            self._replaces = True  # a mixture, to be written again
+            self._replaces = True  # a mix of old and new, to be written again
             return None
         if not exists(places.episodes, run.s3):
             return None
@@ -179,7 +179,7 @@ class _Collecting:
                     self.counts.stopped_by = str(stopped)
                     return
                 self._enter(played, records)
-                await asyncio.sleep(0)  # a scripted episode never waits
+                await asyncio.sleep(0)  # a scripted episode never yields control
 
         async def report() -> None:
             while True:
@@ -255,7 +255,7 @@ class _Collecting:
                 for line in records.iter_lines(episodes=False):
                     failures.write(line)
             outputs.open(places.summary).write(render_document(dict(summary)))
-            episodes = outputs.open(places.episodes)  # last: whoever waits for it finds the others
+            episodes = outputs.open(places.episodes)  # last: a reader that waits for it finds the others
             for line in records.iter_lines(episodes=True):
                 episodes.write(line)
             if lease is not None:

@@ -39,9 +39,9 @@ class CollectCounts:
     Attributes:
         ends: end reasons of the episodes that ended, faulty ones included.
         details: the first failure of each reason.
-        unparted: episodes that ended before the turn of their branch.
-        components: values of the components of the reward, by name; of the episodes in the output.
-        stopped_by: what ended the run early: `deadline`, `max_calls`, ...
+        unparted: episodes that ended before their branch.
+        components: values of the reward components in the output, by name.
+        stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
     """
 
     planned: int = 0
@@ -73,7 +73,7 @@ class CollectCounts:
         return (self.faulty / ended, *wilson_interval(self.faulty / ended, ended)) if ended else None
 
     def as_dict(self) -> Record:
-        """Return the counts, JSON-ready, the rate of faulty episodes with its 95 % interval."""
+        """Return the counts, JSON-ready, with the rate of faulty episodes and its 95 % interval."""
         rate = self.fault_rate
         return {
             "episodes_planned": self.planned,

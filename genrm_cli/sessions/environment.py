@@ -1,7 +1,7 @@
 """The interface of environments, as collection and hosting use it.
 
 Environments are pure state machines. Where a step needs a model, for example to word a simulated client's reply, it
-yields an `Ask` and goes on with the answer, so the same environment runs in a file job, in a server and in a test.
+yields an `Ask` and continues with the answer, so the same environment runs in a file job, in a server and in a test.
 An installed package registers its class as an entry point of the group `genrm.environments`.
 """
 
@@ -16,7 +16,7 @@ from genrm_cli.rollouts.rollout import Turn
 TURN_LIMIT, CONTEXT_TOO_LONG = "turn_limit", "context_too_long"
 POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA = "policy_failed", "client_failed", "private_data"
 TRUNCATIONS = frozenset({TURN_LIMIT, CONTEXT_TOO_LONG})
-"""Reasons that cut an episode off; all other reasons of an environment end it by itself."""
+"""Reasons that cut an episode off; all other reasons of an environment are regular ends."""
 
 FAILURES = frozenset({POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA})
 """Reasons that leave no episode: a failed session is not an episode with a low reward."""
@@ -29,7 +29,7 @@ class Ask:
     """A question of an environment to one of its models.
 
     Attributes:
-        role: which model, a name in `Environment.models`.
+        role: role of the model, a name in `Environment.models`.
     """
 
     role: str
@@ -63,7 +63,7 @@ class ModelUse:
 
     Attributes:
         temperature: overrides the user's; None keeps it.
-        min_tokens: smallest limit of a reply; a larger one of the user's is kept.
+        min_tokens: smallest token limit of a reply; a larger limit of the user is kept.
     """
 
     temperature: float | None = None
@@ -104,7 +104,7 @@ class EpisodeScenario:
     origin: str = "synthetic"
 
     def as_record(self) -> Record:
-        """Return the scenario's fields for rollout records, JSON-ready; nothing that is hidden from the policy."""
+        """Return the scenario's fields for rollout records, JSON-ready, without those hidden from the policy."""
         return {"scenario_id": self.scenario_id}
 
 
@@ -124,12 +124,12 @@ StateT = TypeVar("StateT", bound=EpisodeState)
 class Environment(ABC, Generic[ScenarioT, StateT]):
     """A kind of episodes.
 
-    A subclass is called with `has_models` and `max_turns`. Its methods are pure; a dialogue decides everything by its
-    arguments and its answers.
+    A subclass is called with `has_models` and `max_turns`. Its methods are pure; a dialogue depends only on its
+    arguments and answers.
 
     Attributes:
-        version: changes whenever the same answers would give another episode; records and digests have it.
-        models: the roles that the environment asks where the user names a model for it.
+        version: changes whenever the same answers would give another episode; part of records and digests.
+        models: the roles that the environment asks if the user names a model for it.
         scripted_policies: names of policies without a model, for demos and tests.
     """
 
@@ -175,7 +175,7 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         return ""
 
     def scripted_turn(self, kind: str, state: StateT, seed: int) -> str:
-        """Return the next turn of a scripted policy, a name in `scripted_policies`; the same seed says the same."""
+        """Return the next turn of a scripted policy, a name in `scripted_policies`; equal seeds give equal turns."""
         raise NotImplementedError
 
     def probe_models(self) -> Dialogue[str]:

@@ -19,7 +19,7 @@ SAMPLES = "samples"
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSet:
-    """The scenarios of a file, and digests of them as they were read, by id."""
+    """The scenarios of a file, and digests of their raw content, by id."""
 
     scenarios: Sequence[EpisodeScenario]
     digests: Mapping[str, str]
@@ -29,7 +29,7 @@ def find_environment(name: str) -> type[AnyEnvironment]:
     """Return the environment that genrm or an installed package registers under a name.
 
     Raises:
-        UsageError: there is none, or it cannot be loaded.
+        UsageError: no environment has this name, or it cannot be loaded.
     """
     names = extension_names(Seam.ENVIRONMENTS)
     if name not in names:

@@ -29,9 +29,9 @@ class EpisodeSlot:
 
     Attributes:
         index: number in its file, from 0.
-        variant: of the client; another variant is another group.
+        variant: variant of the client; each variant is its own group.
         number: within its group, from 0.
-        branch_at: the policy's turn at which the episodes of the group part, from 1; 1 where they share nothing.
+        branch_at: the policy's turn at which the episodes of the group diverge, from 1; 1 if they share no turns.
     """
 
     index: int
@@ -80,7 +80,7 @@ class Played:
     """An episode that has been played.
 
     Attributes:
-        failed: why it is no episode, one of `FAILURES`; None if it is one.
+        failed: reason for the failure, one of `FAILURES`; None if the episode is complete.
     """
 
     slot: EpisodeSlot
@@ -105,8 +105,8 @@ class RunOrigin:
 
     Attributes:
         policy_model: the policy's model and sampling, or the name of a scripted one.
-        client: the same of the models that play the environment's part.
-        scenario_digests: of the scenarios as they were read, by id.
+        client: the same for the models that play the environment's part.
+        scenario_digests: digests of the raw scenarios, by id.
     """
 
     run_id: str
@@ -124,7 +124,7 @@ def episode_record(
     reward: Record | None,
     faults: Sequence[str],
 ) -> Record:
-    """Return the record of an episode, JSON-ready; `reward` is None where it is no episode."""
+    """Return the record of an episode, JSON-ready; `reward` is None if it failed."""
     slot, end = played.slot, played.state.end
     failure = {} if played.failed is None else {"failure": played.detail}
     return {
@@ -166,7 +166,7 @@ Act = Callable[[Any, int], Awaitable[Outcome]]
 
 
 class _FailedError(Exception):
-    """The policy or a model of the environment gave no turn."""
+    """The policy or a model of the environment returned no turn."""
 
     def __init__(self, reason: str, detail: str, *, too_long: bool = False) -> None:
         super().__init__(detail)
@@ -238,7 +238,7 @@ def scripted_policy(kind: str, environment: AnyEnvironment) -> Act:
 
 
 def asked_policy(answer: Answer, trunk_turns: int = 0) -> Act:
-    """Return the policy behind an endpoint; another one has the first turns."""
+    """Return the policy behind an endpoint; with a trunk, another policy takes the first turns."""
 
     async def act(state: Any, repeat: int) -> Outcome:
         return await answer(TRUNK if state.turn_index < trunk_turns else POLICY, state.messages, repeat)

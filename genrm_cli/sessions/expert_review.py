@@ -1,4 +1,4 @@
-"""Review of scored sessions by experts: the list of what to look at, and their decisions in a file next to them."""
+"""Expert review of scored sessions: the list of sessions to review, and the decisions in a file next to them."""
 
 import heapq
 from collections import Counter
@@ -36,12 +36,12 @@ RolloutId = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One reason to look. Screening, not a judgement.
+    """One reason to review. Screening, not a judgement.
 
     Attributes:
         severity: `SEVERE` or `NOTABLE`.
         turn: index in the transcript, from 0; None for the whole session.
-        evidence: the words that were found; empty for something missing.
+        evidence: the words found; empty if something is missing.
     """
 
     severity: int
@@ -55,7 +55,7 @@ class ReviewEntry:
     """A rollout of the list.
 
     Attributes:
-        status: as the review file says; `pending` where it says nothing.
+        status: status in the review file, or `pending`.
     """
 
     id: RolloutId
@@ -66,7 +66,7 @@ class ReviewEntry:
 
     @property
     def name(self) -> str:
-        """What a person types to decide about it."""
+        """Its name on the command line, as in `--approve`."""
         return f"{self.id[0]}#{self.id[1]}"
 
     def rank(self) -> tuple[int, float, str, int]:
@@ -88,7 +88,7 @@ class Review:
 
 
 def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
-    """Find what experts should look at; flagged rollouts without a status become `pending`, and so stay out of exports.
+    """Find rollouts to review; flagged ones without a status become `pending`, which excludes them from exports.
 
     Raises:
         InputError: a line is not scored, or the review file is damaged.
@@ -128,7 +128,7 @@ def decide(
 
     Raises:
         UsageError: a rollout is not in the file, or is named twice.
-        StorageError: the review file cannot be written, or somebody else is writing it.
+        StorageError: the review file cannot be written, or another process is writing it.
     """
     wanted: dict[RolloutId, str] = {}
     for status, names in decisions.items():
@@ -199,7 +199,7 @@ def _flags_of(
 
 
 def _collected_flags(metadata: object) -> Iterator[Flag]:
-    """Yield what `genrm collect` found."""
+    """Yield the flags that `genrm collect` recorded."""
     if not isinstance(metadata, Mapping):
         return
     if metadata.get("end_reason") == "safety_violation":
@@ -210,7 +210,7 @@ def _collected_flags(metadata: object) -> Iterator[Flag]:
 
 
 def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:
-    """Yield the scored rollouts of a file, but for those without a group."""
+    """Yield the scored rollouts of a file, except those without a group."""
     with open_source(scored_uri, s3_options(settings), settings.input.max_line_bytes) as source:
         for line, found, problem in iter_scored(source, settings.input):
             if problem is not None:

@@ -68,11 +68,11 @@ class ComponentKind:
         implied: option that the name of a table sets where the table lacks it.
         refuse: returns why options do not go together; None if they do.
         name_of: name of a component given as `--component KIND:VALUE`; None for the name of the kind.
-        source: what its values depend on.
+        source: kind of data that its values depend on.
         from_verdicts: whether it has no values without pairwise verdicts.
         is_judged: whether a judge grades it, in separate calls.
-        inputs: names of the components that it is computed from.
-        version: version of what computes it, recorded with the results; None if there is none.
+        inputs: names of its input components.
+        version: version of its computation, recorded with the results; None if there is none.
     """
 
     options: Mapping[str, Callable[[object, Part], Option]]
@@ -122,7 +122,7 @@ def last_part(value: str) -> str:
 
 
 def kind_of_name(name: str) -> str:
-    """Return the kind of a component that says no more than its name: the kind of that name, or one that implies it."""
+    """Return the kind of a component given by name alone: the kind of that name, or one that implies it."""
     if name in kind_names():
         return name
     return next((kind for kind in extension_names(Seam.COMPONENTS) if find_kind(kind).implied(name)), name)
@@ -169,7 +169,7 @@ class TotalTable:
 
 
 def order_of(components: Sequence[Component]) -> list[Component]:
-    """Sort components so that each follows those that it is computed from."""
+    """Sort components so that each follows its inputs."""
     by_name = {component.name: component for component in components}
     needed = {component.name: inputs_of(component) for component in components}
     order = TopologicalSorter(needed).static_order()

@@ -197,7 +197,7 @@ class StorageSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """The server: where it listens, who may ask, how long it waits."""
+    """The server: its address, access, limits and timeouts."""
 
     listen: str = setting("127.0.0.1:8330", "Address to listen on, HOST:PORT. Port 0 takes a free one.", is_common=True)
     token_env: str | None = setting(

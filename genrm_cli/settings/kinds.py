@@ -26,7 +26,7 @@ class Kind:
 
     Attributes:
         parse: returns the value; None if the input is not one. May raise a ValueError that says why, as a sentence.
-        expected: what it expects, in messages.
+        expected: description of valid values, for messages.
         metavar: placeholder of a value in the help; None for a switch.
     """
 
@@ -160,4 +160,4 @@ UNSCORED = Kind(_parse_unscored, "null, drop or a finite number")
 REQUIREMENT = Kind(_parse_requirement, "FIELD=VALUE, for example synthetic=true")
 REDACTION = Kind(_parse_redaction, "the name of a pattern or a regular expression")
 GUARDS = (REQUIREMENT, REDACTION)
-"""Kinds of which an empty value would guard nothing."""
+"""Kinds that guard data, so that an empty value would guard nothing."""

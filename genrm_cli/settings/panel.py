@@ -81,7 +81,7 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
 
 
 def _refuse_mixed(judges: Sequence[PanelJudge]) -> None:
-    """Refuse weights of two kinds, which cannot be compared."""
+    """Refuse a mix of weights and accuracies, which cannot be compared."""
     known = [judge.accuracy is not None for judge in judges]
     if not any(known):
         return
@@ -92,7 +92,7 @@ def _refuse_mixed(judges: Sequence[PanelJudge]) -> None:
 
 
 def _refuse_joining(settings: Settings) -> None:
-    """Refuse what needs every judge's verdict on a pair where judges share the pairs."""
+    """Refuse settings that need every judge's verdict on each pair, if judges divide the pairs."""
     panel, pairing = settings.panel, settings.pairing
     if not any(judge.share for judge in panel.judges):
         return

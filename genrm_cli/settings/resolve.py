@@ -160,7 +160,7 @@ def _apply_defaults(chosen: dict[str, _Choice]) -> None:
 
 
 def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Table, path: str) -> list[Origin]:
-    """Return the origin of every setting, then of the tables of the settings file at `path`, as they stand in it.
+    """Return the origin of every setting, then of the tables in the settings file at `path`, verbatim.
 
     A setting without an entry in `sources` has its default.
     """

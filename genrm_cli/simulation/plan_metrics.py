@@ -31,7 +31,7 @@ class Plan:
 
 
 def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
-    """Return the largest plan of a strategy within these calls per group; None when even the smallest takes more."""
+    """Return the largest plan of a strategy within these calls per group; None if even the smallest takes more."""
     if strategy in RING_STRATEGIES:
         ring_k = ring_k_for_budget({n: 1}, calls, strategy)
         needed = count_comparisons(n, strategy, ring_k=ring_k)
@@ -79,7 +79,7 @@ class PlanMetrics:
         correlation: Pearson's, of the rewards (that is, of the advantages) with the truth.
         spearman: likewise, of the ranks.
         top_1: share of the groups whose highest reward is that of the truly best rollout.
-        index_bias: correlation of the rewards with the index in the group; 0 when a plan treats all indices alike.
+        index_bias: correlation of the rewards with the index in the group; 0 if a plan treats all indices alike.
         unscored: share of the rollouts without a verdict.
     """
 

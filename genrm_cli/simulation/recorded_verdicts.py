@@ -75,7 +75,7 @@ def _recorded(record: JsonObject, systems: dict[str, dict[object, int]]) -> _Jud
 
 
 def _check(i: int, j: int, verdict: Verdict) -> None:
-    """Raise a ValueError that says what is wrong with a pair or its verdict."""
+    """Raise a ValueError that describes the problem with a pair or its verdict."""
     if min(i, j) < 0 or i == j:
         raise ValueError(f"{i} and {j} are not two rollouts")
     scores = (verdict.score_1, verdict.score_2)

@@ -47,7 +47,7 @@ class ReplayMetrics:
         gain: of the agreement over the first row with as many calls.
         agreement_all: the same with the consensus of all verdicts, those of the plan included: comparable between
             plans of different sizes, and too high for each.
-        reliability: as a run reports it, mean over groups; None where it is unknown.
+        reliability: as a run reports it, mean over groups; None if it is unknown.
         reliability_predicted: as a run of the strategy's first plan predicts it for this one; None for the first plan,
             and where it is unknown.
         reliability_measured: correlation with the rewards of a second such plan that has no verdict in common; None
@@ -216,7 +216,7 @@ def _iter_drawn(
 def _other_order(first: Indices, second: Indices, n: int, seed: int) -> Indices | None:
     """Return an order of the rollouts in which the plan repeats no verdict, and as few pairs as were found.
 
-    None where every order that was tried repeats a verdict.
+    None if every order that was tried repeats a verdict.
     """
     generator, used = default_rng([seed, _OTHER]), np.zeros((n, n), dtype=np.bool_)
     used[first, second] = True

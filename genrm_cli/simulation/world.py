@@ -18,7 +18,7 @@ class JudgeModel:
     """A judge whose scores and ranking are the true quality, seen through errors.
 
     True qualities are normal with a standard deviation of 1: the unit of all that is not in points, steps or shares.
-    What is seen of a pair is q_1 - q_2 + e: q is the truth with the judge's `misjudgement` of the rollout; e adds up
+    The judge sees a pair as q_1 - q_2 + e: q is the truth with the judge's `misjudgement` of the rollout; e adds up
     its position bias, its error about this pair (`intransitivity`) and `noise`. Score 1 follows q_1 + e/2,
     score 2 q_2 - e/2, the ranking q_1 - q_2 + e, each with noise of its own; then all are rounded to the steps that a
     judge may write and cut at the ends of their scales. Everything is normal and linear, which no real judge is.
@@ -127,7 +127,7 @@ def judge_pairs(world: World, first: Indices, second: Indices, generator: Genera
 
 
 def _happens(noise: Floats, share: float) -> Flags:
-    """Return what happens in this share of standard normal noise."""
+    """Return a mask that is true for this share of standard normal noise."""
     is_below: Flags = noise < (NormalDist().inv_cdf(share) if 0 < share < 1 else math.copysign(math.inf, share - 0.5))
     return is_below
 

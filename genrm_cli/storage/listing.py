@@ -33,7 +33,7 @@ class Found:
     age_s: float
 
 
-# The names of a relative path with wildcards. Of a path that is walked, what may follow: the rests of the pattern.
+# The names of a relative path with wildcards. For a walked path: the possible rests of the pattern.
 Names = tuple[str, ...]
 
 
@@ -45,7 +45,7 @@ def _parse_pattern(text: str) -> Names:
 
 
 def _advance(rests: frozenset[Names], name: str) -> frozenset[Names]:
-    """Return what may follow another name: nothing if it does not match, `()` if a path may end with it."""
+    """Return the possible rests of the pattern after a name: none without a match, `()` if a path may end with it."""
     after: set[Names] = set()
     for rest in rests:
         if rest and _compile(rest[0]).match(name):

@@ -1,4 +1,4 @@
-"""Anonymous temporary files, and the limit on what an input unpacks to."""
+"""Anonymous temporary files, and the limit on the unpacked size of an input."""
 
 import os
 import tempfile

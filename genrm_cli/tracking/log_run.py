@@ -151,7 +151,7 @@ def tracked_run(inputs: Sequence[str], record: RunTotals, settings: Settings) ->
 
 
 def log_run(trackers: Mapping[str, LogRun], run: TrackedRun, on_event: Callable[[str, Record], None]) -> None:
-    """Log a run to every tracker. A failing tracker is only an event, because the outputs are already written."""
+    """Log a run to every tracker. A failing tracker only emits an event, because the outputs are already written."""
     for name, log in trackers.items():
         try:
             with contextlib.redirect_stdout(sys.stderr):  # they print links to the run

@@ -198,7 +198,7 @@ def _price(text: str) -> tuple[str, float]:
 
 
 def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json: bool) -> None:
-    """Print what a second, cheaper judge on all pairs adds to each judge, and what it costs."""
+    """Print the gain and the cost of adding a second, cheaper judge on all pairs to each judge."""
     from genrm_cli.simulation.recorded_verdicts import read_judges
     from genrm_cli.simulation.replay_shares import replay_shares
 

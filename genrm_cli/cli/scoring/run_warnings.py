@@ -72,7 +72,7 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
 
 
 def steps_warning(groups: int) -> str:
-    """Return what to do about groups of several training steps."""
+    """Return the warning about groups of several training steps."""
     return (
         f"rollouts of several training steps are compared in {counted(groups, 'group')}: they come from different "
         "policies; keep the steps apart with --group-by, for example --group-by step,input."

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from genrm_cli.scored.run_record import RunTotals
 
 _MAX_TABLES = 4
-# Unless these say otherwise, Ray sends statistics to its makers each hour, prints notices, and tries for 15 minutes to
-# join a cluster that is gone.
+# By default, Ray sends usage statistics to its developers each hour, prints notices, and tries for 15 minutes to join a
+# cluster that is gone.
 _QUIET_RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_SCHEDULER_EVENTS": "0",

@@ -59,13 +59,13 @@ def show_summary(metrics: "RunTotals", samples: Sequence[dict[str, Any]], *, tab
 
 
 def show_rewards(metrics: "RunTotals", samples: Sequence[dict[str, Any]], table: int) -> None:
-    """Show the judge and the rewards of the first groups: what --table adds to --quiet."""
+    """Show the judge and the rewards of the first groups, which --table adds to --quiet."""
     say(f"judge: {_judge_text(metrics.judge)}")
     _show_groups(samples, metrics.groups, table)
 
 
 def _show_groups(samples: Sequence[dict[str, Any]], groups: int, limit: int) -> None:
-    """Show the rewards of the first groups, each under its prompt, and what the columns mean."""
+    """Show the rewards of the first groups, each under its prompt, and the meaning of the columns."""
     members = groupby(samples, key=lambda sample: sample["group"])
     shown = [(key, list(rollouts)) for key, rollouts in islice(members, limit)]
     for key, rollouts in shown:
@@ -169,7 +169,7 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
 
 
 def _reliability_text(metrics: "RunTotals") -> str:
-    """Return how far to trust differences between rewards, in words."""
+    """Describe how far to trust differences between rewards."""
     mean, parts = metrics.reliability.mean, []
     if mean is None:
         parts.append("unknown: too few comparisons to measure judge noise; raise --ring-k")

@@ -1,4 +1,4 @@
-"""`genrm validate`: check inputs and show what a run would ask, without calling a judge."""
+"""`genrm validate`: check inputs and show the planned requests, without calling a judge."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -146,7 +146,7 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
 
 
 def _format_lines(name: str, count: int, reading: "Reading | None") -> Iterator[str]:
-    """Yield what is read as what in lines of a format, and its first line as it is read."""
+    """Yield the fields read from lines of a format, and the reading of its first line."""
     lines = f"{name}: {counted(count, 'line')}"
     if reading is None:
         yield lines

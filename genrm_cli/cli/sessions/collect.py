@@ -24,7 +24,7 @@ _TAKEN = (
     *("concurrency", "call_timeout", "retries", "max_calls", "deadline", "max_unscored", "journal", "probe"),
     *("redact_pattern", "force", "json_output", "log_json", "quiet", "s3_endpoint_url", "s3_profile", "s3_region"),
 )
-"""Settings with an option of their own: a command that asks no judge leaves the rest to the settings file."""
+"""Settings with their own option; this command asks no judge, so the rest come from the settings file."""
 
 _SESSIONS = "Sessions"
 _RUN_ID = "{run_id}"
@@ -37,16 +37,16 @@ _session = partial(option, panel=_SESSIONS)
 
 @dataclass(frozen=True, slots=True)
 class PolicyFlags:
-    """The policy, and another one for the turns before a branch."""
+    """The policy, and optionally another policy for the turns before a branch."""
 
     policy_base_url: Annotated[list[str] | None, _policy("URL", "Endpoint of the policy. Repeatable.")] = None
     policy_model: Annotated[str | None, _policy("NAME", "Its model name on the server.")] = None
     policy_temperature: Annotated[float, _policy("NUMBER", "Default: 1.")] = 1.0
     policy_top_p: Annotated[float | None, _policy("NUMBER", "Default: the server's.")] = None
-    policy_max_tokens: Annotated[int, _policy("N", "Most tokens of a turn. Default: 512.")] = 512
+    policy_max_tokens: Annotated[int, _policy("N", "Maximum tokens in a turn. Default: 512.")] = 512
     policy_api_key_env: Annotated[str | None, _policy("NAME", f"{KEY_HELP}.")] = None
     policy_name: Annotated[str | None, _policy("NAME", "Its name in the records. Default: its model.")] = None
-    base_model: Annotated[str | None, _policy("NAME", "What the policy was trained from.")] = None
+    base_model: Annotated[str | None, _policy("NAME", "Model that the policy was trained from.")] = None
     policy_role: Annotated[
         str, _policy("NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher.")
     ] = "policy"
@@ -61,7 +61,7 @@ class PolicyFlags:
     ] = None
 
     def check(self, environment: "AnyEnvironment", branch_at: int | None) -> None:
-        """Refuse options that do not fit."""
+        """Refuse options that contradict each other."""
         scripted, known = self.scripted_policy, environment.scripted_policies
         if self.policy_role not in ("policy", "teacher"):
             raise UsageError(SettingRef("policy_role"), f": {self.policy_role!r} is neither policy nor teacher.")
@@ -81,7 +81,7 @@ class PolicyFlags:
 
     @property
     def name(self) -> str:
-        """What records call the policy."""
+        """The name of the policy in records."""
         return self.policy_name or self.policy_model or f"scripted-{self.scripted_policy}"
 
     def agent(self, role: str) -> "AgentConfig | None":
@@ -106,7 +106,7 @@ class SessionFlags:
     environment: Annotated[
         str, _session("NAME", "Kind of sessions; packages can add more. Default: therapeutic_session.")
     ] = "therapeutic_session"
-    episodes: Annotated[int, _session("N", "Sessions of a group.", min=1, max=_MANY)] = 4
+    episodes: Annotated[int, _session("N", "Sessions per group.", min=1, max=_MANY)] = 4
     variants: Annotated[
         int, _session("N", "Variants of the client in each scenario, each a group.", min=1, max=_MANY)
     ] = 1
@@ -200,7 +200,7 @@ def collect(
 
 
 def _show(report: "CollectReport", options: "CollectOptions", environment: str, *, has_stand_in: bool) -> None:
-    """Print what a run collected, for a person."""
+    """Print a summary of the collected sessions."""
     counts = report.counts
     if counts is None:
         how = naming(" is up to date (same scenarios and settings); use $force to collect it again")

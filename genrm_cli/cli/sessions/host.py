@@ -1,4 +1,4 @@
-"""The model that plays an environment's part, and `genrm serve --environment`: its sessions over HTTP."""
+"""The model that plays the environment's part, and `genrm serve --environment`: its sessions over HTTP."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.environment import AnyEnvironment
 
 MOST_TURNS = 200
-MAX_TURNS_HELP = "Most turns of the policy. Default: the scenario's."
+MAX_TURNS_HELP = "Maximum turns of the policy. Default: the scenario's."
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 
 
@@ -34,7 +34,7 @@ def agent_config(
     max_tokens: int,
     top_p: float | None = None,
 ) -> "AgentConfig | None":
-    """Return a model that takes part, from the options of its role; None without an endpoint.
+    """Return the model of a role from its options; None without an endpoint.
 
     The default key is sent to `trusted` endpoints only, or to any if that is None.
     """
@@ -67,13 +67,13 @@ class ClientFlags:
     ] = None
     client_model: Annotated[str | None, _client("NAME", "Its model name on the server.")] = None
     client_temperature: Annotated[float, _client("NUMBER", "Default: 0.7.")] = 0.7
-    client_max_tokens: Annotated[int, _client("N", "Most tokens of a reply. Default: 256.")] = 256
+    client_max_tokens: Annotated[int, _client("N", "Maximum tokens in a reply. Default: 256.")] = 256
     client_api_key_env: Annotated[str | None, _client("NAME", f"{KEY_HELP}; none if the policy is elsewhere.")] = None
 
     def open(
         self, environment: str, max_turns: int | None, policy_base_url: list[str] | None = None
     ) -> "tuple[AnyEnvironment, Mapping[str, AgentConfig]]":
-        """Return an environment by its name, and the models that play its part, by role; none if it needs none."""
+        """Return an environment by its name, and the models that play its part, by role, if it needs any."""
         from genrm_cli.sessions.environments import find_environment
 
         kind = find_environment(environment)
@@ -95,7 +95,7 @@ _hosted = partial(option, panel="Environment")
 
 @dataclass(frozen=True, slots=True)
 class HostFlags:
-    """The environment that `genrm serve` offers instead of rewards."""
+    """The environment that `genrm serve` serves instead of rewards."""
 
     environment: Annotated[
         str | None, _hosted("NAME", "Serve sessions to agents instead of rewards, for example therapeutic_session.")
@@ -115,7 +115,7 @@ def host(
     events: Events,
     say_ready: Callable[[str], None],
 ) -> None:
-    """Serve the sessions of an environment until told to stop."""
+    """Serve the sessions of an environment until a signal stops it."""
     from genrm_cli.jobs.context import new_run
     from genrm_cli.sessions.environments import read_scenarios
     from genrm_cli.sessions.hosting.gymnasium import serve_environment

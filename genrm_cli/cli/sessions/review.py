@@ -1,4 +1,4 @@
-"""`genrm review`: list what experts should look at, and take their decisions."""
+"""`genrm review`: list sessions for experts to review, and record their decisions."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -26,9 +26,9 @@ def review(
     ] = None,
     hold: Annotated[list[str] | None, option("GROUP#INDEX", "Hold it back. Repeatable.", panel=_DECISIONS)] = None,
     reject: Annotated[list[str] | None, option("GROUP#INDEX", "Reject it. Repeatable.", panel=_DECISIONS)] = None,
-    by: Annotated[str | None, option("NAME", "Who decides; kept with the time.", panel=_DECISIONS)] = None,
+    by: Annotated[str | None, option("NAME", "Name of the expert, kept with the time.", panel=_DECISIONS)] = None,
     comment: Annotated[str, option("TEXT", "Why.", panel=_DECISIONS)] = "",
-    most: Annotated[int, option("N", "Most rollouts to list.", min=1)] = 50,
+    most: Annotated[int, option("N", "Maximum rollouts to list.", min=1)] = 50,
 ) -> int:
     """List the sessions that experts should look at, flagged ones first, or record their decisions.
 

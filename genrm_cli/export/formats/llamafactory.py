@@ -26,7 +26,7 @@ def _render(pair: Pair) -> Json:
 
 
 def _aligned(messages: Sequence[Message]) -> list[Message]:
-    """Return the turns as LLaMA-Factory requires them.
+    """Return the turns in the form that LLaMA-Factory requires.
 
     Raises:
         UnfitError: they do not alternate, or do not end in a turn to answer.
@@ -49,7 +49,7 @@ def _aligned(messages: Sequence[Message]) -> list[Message]:
 def _turn_of(message: Message) -> Message:
     if "tool_calls" in message:
         if message["content"].strip():
-            raise UnfitError("LLaMA-Factory takes no words beside tool calls")
+            raise UnfitError("LLaMA-Factory takes no text next to tool calls")
         calls = [_call_of(call["function"]) for call in message["tool_calls"]]
         content = json.dumps(calls[0] if len(calls) == 1 else calls, ensure_ascii=False)
         return {"role": "function_call", "content": content}
@@ -86,7 +86,7 @@ def dataset_info(uri: str) -> Json:
     }
 
 
-_USAGE = """# copy the entry from *.dataset_info.json into the dataset_info.json beside {uri}
+_USAGE = """# copy the entry from *.dataset_info.json into the dataset_info.json next to {uri}
 llamafactory-cli train --stage dpo --dataset genrm --dataset_dir FOLDER ..."""
 
 FORMATS = (

@@ -95,7 +95,7 @@ class Endpoint:
         return on_trial
 
     def cancel(self, *, on_trial: bool) -> None:
-        """Take back a call that was not made."""
+        """Uncount a call that was not made."""
         self.in_flight -= 1
         if on_trial:
             self._on_trial = False

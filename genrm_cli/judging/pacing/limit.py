@@ -1,4 +1,4 @@
-"""Find the number of calls that an endpoint should have in flight.
+"""Find the best number of calls in flight at an endpoint.
 
 A full server refuses calls (429, 503) or queues them, as vLLM does. If it refuses calls, the level is set just below
 the number in flight that caused a burst of refusals; refusals that occur at any level are ignored. If it queues calls,
@@ -118,11 +118,11 @@ class AdaptiveLimit(Limit):
         self._timeouts.add(failed=False)
         self._busy.add(now_s, latency_s)
         if in_flight > self.limit + 1:
-            self._begin_epoch(now_s)  # calls of a higher level say nothing about this one
+            self._begin_epoch(now_s)  # measurements at a higher level do not apply to this one
             return
         self._answers += 1
         self._latencies_s += latency_s
-        # A level that is not used up says nothing about a higher one.
+        # Only a fully used level justifies a higher one.
         if in_flight >= 0.8 * self.limit:
             self._used += 1
             if self._climbing:

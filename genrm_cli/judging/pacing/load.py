@@ -1,8 +1,8 @@
-"""What the answers and failures of calls say about the load of an endpoint."""
+"""Estimate the load of an endpoint from the answers and failures of its calls."""
 
 import math
 
-_PRIOR_SHARE = 0.08  # hosted endpoints refuse a few per cent of calls whatever the load
+_PRIOR_SHARE = 0.08  # hosted endpoints refuse a few per cent of calls at any load
 _LEAST_SHARE = 1e-4  # if fewer failures are known, a single one is a burst
 _FADING = 1 - 1 / 64  # weight of an answer at the time of the next one
 

@@ -1,4 +1,4 @@
-"""What a run may spend, and how long and how often it asks: budget, timeouts, retries."""
+"""The budget, timeouts and retries of a run."""
 
 from dataclasses import dataclass
 
@@ -61,7 +61,7 @@ class Budget:
         return cost_of(self.prompt_tokens, self.completion_tokens, self.price_in, self.price_out)
 
     async def room(self, calls: int) -> None:
-        """Wait while more calls may yet be allowed; a process that owns its budget never waits."""
+        """Wait while the budget may still grow; a process that owns its budget never waits."""
 
     def count_call(self) -> None:
         """Count a call."""

@@ -1,4 +1,4 @@
-"""Choose the endpoint and the time of the next call, and end the run when it must end.
+"""Choose the endpoint and the time of the next call, and end the run when a limit is reached.
 
 Calls that finish comparisons in progress come first: second turns, then retries, then new comparisons. If no endpoint
 answers for too long, the run is given up.

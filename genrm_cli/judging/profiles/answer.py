@@ -1,4 +1,4 @@
-"""Find the judge's answer in a reply, the text after its thinking, and map what it says to a verdict."""
+"""Find the judge's answer in a reply, the text after its thinking, and map it to a verdict."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -114,7 +114,7 @@ MEANINGS: Mapping[str, Verdict] = {
     "worse": Verdict(2.0, 4.0, 5.0),
     "much_worse": Verdict(1.0, 5.0, 6.0),
 }
-"""The verdicts that stand for what a label says of the first response."""
+"""The verdict that each label stands for; labels describe the first response."""
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 # The distance of two scores as a share of their scale, and the rankings if the first or the second leads.

@@ -26,7 +26,7 @@ _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict
 
 
 def parse_custom_profile(table: Fields, where: str) -> Profile:
-    """Make a profile of a TOML table from the file `where`.
+    """Create a profile from a TOML table of the file `where`.
 
     Its version is a digest of its content, so that journals and outputs distinguish two versions of one file.
 

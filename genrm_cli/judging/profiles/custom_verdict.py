@@ -131,7 +131,7 @@ def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
             for found in iter_objects(answer, tuple(names.values()))
             if set(names.values()) <= {name for name, _ in found.pairs or ()}
         ]
-        # A key after the objects belongs to the judge's own, broken verdict; the objects are quotations.
+        # A key after the objects belongs to the judge's own, malformed verdict; the objects are quotations.
         if objects and named.search(answer, objects[-1].end):
             return []
         return [

@@ -26,7 +26,7 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=tuple, parse_int=flo
 
 @dataclass(frozen=True, slots=True)
 class FoundObject:
-    """A top-level `{...}` of a text, from `start` to before `end`, which is that of the text if it is not closed.
+    """A top-level `{...}` of a text, from `start` to before `end`; an unclosed one extends to the end of the text.
 
     `pairs` has its members; None if it cannot be decoded or has none of the wanted keys.
     """

@@ -21,7 +21,7 @@ THINKING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tok
 
 @dataclass(frozen=True, slots=True)
 class AnyProfile:
-    """How one family of models is asked.
+    """The prompting of one family of models.
 
     Attributes:
         name: value of the setting `profile`, or the name of the rubric, component or role that asks.
@@ -41,7 +41,7 @@ class AnyProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile(AnyProfile):
-    """How a judge is prompted to compare two responses, and how its reply is parsed.
+    """A profile of judges that compare two responses.
 
     Attributes:
         parse_reply: never raises.
@@ -59,7 +59,7 @@ class Profile(AnyProfile):
 
 @dataclass(frozen=True, slots=True)
 class GradingProfile(AnyProfile):
-    """How a judge is prompted to grade responses one by one or as a group, and how its reply is parsed.
+    """A profile of judges that grade responses one by one or as a group.
 
     Attributes:
         parse_reply: never raises.
@@ -73,7 +73,7 @@ class GradingProfile(AnyProfile):
 
 @dataclass(frozen=True, slots=True)
 class ChatProfile(AnyProfile):
-    """How a chat model is asked for its next turn: with the turns as they are; any text is an answer."""
+    """A profile of chat models asked for their next turn: turns are sent unchanged; any text is an answer."""
 
 
 def count_turns(profile: AnyProfile) -> int:

@@ -157,7 +157,7 @@ def find_intruder(pairs: object, expected: tuple[str, ...], reserved: tuple[str,
 
 
 def find_miscount(indices: list[float], count: int) -> Failure | None:
-    """Return a failure unless the indices are each of 0 to count - 1 once."""
+    """Return a failure unless the indices are 0 to count - 1, each exactly once."""
     known = set(range(count))
     for index in indices:
         if index not in known:  # also NaN and fractions

@@ -1,4 +1,4 @@
-"""What a judge grades by rubrics: one response by each rubric, or all responses of a group in one call.
+"""Profiles that grade by rubrics: one response by each rubric, or all responses of a group in one call.
 
 The responses of a group are sorted into tiers, best first, or into clusters by their tactic.
 """
@@ -168,7 +168,7 @@ _TIERS = {"type": "array", "items": {"type": "array", "items": {"type": "integer
 
 
 def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
-    """Make the profile that ranks the responses of a group by all rubrics of a set together.
+    """Return the profile that ranks the responses of a group by all rubrics of a set together.
 
     Prompts hold the non-empty responses, shuffled by the caller. Grades have one value per response, in the order
     shown, 0 to 1 with 1 the best; the mean is 0.5.
@@ -185,7 +185,7 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
 
 
 def grades_of_single() -> Grades:
-    """Return the grade of a single response, for which no judge is asked: 1."""
+    """Return the grade of a single response, 1; no judge is asked."""
     return Grades(values_of_tiers([[0]]))
 
 

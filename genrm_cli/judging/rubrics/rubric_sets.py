@@ -114,7 +114,7 @@ def _score_map_of(scores: object, where: str) -> ScoreMap:
     pairs = scores.items() if isinstance(scores, Mapping) else [(score, "") for score in scores]
     numbers: dict[float, str] = {}
     for given, meaning in pairs:
-        if not isinstance(meaning, str):  # a table where TOML took the point of a score for a path
+        if not isinstance(meaning, str):  # TOML parsed the decimal point of a score as a path
             raise UsageError(
                 f"{where}: the meaning of score {given} is {meaning!r}; expected a text (and a score such as '0.5' in "
                 "quotation marks)."

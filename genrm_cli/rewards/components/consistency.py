@@ -15,7 +15,7 @@ from genrm_cli.settings.components import Component, Option
 
 
 class AnswerForm(StrEnum):
-    """The form in which a response states its answer. The last answer counts."""
+    """The form of a response's answer. The last answer counts."""
 
     BOXED = "boxed"  # \boxed{...}, braces balanced
     NUMBER = "number"
@@ -66,7 +66,7 @@ def extract_answer(text: str, extraction: Extraction) -> str | None:
 def consistency_values(answers: Sequence[str | None]) -> list[float]:
     """Return the share of the group that gave the most common answer, for those who gave it; 0.0 for the others.
 
-    Of equally common answers the first seen is the majority. A response without an answer gets 0.0 and counts in n,
+    Among equally common answers, the first one is the majority. A response without an answer gets 0.0 and counts in n,
     but never forms the majority. A group of one that answers gets 1.0.
 
     Args:

@@ -31,7 +31,7 @@ def find_function(place: str) -> Callable[..., Any]:
     """
     module_name, _, name = place.partition(":")
     if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # last, so that a json.py in the folder does not shadow the real one
+        sys.path.append(str(Path.cwd()))  # last, so that a json.py in the folder does not shadow the standard module
     try:
         function: object = getattr(importlib.import_module(module_name), name, None)
     except (Exception, SystemExit) as error:  # user code may raise anything
@@ -60,7 +60,7 @@ def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[Rec
     """Call a function over a group and check its result; an async function is awaited.
 
     The function takes a list with one dictionary per rollout: `prompt` and `session` (messages), `response`
-    (None without one), `reasoning` and `record` (the line). It returns as many values in a list, tuple or array:
+    (None without one), `reasoning` and `record` (the line). It returns one value per rollout in a list, tuple or array:
     finite numbers from 0, or None for no value.
 
     Raises:

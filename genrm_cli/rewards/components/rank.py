@@ -15,7 +15,7 @@ def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] =
     n counts the values that are not None; a single value gets 1.0.
 
     Args:
-        values: no NaN; None takes no part and stays None.
+        values: no NaN; None is ignored and stays None.
         ties: `mean` gives equal values the mean of their positions, so all values are 0.5 in a group without spread;
             `order` gives the lower position to the first in the group.
     """
@@ -49,4 +49,4 @@ KIND = GroupKind(
     inputs=lambda component: (_of(component),),
     compute=_compute,
 )
-"""Its source is that of the component that it ranks."""
+"""The source is that of the ranked component."""

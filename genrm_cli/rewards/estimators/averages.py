@@ -44,7 +44,7 @@ def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Vari
     run = run or Variances(0.0, 0.0, 0.0)
     ones = np.ones_like(of_first)
     favours = run.position * batch.sum_by_rollout(ones, -ones) / np.maximum(counts, 1)
-    # Each mean less the mean of all means, whose errors are independent.
+    # Each mean minus the mean of all means, whose errors are independent.
     own, n = run.within / np.maximum(counts, 1), np.maximum(scored.sum(axis=1, keepdims=True), 1)
     variances = own * (1 - 2 / n) + np.where(scored, own, 0.0).sum(axis=1, keepdims=True) / n**2
     variances += (favours - scored_means(favours, scored)) ** 2
@@ -63,7 +63,7 @@ def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Vari
 def _reliabilities(qualities: Floats, variances: Floats, scored: Flags, between: float) -> Floats:
     """Return [G] the share of signal after optimal shrinkage of the scores to the mean.
 
-    Shrinkage uses the variance between rollouts of the whole run: that of a single group is too small where errors
+    Shrinkage uses the variance between rollouts of the whole run: that of a single group is too small if errors
     happen to cancel.
 
     Source: T. L. Kelley, Statistical Method (1923), for the shrinkage.

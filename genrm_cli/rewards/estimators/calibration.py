@@ -59,7 +59,7 @@ _OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What an estimator knows about the whole run; the defaults mean that nothing is known.
+    """Statistics of the whole run for an estimator; the defaults mean that nothing is known.
 
     Attributes:
         groups: with at least one verdict.
@@ -67,12 +67,12 @@ class Calibration:
         ranking_bias: mean of 3.5 - ranking.
         first_share: share of verdicts that prefer the first, half of the even ones included; strictly between 0 and 1.
         noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no two share none, as
-            in groups of two and three), and where no signal was found.
+            in groups of two and three), and if no signal was found.
         win_noise: None with too few verdicts.
-        scores: of the tie-broken scores; None with too few verdicts, as when no rollout has two.
+        scores: of the tie-broken scores; None with too few verdicts, for example if no rollout has two.
         wins: of 5 for a win, 3 for an even verdict and 1 for a loss; None likewise.
-        kind: of the judge; the typical one where the verdicts are too few to tell.
-        labels: what the labels of a judge of labels add up to; None for a judge of scores.
+        kind: of the judge; the typical kind if there are too few verdicts.
+        labels: sums over the labels of a judge of labels; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
         judges: of each judge, where judges answer different comparisons; else empty.
         agreement: correlations of the qualities that these judges see.
@@ -181,7 +181,7 @@ class CalibrationStatistics:
         """Return the statistics with these sums.
 
         Raises:
-            ValueError: they are not as many as `numbers` returns.
+            ValueError: their number is not that of `numbers`.
         """
         made = cls()
         sizes = [sums.size for sums in made._all_sums()]

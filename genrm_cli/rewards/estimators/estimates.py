@@ -28,12 +28,12 @@ class Estimate:
 
     Attributes:
         base_scores: in the group's order; None for a rollout without a verdict.
-        standard_errors: of the base scores against the mean of the group's, on their scale; None where they are
+        standard_errors: of the base scores against the mean of the group's, on their scale; None if they are
             unknown: too little is known about the judge, or no other rollout has a base score.
         converged: whether the numbers are final; only an iterative estimator can fail to converge.
         reliability: share of the spread of the base scores that is signal, 0 to 1: the expected squared correlation,
-            beyond chance, with this judge's base scores in the limit of many verdicts. 0 where a run of enough verdicts
-            shows no signal; None where too little is known about the judge, or for fewer than two base scores.
+            beyond chance, with this judge's base scores in the limit of many verdicts. 0 if a run with enough verdicts
+            shows no signal; None if too little is known about the judge, or for fewer than two base scores.
     """
 
     base_scores: list[float | None]

@@ -1,4 +1,4 @@
-"""How a judge's verdicts depend on the rollouts, from the moments of its verdicts."""
+"""The dependence of a judge's verdicts on the rollouts, from the moments of its verdicts."""
 
 import math
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ class JudgeNoise:
 
 _UNBIASED = ((0.0, 0.0), (0.0, 0.0))
 
-# Between a judge whose ranking says most and one whose scores do: the simulated judge's, with a noisier ranking.
+# Between a judge with an informative ranking and one with informative scores: the simulated one, noisier ranking.
 TYPICAL = JudgeNoise((0.75, 0.55), 0.35, ((1.1, 0.2), (0.2, 0.45)), 0.23, _UNBIASED)
 # Says how much better one response is than the other, but not how good both are; with twice the noise, as recorded
 # judges of labels have.
 COMPARING = JudgeNoise((0.75, 0.55), 0.0, ((2.2, 0.4), (0.4, 0.9)), 1.0, _UNBIASED)
-# Only its scores, or only its ranking, can be relied on.
+# Only its scores, or only its ranking, are reliable.
 SCORING = JudgeNoise((0.75, 0.0), 0.35, ((1.1, 0.0), (0.0, 1.0)), 0.23, _UNBIASED)
 RANKING_ONLY = JudgeNoise((0.0, 0.55), 0.0, ((1.0, 0.0), (0.0, 0.45)), 1.0, _UNBIASED)
 
@@ -57,14 +57,14 @@ RANKING_ONLY = JudgeNoise((0.0, 0.55), 0.0, ((1.0, 0.0), (0.0, 0.45)), 1.0, _UNB
 # those that can have .44 and more, the others .19 and less.
 _LEAST_AGREEMENT = 0.4
 LEVEL_FLOOR = 1e-6  # variance; the scores of labels always have the mean 3
-_LEAST_LEVEL = 0.07  # of a typical 0.26; judges whose level says nothing have 0
+_LEAST_LEVEL = 0.07  # of a typical 0.26; judges with an uninformative level have 0
 # Typical correlations, and how many verdicts, or pairs of verdicts, they count for.
 _AGREEMENT, _AGREEMENT_VERDICTS = 0.67, 8
 _LEVEL_SIGNAL, _LEVEL_PAIRS = 0.26, 32
 # Correlations of two verdicts with one rollout in common: of their gaps, of gap and level, of levels, of rankings.
 _SHARED = ([GAP, GAP, LEVEL, RANKING], [GAP, LEVEL, LEVEL, RANKING])
 _BY_SCORES, _BY_RANKING = np.array([[0.25, 0.26, 0.26, 0.0], [0.0, 0.0, 0.0, 0.29]])
-_LEAST_RANKING = 0.1  # of a typical 0.29; rankings that say nothing have 0
+_LEAST_RANKING = 0.1  # of a typical 0.29; uninformative rankings have 0
 
 
 class WinNoise(NamedTuple):
@@ -99,7 +99,7 @@ class Weights:
 
 
 def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
-    """Return the best weights for a judge; None where they would all be 0.
+    """Return the best weights for a judge; None if they would all be 0.
 
     Args:
         noise: of the judge.
@@ -138,7 +138,7 @@ class Moments(NamedTuple):
 
 
 def noise_of(moments: Moments) -> JudgeNoise | None:
-    """Return the judge that the moments show; None where they show no signal."""
+    """Return the judge that the moments show; None if they show no signal."""
     strengths, directions = np.linalg.eigh(moments.signal)
     slopes = math.sqrt(max(0.0, strengths[-1])) * directions[:, -1]
     slopes *= 1 if slopes[GAP] + slopes[RANKING] >= 0 else -1

@@ -64,12 +64,12 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """What the labels of a run add up to.
+    """Sums over the labels of a run.
 
     Attributes:
         sizes: verdicts by the size of their label, as in `LABELS`.
         mean: of the values of the labels; above 0 where the first is preferred.
-        noise: of the values; None where it is unknown.
+        noise: of the values; None if it is unknown.
         pairs: pairs of verdicts that share one rollout; 0 where the noise is unknown.
     """
 
@@ -86,7 +86,7 @@ def values_of(batch: VerdictBatch) -> Floats:
 
 
 def sizes_of(batch: VerdictBatch) -> Floats:
-    """Return [4] the verdicts by the size of their label; others are in none."""
+    """Return [4] the verdicts by the size of their label; others are not counted."""
     gaps, rankings = batch.score_1 - batch.score_2, MIDDLE_RANKING - batch.ranking
     is_centred = batch.score_1 + batch.score_2 == MIN_SCORE + MAX_SCORE
     found = [
@@ -98,7 +98,7 @@ def sizes_of(batch: VerdictBatch) -> Floats:
 
 @lru_cache(maxsize=8)
 def choices_of(counts: LabelCounts) -> Choices:
-    """Return the typical judge of labels, adapted to the labels of a run: the more of them, the closer.
+    """Return the typical judge of labels, adapted to the labels of a run: the more labels, the more closely.
 
     The shares of the labels and the position preference follow from their counts; how far labels follow the qualities
     from the covariance of two labels with one rollout in common. It is averaged with the typical judge's as a

@@ -101,7 +101,7 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
 
 
 def right_side(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> Floats:
-    """Return [G, n] the weighted sums of gaps, rankings and levels, less the judge's position preference."""
+    """Return [G, n] the weighted sums of gaps, rankings and levels, minus the judge's position preference."""
     gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias)
     gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias)
     levels = (batch.score_1 + batch.score_2) / 2
@@ -110,7 +110,7 @@ def right_side(batch: VerdictBatch, calibration: Calibration, weights: Weights) 
 
 
 def linear_reliabilities(solution: Floats, shared: Floats, total: Floats, scored: Flags) -> Floats:
-    """Return [G] the share of signal in a linear solution, shrunk to the mean as far as this judge needs.
+    """Return [G] the share of signal in a linear solution, shrunk to the mean by the amount that suits this judge.
 
     The shrinkage follows from how this judge responds to any group with these verdicts, not from the assumptions of
     the solution: a noisier judge is shrunk further.
@@ -126,20 +126,20 @@ def linear_reliabilities(solution: Floats, shared: Floats, total: Floats, scored
 
 
 def expected_share(shared: Floats, total: Floats, scored: Flags) -> Floats:
-    """Return [G] the reliability to expect before the verdicts are known; for `shared` and `total`, see `Spread`."""
+    """Return [G] the expected reliability before the verdicts are known; for `shared` and `total`, see `Spread`."""
     most = total * np.maximum(scored.sum(axis=1) - 1, 0)
     shares: Floats = np.divide(np.maximum(0.0, shared) ** 2, most, out=np.zeros_like(total), where=most > 0)
     return shares
 
 
 def expected_reliabilities(batch: VerdictBatch, weights: Weights, noise: JudgeNoise) -> Floats:
-    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their verdicts."""
+    """Return [G] the expected reliabilities of a batch's comparisons, regardless of their verdicts."""
     _, spread = _solve(batch, np.zeros((batch.groups, batch.n)), weights, noise)
     return expected_share(spread.shared, spread.total, batch.counts() > 0)
 
 
 def signal_share(spread: Floats, errors: Floats) -> Floats:
-    """Return spread / (spread + errors) of estimates that were shrunk to the mean; 0 where both are 0.
+    """Return spread / (spread + errors) of estimates that were shrunk to the mean; 0 if both are 0.
 
     Source: the empirical reliability of expected a posteriori estimates, M. du Toit, IRT from SSI (2003).
     """

@@ -1,4 +1,4 @@
-"""Judges that answer different comparisons of a group: what each says of the qualities that the first one sees."""
+"""Judges that answer different comparisons of a group: the evidence of each for the qualities that the first sees."""
 
 import math
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ class RunStatistics:
         """Return the statistics with these sums.
 
         Raises:
-            ValueError: they are not as many as `numbers` returns.
+            ValueError: their number is not that of `numbers`.
         """
         pairs, size = _pairs_of(judges), len(CalibrationStatistics().numbers())
         of_pairs = np.array(numbers[size * (1 + judges) :]).reshape(len(pairs), _SHAPE[0] * _SHAPE[1] + 1)
@@ -119,7 +119,7 @@ def estimate_panel(
     """Estimate the qualities that the first judge sees, from the verdicts of all judges on their own comparisons.
 
     Each judge's verdicts alone give qualities and a reliability. The others count as far as they are reliable and their
-    qualities agree with those of the first. With `accuracies`, what is estimated is the mix of all judges' qualities
+    qualities agree with those of the first. With `accuracies`, the estimate is the mix of all judges' qualities
     that is nearest to the labels. On the scale of `adapt`.
 
     Args:
@@ -132,7 +132,7 @@ def estimate_panel(
     count = max((len(own) for _, own in groups), default=0)
     if not count:
         return []
-    seen = len(calibration.judges)  # fewer than there are where the last ones gave no verdict in the whole run
+    seen = len(calibration.judges)  # fewer than all if the last ones gave no verdict in the whole run
     known = (*calibration.judges, *(Calibration() for _ in range(count - seen)))
     by_judge = [
         estimate_many("adaptive", [(n, own[number]) for n, own in groups], known[number]) for number in range(count)
@@ -173,7 +173,7 @@ def _with_labels(accuracy: float, judge: Calibration) -> float:
 
 
 def _joined(estimates: Sequence[Estimate], points: Floats, agreement: Floats, sought: Floats) -> Estimate:
-    """Join the estimates from each judge's verdicts; `sought` are the correlations of what they see with the result."""
+    """Join estimates from each judge's verdicts; `sought` are correlations of their qualities with the result."""
     scores = np.array([[np.nan if x is None else x for x in each.base_scores] for each in estimates])
     is_scored = ~np.isnan(scores)
     any_scored = is_scored.any(axis=0)

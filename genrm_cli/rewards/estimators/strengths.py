@@ -38,7 +38,7 @@ def fit_bradley_terry(batch: VerdictBatch, calibration: Calibration) -> BatchEst
 def fit_labels(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     """Fit strengths to the labels of a judge, with a model of them; with a judge of scores, as `adapt`.
 
-    The model starts from a typical judge of labels, and every label moves it, and the rewards with it.
+    The model starts from a typical judge of labels. Every label moves it, and thereby the rewards.
     """
     if calibration.labels is None:
         return adapt(batch, calibration)
@@ -73,7 +73,7 @@ def fit_strengths(
         batch: the verdicts.
         outcomes: the choice that each verdict stands for, [G, M]; may lie between the values.
         choices: model of the judge.
-        noise: of the outcomes; None where it is unknown.
+        noise: of the outcomes; None if it is unknown.
         points: by which a strength of 1 raises the base score.
         assessed: whether reliabilities are known.
     """
@@ -117,7 +117,7 @@ def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[
 def _surface(
     batch: VerdictBatch, outcomes: Floats, choices: Choices, strengths: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the logarithm of the posterior but for a constant [G], its slope [G, n] and each outcome's variance."""
+    """Return the logarithm of the posterior up to a constant [G], its slope [G, n] and each outcome's variance."""
     advantages = _advantages(batch, strengths, choices)
     total, mean, spread = choices.moments(advantages)
     likelihood = outcomes * advantages - total
@@ -135,7 +135,7 @@ def _reliabilities(batch: VerdictBatch, outcomes: Floats, choices: Choices, nois
 
 
 def expected_of_labels(batch: VerdictBatch, choices: Choices, noise: WinNoise) -> Floats:
-    """Return [G] the reliabilities to expect of a batch's comparisons, whatever their labels."""
+    """Return [G] the expected reliabilities of a batch's comparisons, regardless of their labels."""
     _, _, spread = choices.moments(np.full(batch.first.shape, choices.position))
     _, shared, total = _response(batch, spread, choices, np.zeros((batch.groups, batch.n)), noise)
     return expected_share(shared, total, batch.counts() > 0)

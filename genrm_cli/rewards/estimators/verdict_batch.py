@@ -79,7 +79,7 @@ class VerdictBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchEstimate:
-    """The result of an estimator for a batch; where a flag is False, the number beside it has no meaning.
+    """The result of an estimator for a batch; if a flag is False, the corresponding number has no meaning.
 
     Attributes:
         base_scores: [G, n].
@@ -157,7 +157,7 @@ class Variances(NamedTuple):
     Attributes:
         within: variance of those of one rollout in one position.
         between: variance between the rollouts of a group in the limit of many verdicts.
-        position: what position 1 gains and position 2 loses, on average.
+        position: mean gain of position 1 and loss of position 2.
     """
 
     within: float
@@ -166,7 +166,7 @@ class Variances(NamedTuple):
 
 
 def scores_given(batch: VerdictBatch) -> _Given:
-    """Return what the first and the second get, [G, M]: their scores, moved apart by the ranking where equal."""
+    """Return the numbers for the first and the second, [G, M]: their scores, moved apart by the ranking if equal."""
     shifts = np.where(batch.score_1 == batch.score_2, MIDDLE_RANKING - batch.ranking, 0.0)
     return batch.score_1 + shifts, batch.score_2 - shifts
 
@@ -196,7 +196,7 @@ def sums_of(batch: VerdictBatch) -> Floats:
 
 
 def variances_of(sums: Floats, kind: int) -> Variances | None:
-    """Split the variance of the numbers of one of `KINDS`; None where there are too few verdicts.
+    """Split the variance of the numbers of one of `KINDS`; None if there are too few verdicts.
 
     Source: one-way analysis of covariance, the position within each group as the covariate; R. A. Fisher, Statistical
     Methods for Research Workers (4th edition, 1932).

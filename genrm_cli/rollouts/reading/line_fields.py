@@ -142,7 +142,7 @@ def unexplained(record: Record, read: Fields, format_: str) -> Message | None:
 
 
 def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
-    """Return what is not clear, and the settings that name the fields; one that is clear is named already."""
+    """Return the ambiguity, and the settings that resolve it; an unambiguous field is already named."""
     unclear = "; ".join(
         f"no field holds the {role}" if not names else f"the {role} could be {', '.join(names)}"
         for role, names in (("prompt", prompts), ("response", responses))

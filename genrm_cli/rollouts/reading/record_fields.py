@@ -29,7 +29,7 @@ def rollout_of(
     response: tuple[Item, ...] | None,
     **known: Any,
 ) -> Rollout:
-    """Return a rollout with everything that its record says about it.
+    """Return a rollout with all attributes from its record.
 
     Args:
         record: the line, or the part of it that belongs to this rollout.

@@ -192,7 +192,7 @@ def _prompt_of_marks(text: str, marks: list[re.Match[str]], template: Template |
 
 
 def _proven_roles(text: str) -> list[re.Match[str]]:
-    """Return the marks of roles, without tokens, that the frame of a prompt proves; empty if it does not."""
+    """Return the token-free role marks confirmed by the frame of a prompt; empty if there are none."""
     for pattern in (_ROLE_LINE, _ROLE_GLUED):
         marks = list(pattern.finditer(text))
         if not marks or marks[0].start() or marks[0]["role"] not in ("system", "user"):

@@ -54,7 +54,7 @@ def describe_unrecognised(record: Record) -> Message:
 
 
 def is_known_otherwise(record: Record) -> bool:
-    """Whether a record looks like something else than rollouts."""
+    """Whether a record looks like something other than rollouts."""
     return _looks_like(record) is not None
 
 

@@ -1,4 +1,4 @@
-"""The HTTP application of a reward server; and what it shares with other applications: limits and error replies."""
+"""The HTTP application of a reward server, and the limits and error replies that all applications share."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
@@ -42,7 +42,7 @@ class Gate:
     """The limits of one server.
 
     Attributes:
-        token: that requests must carry; None if anybody may ask.
+        token: bearer token that requests must carry; None if anyone may ask.
     """
 
     max_body: int
@@ -63,7 +63,7 @@ class Gate:
         """Read a body.
 
         Raises:
-            TooLargeError: it is too large; what follows is not read.
+            TooLargeError: it is too large; the rest is not read.
         """
         declared = request.headers.get("Content-Length", "")
         if declared.isdecimal() and int(declared) > self.max_body:
@@ -145,7 +145,7 @@ def response_of(reply: Reply) -> Response:
 
 
 def error_response(status: int, kind: str, message: str) -> Response:
-    """Return an error as HTTP; one that may pass says when to ask again."""
+    """Return an error as HTTP; a temporary one says when to retry."""
     response = response_of(Reply({"error": {"type": kind, "message": message}}, status))
     if status in _LATER:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)

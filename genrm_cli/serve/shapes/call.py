@@ -1,4 +1,4 @@
-"""What a shape is given, the fields it reads, and what it returns; no HTTP library."""
+"""The input, the fields and the reply of a shape, without an HTTP library."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is sent back: JSON, and the status of HTTP."""
+    """A reply: JSON and the HTTP status."""
 
     content: Any
     status: int = 200
@@ -69,7 +69,7 @@ class Route:
 
 
 def number_of(score: RolloutScore, answer: GroupAnswer, call: Call) -> float:
-    """Return the reward of a rollout, or what the user sends instead; each of these is counted.
+    """Return the reward of a rollout, or the user's replacement, which is counted.
 
     Raises:
         NoRewardError: there is neither.
@@ -186,5 +186,5 @@ def member_of(id_: str, line: Json, format_: str = "completion") -> Member:
 
 
 def digest_of(value: object) -> bytes:
-    """Return a digest of a JSON value: equal values, equal digests."""
+    """Return a digest of a JSON value; equal values have equal digests."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).digest()

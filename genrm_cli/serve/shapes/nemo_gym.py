@@ -50,7 +50,7 @@ async def _verify(call: Call) -> Reply:
 
 
 def _judge_error(message: str) -> Json:
-    """Return what NeMo Gym's own servers add where a judge failed: the row goes to its failures, without a reward."""
+    """Return the fields that NeMo Gym adds when a judge fails: the row goes to its failures, without a reward."""
     return {
         "reward": 0.0,
         "mask_sample": True,

@@ -54,7 +54,7 @@ def response_in(query: object, prompt: object) -> str:
         UnreadableRecordError: it begins with neither.
     """
     if not isinstance(query, str) or not isinstance(prompt, str):
-        raise UnreadableRecordError("query and prompts hold something else than texts")
+        raise UnreadableRecordError("query or prompts contains something other than texts")
     if query.startswith(prompt):
         return query[len(prompt) :]
     head = query[:_SHORTEST_OVERLAP]
@@ -95,7 +95,7 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
 
 
 def _said_by(label: object) -> Json:
-    """Return what a label says, if it is a JSON object."""
+    """Return the content of a label, if it is a JSON object."""
     if isinstance(label, dict):
         return label
     if isinstance(label, str) and label.lstrip().startswith("{"):

@@ -93,7 +93,7 @@ ENDPOINTS: Mapping[str, Handler] = {
     "/close": _close,
     "/aggregate_metrics": _aggregate_metrics,
 }
-"""What is posted, by path. A session begins with its seed, so an agent may leave out either of the first two."""
+"""POST handlers by path. A session begins with its seed, so an agent may omit either of the first two."""
 
 
 def _episode_of(row: Json, sessions: HostedSessions) -> Episode:
@@ -153,7 +153,7 @@ def build_environment_app(sessions: HostedSessions, roles: Mapping[str, RoleCoun
 
 
 class EnvironmentCollector(Collector):
-    """Collects what the sessions of an environment and its models have counted."""
+    """Collects the counters of an environment's sessions and models."""
 
     def __init__(self, sessions: HostedSessions, roles: Mapping[str, RoleCounts]) -> None:
         self._sessions = sessions

@@ -28,10 +28,10 @@ class Observation:
     """An agent's view of an episode, with its reward so far.
 
     Attributes:
-        text: what the policy hears; empty if nobody answered.
-        reward: what they add up to; None before the policy's first turn.
-        faults: of the simulated client; empty while the episode goes on.
-        gain: what the last step added to the reward; the gains of a session add up to it.
+        text: the reply to the policy; empty if there is none.
+        reward: the total of the components; None before the policy's first turn.
+        faults: faults of the simulated client; empty until the episode ends.
+        gain: change of the reward in the last step; the gains of a session add up to it.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Observation:
 
     @property
     def info(self) -> Record:
-        """Turn index, and at the end its reason and who ended it."""
+        """Turn index; after the end, also the reason and who ended it."""
         ended = {} if self.end is None else {"end_reason": self.end.reason, "ended_by": self.end.by}
         return {"turn_index": self.turn_index, **ended}
 
@@ -124,7 +124,7 @@ class HostedSessions:
         Args:
             answer: asks the environment's models; raises `RefusedError`.
             keep_s: how long a session is kept after its last request.
-            redactor: matches in what a side says end the session as private data; None to check nothing.
+            redactor: matches in a turn of either side end the session as private data; None to check nothing.
         """
         self.scenarios: Mapping[str, EpisodeScenario] = {scenario.scenario_id: scenario for scenario in scenarios}
         self._environment = environment
@@ -133,7 +133,7 @@ class HostedSessions:
         self._keep_s = keep_s
         self._redactor = redactor
         self._clock = clock
-        self._sessions: dict[str, _Session] = {}  # the one used longest ago first
+        self._sessions: dict[str, _Session] = {}  # least recently used first
         self.counts = SessionCounts()
 
     def __len__(self) -> int:
@@ -195,7 +195,7 @@ class HostedSessions:
         """Return a session as it stands, with the faults of its client so far.
 
         Raises:
-            RefusedError: there is no such session, or the policy has said nothing.
+            RefusedError: there is no such session, or the policy has not taken a turn.
         """
         state = self._session(id_).state
         if not state.turn_index and state.end is None:
@@ -207,7 +207,7 @@ class HostedSessions:
         self._sessions.pop(id_, None)
 
     async def _step(self, state: Any, action: str) -> Any:
-        # Nothing of a private turn stays: the session ends in the state before it.
+        # A private turn is not kept: the session ends in the state before it.
         if not private_matches(action, self._redactor):
             answered = await run_dialogue(self._environment.step(state, action), self._answer)
             last = answered.messages[-1]

@@ -106,11 +106,11 @@ class PhraseGroup:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A reply that is harmless alone and harmful after what the client said.
+    """A reply that is harmless alone and harmful after the client's turn.
 
     Attributes:
-        client: what the client says in the turn before.
-        reply: what the therapist answers in a sentence.
+        client: phrases in the client's preceding turn.
+        reply: phrases in a sentence of the therapist's answer.
         unless: an expression that excuses the reply anywhere in the same turn.
     """
 
@@ -141,7 +141,7 @@ class PhraseList:
 
 
 def parse_phrases(text: str) -> PhraseList:
-    """Parse a phrase list. All lists are ours: tests, not users, find what is wrong with one."""
+    """Parse a phrase list. All lists are built in, so tests check them, not users."""
     table = tomllib.loads(text)
     pieces = table.get("pieces", {})
     groups = tuple(_parse_group(group, pieces) for group in table["group"])

@@ -50,7 +50,7 @@ def hard_violations(session: Session, phrases: PhraseList) -> list[Fired]:
 
 
 def _hints(own: Sequence[Sentence], heard: Sequence[Sentence], phrases: PhraseList) -> list[Fired]:
-    """Return harm that the therapist suggests, in words or by what they answer, and dangers that they pass over."""
+    """Return harm that the therapist suggests, in words or by an answer, and dangers that they ignore."""
     found = list(iter_findings(own, [group for group in phrases.groups if group.what.startswith(_HINT)]))
     found += iter_exchanges(own, heard, phrases.exchanges)
     veiled, takes_up = phrases.group("client_veiled_danger"), phrases.group("takes_up_danger")

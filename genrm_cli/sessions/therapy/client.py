@@ -1,6 +1,6 @@
-"""The simulated client: four hidden numbers that change by rule, never by a model's whim, and who plays it.
+"""The simulated client: four hidden numbers that only rules change, and the interface of its player.
 
-The idea of a state that rules move and a model only puts into words follows arXiv 2606.10051.
+The idea that rules move the state and a model only puts it into words follows arXiv 2606.10051.
 """
 
 from abc import ABC, abstractmethod
@@ -90,8 +90,8 @@ class ClientState:
     Attributes:
         moods: at the start and after each turn.
         labels: what each turn of the counsellor did.
-        calm_turns: turns in a row in which the client was calm.
-        tells: the fact to tell in the reply to come; None for none.
+        calm_turns: consecutive turns in which the client was calm.
+        tells: the fact to tell in the next reply; None for none.
         unread_turns: turns whose labels could not be read.
     """
 
@@ -172,10 +172,10 @@ LEFT, STABLE = "left", "stable"
 
 
 class Client(ABC):
-    """Reads the counsellor's turns and words the client's; its numbers are moved by rule, not by it.
+    """Reads the counsellor's turns and words the client's; rules, not this class, change the numbers.
 
     Attributes:
-        version: changes whenever it may read or say something else.
+        version: changes whenever its readings or replies may change.
     """
 
     name: ClassVar[str]

@@ -10,7 +10,7 @@ from genrm_cli.sessions.rules.transcript import CLIENT, sentences_of, stems
 from genrm_cli.sessions.therapy.client import Client, SessionState, band_of
 from genrm_cli.sessions.therapy.scenario import SessionScenario
 
-# The first that fits is what the client reacts to.
+# The client reacts to the first that applies.
 _REACTION_TO = (
     ("harmed", ("harms",)),
     ("hurt", ("dismisses", "minimises", "accuses", "leaves", "belittles")),
@@ -63,7 +63,7 @@ class ScriptedClient(Client):
 
 
 def choose_unsaid(lines: Sequence[str], said: str, seed: str) -> str:
-    """Return one of the lines that `said` does not hold; of all lines if it holds all of them."""
+    """Return one of the lines that `said` does not contain; any line if it contains all."""
     left = [line for line in lines if line not in said] or lines
     return left[int.from_bytes(blake2b(seed.encode(), digest_size=4).digest()) % len(left)]
 
@@ -82,7 +82,7 @@ class CounsellorWords:
         bad: dismissive, accusing, full of advice; nothing dangerous.
         fair: polite and shallow.
         safety: questions about safety with concrete help.
-        outcomes: what reaches a usual outcome, by a word of it.
+        outcomes: sentences that reach a usual outcome, by a word of it.
     """
 
     bad: Sequence[str]
@@ -102,7 +102,7 @@ def counsel(
     *,
     in_crisis: bool,
 ) -> str:
-    """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same `draw` says the same."""
+    """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same `draw` gives the same turn."""
     turns = [turn.text for turn in messages if turn.role == "assistant"]
     said, index = "\n".join(turns), len(turns)
     if kind == "bad":

@@ -21,7 +21,7 @@ _BINARY: dict[bytes, Callable[[BinaryIO, str, int], Iterator[Line]]] = {
 }
 _UTF_16 = ("UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {file} > {new}")
 _PICKLE = ("a Python pickle, as torch.save writes", TORCH_ADVICE)
-# Prefixes of files without readable records, what they are, and what to do.
+# Prefixes of files without readable records, with a description and a remedy.
 _REFUSED = {
     rb"\x1f\x8b": ("compressed with gzip", "rename it: mv {file} {file}.gz"),
     rb"\x28\xb5\x2f\xfd": ("compressed with zstandard", "rename it: mv {file} {file}.zst"),

@@ -33,13 +33,13 @@ _DAMAGED = (
     NotImplementedError,
     UnicodeDecodeError,
 )
-# A dump of slime holds `samples`. Without `weights_only`, loading a file runs what its writer put into it.
+# A dump of slime holds `samples`. Without `weights_only`, loading a file runs any code in it.
 TORCH_ADVICE = (
     "convert it: python3 -c 'import json, sys, torch; "
     'samples = torch.load(sys.argv[1], weights_only=True)["samples"]; '
     "[print(json.dumps(each, default=str)) for each in samples]' {file} > {new}"
 )
-# Archives of other programs: a characteristic name, what they are, and what to do instead.
+# Archives of other programs: a characteristic name, a description, and a remedy.
 _OTHERS = ((re.compile(r"(.*/)?data\.pkl$"), "a PyTorch file", TORCH_ADVICE),)
 
 

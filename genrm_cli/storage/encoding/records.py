@@ -80,7 +80,7 @@ _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in
 
 
 class BadLineError(BadInputLineError):
-    """A line is not a JSON object; the message says what was found."""
+    """A line is not a JSON object; the message names the actual content."""
 
 
 def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:

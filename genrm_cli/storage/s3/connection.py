@@ -1,4 +1,4 @@
-"""The S3 client, requests about single objects, and errors turned into one line: where, what happened, what to do."""
+"""The S3 client, requests about single objects, and one-line errors with location, cause and remedy."""
 
 import re
 from collections.abc import Iterator

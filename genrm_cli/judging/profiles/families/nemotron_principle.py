@@ -87,7 +87,7 @@ def _margin(likely: Mapping[str, float]) -> float | None:
     )
     if yes is None or no is None:
         bound = (least if yes is None else yes) - (least if no is None else no)
-        return bound or None  # a server that lists only one token says nothing about the other
+        return bound or None  # a server that lists only one token does not bound the other
     return yes - no
 
 
