@@ -216,7 +216,8 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
             "Run the same command again: verdicts in the journal are not asked again.",
         )
-    if set(metrics.group_sizes) == {1} and not metrics.rewards.count and settings.rewards.max_unscored < 1:
+    alone = metrics.reasons[Reason.ALONE] > 0 and set(metrics.group_sizes) == {1}
+    if alone and not metrics.rewards.count and settings.rewards.max_unscored < 1:
         raise TooManyUnscoredError(
             "no rollout has a reward: every group has one rollout; ",
             naming("name the field that rollouts of one task share with $group_by."),
