@@ -17,7 +17,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.engine import CachedJudge, JudgeSet
+from genrm_cli.judging.engine import CachedJudge, JudgeSet, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint
@@ -58,7 +58,7 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
             policy = CallPolicy(600.0, 3600.0, 5, reask=3)
             remote = RemoteJudge(pool, PROFILES["nemotron"], policy, Budget(), model="bench", sampling={})
-            judges = JudgeSet([CachedJudge(remote, journal)], on_outcome)
+            judges = JudgeSet([CachedJudge(remote, journal, RecallPolicy())], on_outcome)
             plan = GroupPlan(judges=(JudgePlan("bench", PROFILES["nemotron"]),))
             texts = iter_texts(count)
             groups = (
