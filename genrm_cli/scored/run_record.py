@@ -56,7 +56,7 @@ class JudgeRecord:
     Attributes:
         is_baseline: whether it is the built-in lexical baseline.
         profile_from: source of the choice of the profile.
-        compat: `--compat`, which replaces missing verdicts.
+        compat: the setting `compat`, which replaces missing verdicts by defaults.
         weight: in a panel.
     """
 
