@@ -185,7 +185,7 @@ def evaluate(outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: f
         accuracy_if_failures_lose=share_of(
             outcomes, lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked)
         ),
-        consistent_accuracy=consistency_of(both),
+        consistent_accuracy=share_of(both, lambda outcome: float(outcome.is_consistently_right)),
         judgebench_accuracy=share_of(outcomes, _judgebench_credit),
         flip_rate=share_of(both, lambda outcome: float(outcome.chosen_first.result != outcome.chosen_second.result)),
         first_place_preference=share_of(both, _first_place_credit),
@@ -235,11 +235,6 @@ def share_of(outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], fl
 def accuracy_of(outcomes: Iterable[PairRecord]) -> Share:
     """Return the share of right judgements, after averaging the orders of each pair that have a verdict."""
     return share_of(outcomes, lambda outcome: _mean(each.credit for each in outcome.orders if each.credit is not None))
-
-
-def consistency_of(both: Iterable[PairRecord]) -> Share:
-    """Return the share of pairs, all with both verdicts, that are right in both orders."""
-    return share_of(both, lambda outcome: float(outcome.is_consistently_right))
 
 
 def _judgebench_credit(outcome: PairRecord) -> float | None:

@@ -1,17 +1,17 @@
 """Measure a judge: ask it about labelled pairs in both orders and count its right verdicts."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
-from genrm_cli.evaluation.accuracy import evaluate, evaluate_by_category
-from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, Replies, read_pairs, read_replies
-from genrm_cli.evaluation.result import EvalResult
+from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
+from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, RejectRecord, read_pairs
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.judge_group import count_known, iter_prompts, judge_groups
+from genrm_cli.groups.judge_group import count_known, judge_groups
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.estimate import estimate_rest
@@ -19,10 +19,9 @@ from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import asking
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
-from genrm_cli.judging.profiles.profile import Profile
-from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.scored.describe_run import input_version, judge_record, provenance_of, versions_record
 from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import InputVersion, JudgeRecord, PanelRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.encoding.records import render_document
@@ -30,7 +29,40 @@ from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import check_writable, is_same_place
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import Outcome
+from genrm_cli.verdicts import StoppedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalResult:
+    """The result of one run.
+
+    Attributes:
+        partial: whether a limit left judgements unasked.
+        rejects: the first rejected lines; `rejected_lines` counts all.
+        figures: quality over all pairs.
+        redactions: matches masked in the texts sent, by kind.
+    """
+
+    format: Literal[1] = 1
+    input: InputVersion
+    time: str
+    partial: bool
+    stopped_by: StoppedBy | None
+    judge: PanelRecord | JudgeRecord
+    lines: int
+    rejected_lines: int
+    rejects: tuple[RejectRecord, ...]
+    figures: JudgeQuality
+    by_category: Mapping[str, JudgeQuality]
+    redactions: Mapping[str, int]
+    calls: int
+    journal_hits: int
+    prompt_tokens: int
+    completion_tokens: int
+    wall_time_s: float
+    settings_digest: str
+    versions: Mapping[str, str]
+    pairs: tuple[PairRecord, ...]
 
 
 def without_components(settings: Settings) -> Settings:
@@ -38,24 +70,19 @@ def without_components(settings: Settings) -> Settings:
     return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
-async def evaluate_judge(
-    pairs_uri: str, result_uri: str | None, run: RunContext, *, replies_uri: str | None = None
-) -> EvalResult:
+async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> EvalResult:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write it there.
 
-    The settings of the run have no components; its metrics count the calls. With `replies_uri`, no judge is asked: its
-    recorded replies are parsed by its profile.
+    The settings of the run have no components; its metrics count the calls.
 
     Raises:
         GenrmError: any failure; no result was written.
         CancelledError: the run was interrupted, also by SIGTERM.
     """
     settings = run.settings
-    if replies_uri is None:
-        check_settings(settings)
-        check_journal_place(settings)
+    check_settings(settings)
+    check_journal_place(settings)
     _refuse_unfit(pairs_uri, result_uri, settings)
-    replies = None if replies_uri is None else read_replies(replies_uri, run.s3, settings.input.max_line_bytes)
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
         provenance = provenance_of(source.identity, settings)
@@ -65,10 +92,7 @@ async def evaluate_judge(
             sink = None if result_uri is None else outputs.open(result_uri)
             pairs = read_pairs(source, run)
             async with cancelled_by_signals():
-                if replies is None:
-                    judges = await _judge(source, pairs, result_uri or "-", run)
-                else:
-                    judges = _take_replies(source, pairs, replies, run)
+                judges = await _judge(source, pairs, result_uri or "-", run)
             source.verify_unchanged()
             result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
             if sink is not None:
@@ -155,32 +179,6 @@ async def _prepare(
             metrics.known += known.known
             metrics.known_calls += known.known_calls
     run.on_event("plan", estimate_rest(run, journal).as_dict())
-
-
-def _take_replies(source: Source, pairs: LabelledPairs, replies: Replies, run: RunContext) -> list[JudgeSpec]:
-    """Read the recorded replies on every pair. An order without a reply counts as not asked.
-
-    Raises:
-        UsageError: the judge does not compare two responses in one turn, or the replies are for other pairs.
-    """
-    plan = _plan_of(run)
-    profile = plan.judges[0].profile
-    if not isinstance(profile, Profile) or profile.render_second_turn is not None:
-        raise UsageError(naming("$replies needs a $profile that compares two responses in one turn."))
-    for case, group in pairs.iter_groups(source, run.settings):
-        for id_, prompt in iter_prompts(group, plan):
-            chosen_first = id_.shown[0] == CHOSEN
-            text = replies.get((case.pair.id, chosen_first))
-            if text is not None and isinstance(prompt, PairwisePrompt):
-                case.outcomes[chosen_first] = Outcome(profile.parse_reply(Reply(text), prompt), reply_text=text)
-    if not any(case.outcomes for case in pairs.cases):
-        theirs = f", such as {next(iter(replies))[0]!r}," if replies else ""
-        raise UsageError(
-            naming("$replies"),
-            f" has no reply to any of the pairs: its ids{theirs} must match those of the pairs, such as "
-            f"{pairs.cases[0].pair.id!r}.",
-        )
-    return run.judge_specs()
 
 
 def _plan_of(run: RunContext) -> GroupPlan:

@@ -1,4 +1,4 @@
-"""The labelled pairs of an input, read twice so that no texts are kept; and recorded replies of a judge to them."""
+"""The labelled pairs of an input, read twice so that no texts are kept."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -6,32 +6,36 @@ from itertools import zip_longest
 
 from genrm_cli.errors import ChangedInputError, InputError, naming
 from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, preference_of
-from genrm_cli.evaluation.result import RejectRecord
 from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
-from genrm_cli.scored.json_form import Json, extended
+from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.write_lines import outcome_record
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 CHOSEN = 0
 """Index of the chosen response in the group of a pair."""
 
-Replies = dict[tuple[str, bool], str]
-"""Replies by the id of the pair, and whether its chosen response was shown first."""
 
 _MOST_REJECTS = 100
 _NAMED_REJECTS = 3
 _SHOWN_CHARS = 200
 _NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))
-_EXPECTED = "expected id, chosen_first and reply, or an output of JudgeBench (pair_id, label, judgments)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectRecord:
+    """A line without a pair that can be judged, and why."""
+
+    line: int
+    reason: str
+    text: str
 
 
 @dataclass(slots=True)
@@ -155,46 +159,3 @@ def _iter_pairs(
         for pair in pairs:
             first_lines[pair.key] = line.number
             yield line.number, pair
-
-
-def read_replies(uri: str, s3: S3Options, max_line_bytes: int) -> Replies:
-    """Read a file of replies: lines of `id`, `chosen_first` and `reply`, or JudgeBench's outputs.
-
-    A null reply stands for a failed call and is skipped.
-
-    Raises:
-        InputError: a line is neither, or repeats a reply.
-        StorageError: the file cannot be read.
-    """
-    replies: Replies = {}
-    with open_source(uri, s3, max_line_bytes) as source:
-        for line in source.iter_lines():
-            where = f"{uri}: line {line.number}"
-            try:
-                found = _replies_of(parse_record(line.raw))
-            except ValueError as error:
-                raise InputError(f"{where}: {error}; {_EXPECTED}.") from error
-            except (AttributeError, KeyError, TypeError) as error:
-                raise InputError(f"{where}: no recorded reply; {_EXPECTED}.") from error
-            if repeated := found.keys() & replies.keys():
-                raise InputError(f"{where}: a second reply for {next(iter(repeated))[0]!r} in the same order.")
-            replies |= found
-    return replies
-
-
-def _replies_of(record: Json) -> Replies:
-    found: dict[tuple[str, bool], object]
-    if "judgments" not in record:
-        if not isinstance(record["chosen_first"], bool):
-            raise ValueError(f"chosen_first is {record['chosen_first']!r}, not true or false")
-        found = {(str(record["id"]), record["chosen_first"]): record["reply"]}
-    else:
-        if record["label"] not in ("A>B", "B>A"):
-            raise ValueError(f"label is {record['label']!r}, not 'A>B' or 'B>A'")
-        # The first judgment shows A first, the second B.
-        found = {
-            (str(record["pair_id"]), (record["label"] == "A>B") == (number == 0)): judgment["judgment"]["response"]
-            for number, judgment in enumerate(record["judgments"][:2])
-            if judgment is not None
-        }
-    return {order: str(reply) for order, reply in found.items() if reply is not None}

@@ -185,21 +185,6 @@ _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class QualityTable:
-    """A judge's quality: a row of text for all pairs and for each category.
-
-    Attributes:
-        name: of the judge and its result.
-        rows: category, accuracy, interval, right in both orders, flips, first place, pairs, failures.
-        better: the better of two judges; None for a single one.
-    """
-
-    name: str
-    rows: tuple[tuple[str, ...], ...]
-    better: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Content:
     """The data of all inputs.
 
@@ -208,20 +193,18 @@ class Content:
         tags: the groups behind each number.
         rows: of the index, one a group, as `COLUMNS` name them.
         comparison: of two runs.
-        qualities: results of `genrm eval`.
     """
 
     runs: Sequence[RunPage]
     tags: Mapping[str, Tag]
     rows: Sequence[Row]
     comparison: RunComparison | None
-    qualities: Sequence[QualityTable]
 
     def page_values(self, mask_patterns: Sequence[str]) -> Record:
         """Return the values of the template."""
         figures = [run.figures for run in self.runs]
         return {
-            "title": "Report on scored rollouts" if self.runs else "Report on judges",
+            "title": "Report on scored rollouts",
             "runs": self.runs,
             "tags": self.tags,
             "mask_patterns": mask_patterns,
@@ -231,7 +214,6 @@ class Content:
             "charts": [(name, draw_series(points, name)) for name, points in iter_series(figures)],
             "comparison": self.comparison,
             "listed": self._listed(),
-            "qualities": self.qualities,
         }
 
     def page_index(self) -> Record:
@@ -252,7 +234,6 @@ class Content:
             "runs": [run.as_dict(self.rows, self.tags) for run in self.runs],
             "changes": [asdict(change) for change in iter_changes([run.figures for run in self.runs])],
             "comparison": self._comparison_record(),
-            "judges": [asdict(quality) for quality in self.qualities],
         }
 
     def _comparison_record(self) -> Record | None:

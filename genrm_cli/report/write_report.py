@@ -1,84 +1,25 @@
-"""Write a report: read all runs and results of `genrm eval`, and render them as one page."""
+"""Write a report: read all runs, and render them as one page."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 from genrm_cli.errors import UsageError, naming
-from genrm_cli.evaluation.accuracy import JudgeQuality
-from genrm_cli.evaluation.compare_judges import compare_results
-from genrm_cli.evaluation.result import read_result
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
 from genrm_cli.report.blocks import BlockFolder, Blocks
 from genrm_cli.report.compare_runs import compare_runs
-from genrm_cli.report.content import Content, QualityTable, Row, RunPage, Tag, add_tags, read_run
+from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.judge_trust import Trust
 from genrm_cli.report.render_page import iter_page
 from genrm_cli.scored.files import ScoredInput, find_scored
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document
-from genrm_cli.storage.listing import names_many
-from genrm_cli.storage.location import S3Options, is_scored_file, sibling
+from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import is_same_place, is_streamed
-from genrm_cli.storage.source import mode_of, open_source
-
-_KEYS = {"by_category", "figures", "judge", "pairs"}
-
-
-def is_result(uri: str, settings: Settings, s3: S3Options) -> bool:
-    """Return whether a file holds a result of `genrm eval`, by its first object.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    if is_streamed(uri) or names_many(uri) or is_scored_file(uri):  # a pipe is read once
-        return False
-    with open_source(uri, s3, settings.input.max_line_bytes) as source:
-        first = next(source.iter_lines(), None)
-    if first is None or first.oversize is not None:
-        return first is not None and uri.endswith(".json")
-    try:
-        return parse_record(first.raw).keys() >= _KEYS
-    except BadLineError:
-        return False
-
-
-def read_qualities(uris: Sequence[str], s3: S3Options) -> list[QualityTable]:
-    """Read results; the last of exactly two says which judge is better.
-
-    Raises:
-        InputError: a file is not a result of `genrm eval`.
-    """
-    tables = []
-    for uri in uris:
-        result = read_result(uri, s3)
-        rows = [_row("all pairs", result.figures)]
-        rows += [_row(name or "(none)", figures) for name, figures in result.by_category.items()]
-        tables.append(QualityTable(f"{result.judge.name} ({uri})", tuple(rows)))
-    if len(tables) != 2:
-        return tables
-    contest = compare_results(uris[0], uris[1], s3)
-    which = {None: "No significant difference", "a": f"{uris[0]} is better", "b": f"{uris[1]} is better"}
-    test = f"p = {contest.p_value:.3g} (exact McNemar test of consistent accuracy, {contest.pairs:,} pairs)"
-    return [tables[0], replace(tables[1], better=f"{which[contest.better]}: {test}.")]
-
-
-def _row(name: str, figures: JudgeQuality) -> tuple[str, ...]:
-    accuracy = figures.accuracy
-    interval = "–"
-    if accuracy.low is not None and accuracy.high is not None:
-        interval = f"{100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}"
-    shares = (figures.consistent_accuracy, figures.flip_rate, figures.first_place_preference)
-    percents = [_percent(share.value) for share in shares]
-    return (name, _percent(accuracy.value), interval, *percents, f"{figures.pairs:,}", f"{figures.failures:,}")
-
-
-def _percent(share: float | None) -> str:
-    return "not measurable" if share is None else f"{100 * share:.1f} %"
-
+from genrm_cli.storage.sink import is_same_place
+from genrm_cli.storage.source import mode_of
 
 MAX_SIZE_BYTES = 150_000_000
 SUFFIX = ".report.html"
@@ -112,10 +53,10 @@ def write_report(
     figures_uri: str | None = None,
     max_size_bytes: int = MAX_SIZE_BYTES,
 ) -> WrittenReport:
-    """Write the report of scored files and results of `genrm eval`.
+    """Write the report of scored files.
 
     Args:
-        given: scored files, folders, prefixes and patterns, and results.
+        given: scored files, folders, prefixes and patterns.
         output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
         compare: whether to match the rollouts of two scored files.
@@ -126,13 +67,11 @@ def write_report(
         GenrmError: its subclasses say what went wrong; no page has appeared then.
     """
     s3 = s3_options(settings)
-    results = [uri for uri in given if is_result(uri, settings, s3)]
-    others = [uri for uri in given if uri not in results]
-    scored = find_scored(others, settings, s3) if others else []
+    scored = find_scored(given, settings, s3)
     if compare and len(scored) != 2:
         raise UsageError(naming("$compare requires two scored files"), f"; got {len(scored)}.")
-    target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 and not results else "report.html")
-    files = [*(uri for each in scored for uri in each.files), *results]
+    target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
+    files = [uri for each in scored for uri in each.files]
     if any(is_same_place(uri, target) for uri in files):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
     mode = reduce(int.__and__, map(mode_of, files))  # as private as the most private input
@@ -140,7 +79,7 @@ def write_report(
     with Blocks() as blocks, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, ExitStack() as on_failure:
         sink = outputs.open(target)
         figures_sink = None if figures_uri is None else outputs.open(figures_uri)
-        content = _read_content(scored, results, settings, s3, blocks, compare=compare)
+        content = _read_content(scored, settings, blocks, compare=compare)
         folder = BlockFolder(target, blocks, overwrite=overwrite) if blocks.size_bytes > max_size_bytes else None
         if folder is not None:
             on_failure.callback(folder.discard)
@@ -167,15 +106,7 @@ def write_report(
     )
 
 
-def _read_content(
-    scored: Sequence[ScoredInput],
-    results: Sequence[str],
-    settings: Settings,
-    s3: S3Options,
-    blocks: Blocks,
-    *,
-    compare: bool,
-) -> Content:
+def _read_content(scored: Sequence[ScoredInput], settings: Settings, blocks: Blocks, *, compare: bool) -> Content:
     """Read all inputs; the groups go into the blocks."""
     tags, rows, runs = dict[str, Tag](), list[Row](), list[RunPage]()
     for number, each in enumerate(scored):
@@ -184,4 +115,4 @@ def _read_content(
         runs.append(run)
     blocks.finish()
     comparison = compare_runs(runs[0].contents, runs[1].contents) if compare else None
-    return Content(runs, tags, rows, comparison, read_qualities(results, s3))
+    return Content(runs, tags, rows, comparison)

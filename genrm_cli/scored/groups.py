@@ -67,7 +67,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         first = self._read_scored(s3)
         if not self._groups:
             found = f"none of its {self.lines:,} lines is scored ({first})" if self.lines else "it is empty"
-            raise InputError(f"{self.name}: {found}; expected an output of `genrm score`, or a result of `genrm eval`")
+            raise InputError(f"{self.name}: {found}; expected an output of `genrm score`")
         self._read_comparisons(s3)
         self.metrics = read_metrics_beside(self._scored, s3, self._settings)
 

@@ -42,7 +42,7 @@ def test_help_shows_what_matters_within_80_columns(call: Call, command: str) -> 
     assert " --connect-timeout " not in text
 
 
-@pytest.mark.parametrize(("command", "arguments"), [("score", "ROLLOUTS..."), ("eval", "[PAIRS]"), ("guide", "[PAGE]")])
+@pytest.mark.parametrize(("command", "arguments"), [("score", "ROLLOUTS..."), ("eval", "PAIRS"), ("guide", "[PAGE]")])
 def test_the_usage_names_the_arguments(call: Call, command: str, arguments: str) -> None:
     """Once, in brackets if they may be left out, with dots if there may be several."""
     assert (

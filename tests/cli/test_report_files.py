@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from genrm_process import SAMPLE_DATA, Call, Genrm
+from genrm_process import Call, Genrm
 from report_pages import unpacked
 from scored_lines import scored, verdict, write_lines
 
@@ -59,16 +59,6 @@ def test_a_page_that_fails_leaves_no_folder(genrm: Genrm, call: Call) -> None:
     assert changed == {genrm.folder / "large.scored.jsonl"}
 
 
-def test_results_of_eval_are_recognised_by_content(run: Path, call: Call, genrm: Genrm) -> None:
-    """Their names do not matter, nor does `.json` make a result of scored lines."""
-    call("eval", SAMPLE_DATA / "labelled-pairs.jsonl", "--offline", "-q", "-o", "quality.txt")
-    run.rename(genrm.folder / "rewards.json")
-    done = call("report", "quality.txt", "rewards.json", "-o", "out.html", "--json")
-    found = json.loads(done.out)
-    assert [judge["rows"][0][0] for judge in found["judges"]] == ["all pairs"]
-    assert [each["uri"] for each in found["runs"]] == ["rewards.json"]
-
-
 def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:
     """Keys, reasons and judges are masked in the page and in the figures; two keys made equal stay two groups."""
     keys = ["jo@example.org", "al@example.org"]
@@ -90,7 +80,7 @@ def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:
     [
         ("x.scored.jsonl", b"", "x.scored.jsonl: it is empty; expected an output of `genrm score`"),
         ("x.scored.jsonl", b"no\n", "x.scored.jsonl: none of its 1 lines is scored (line 1: not JSON"),
-        ("x.scored.jsonl", b'{"prompt": "a", "completion": "b"}\n', "expected an output of `genrm score`, or a result"),
+        ("x.scored.jsonl", b'{"prompt": "a", "completion": "b"}\n', "expected an output of `genrm score`"),
         (
             "x.comparisons.jsonl",
             b'{"group": "task:1"}',

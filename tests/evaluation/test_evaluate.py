@@ -8,13 +8,10 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import ChangedInputError, InputError, JudgeError, TooManyUnscoredError, UsageError
-from genrm_cli.evaluation.compare_judges import compare_results
-from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
-from genrm_cli.evaluation.result import EvalResult
+from genrm_cli.evaluation.evaluate import EvalResult, evaluate_judge, refuse_partial
 from genrm_cli.jobs.context import new_run
 from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.settings import Settings, settings_from
-from genrm_cli.storage.location import S3Options
 
 SAMPLE = SAMPLE_DATA / "labelled-pairs.jsonl"
 FIRST = {"score_1": 4, "score_2": 2, "ranking": 2}
@@ -233,37 +230,3 @@ def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:
     assert {"science", "code", "chat", "safety", "arithmetic", "geography", "dialogue", ""} == set(
         result["by_category"]
     )
-
-
-def test_two_judges_are_compared_over_different_files(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Pairs are matched by content, regardless of names and lines; only shared pairs count."""
-    pairs = make_pairs(8, 0)
-    a, b = str(tmp_path / "a.json"), str(tmp_path / "b.json")
-    evaluate(write(tmp_path / "one.jsonl", pairs), settings_for(judge_server), a)
-    judge_server.behave(verdict=FIRST)
-    renamed = [{**pair, "id": f"other-{pair['id']}"} for pair in reversed(pairs[:7])]
-    evaluate(write(tmp_path / "two.jsonl", renamed), settings_for(judge_server), b)
-    contest = compare_results(a, b, S3Options())
-    assert (contest.pairs_a, contest.pairs_b, contest.pairs, contest.left_out) == (8, 7, 7, 0)
-    assert (contest.a_better, contest.b_better, contest.p_value) == (7, 0, 2 / 2**7)
-    assert contest.better == "a"
-    assert (contest.accuracy_a.value, contest.accuracy_b.value) == (1.0, 0.5)
-
-
-@pytest.mark.parametrize(("content", "says"), [(None, "no such file"), ("{", "not JSON"), ("{}", "format is missing")])
-def test_what_is_no_result_is_refused(tmp_path: Path, content: str | None, says: str) -> None:
-    """A missing file, one that is not JSON, and another file."""
-    path = tmp_path / "b.json"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(InputError, match=says):
-        compare_results(str(path), str(path), S3Options())
-
-
-def test_results_without_shared_pairs_are_not_compared(tmp_path: Path) -> None:
-    """The error says why, and what to do."""
-    results = [str(tmp_path / name) for name in ("a.json", "b.json")]
-    for result, pairs in zip(results, (make_pairs(2, 0), make_pairs(0, 2)), strict=True):
-        evaluate(write(tmp_path / "pairs.jsonl", pairs), settings_from(judge="lexical"), result)
-    with pytest.raises(InputError, match="share no pairs"):
-        compare_results(*results, S3Options())

@@ -25,7 +25,6 @@ OTHER_FLAGS = {
     "--ray-shards",
     "--ray-workers",
     "--replay",
-    "--replies",
     "--reply",
     "--response",
     "--compare",

@@ -24,8 +24,7 @@ from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from genrm_cli.evaluation.accuracy import JudgeQuality, Share
-    from genrm_cli.evaluation.compare_judges import JudgeComparison
-    from genrm_cli.evaluation.result import EvalResult
+    from genrm_cli.evaluation.evaluate import EvalResult
 
 _OMITTED = (
     *("format", "limit", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
@@ -50,14 +49,13 @@ _SHARES = {
 def eval_(
     invocation: Invocation,
     pairs: Annotated[
-        str | None,
+        str,
         typer.Argument(
             metavar="PAIRS",
-            show_default=False,
             help="Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, RewardBench, "
             "RM-Bench, or prompt, chosen, rejected.",
         ),
-    ] = None,
+    ],
     output: Annotated[
         str | None,
         option(
@@ -68,37 +66,11 @@ def eval_(
             panel="Output",
         ),
     ] = None,
-    replies: Annotated[
-        str | None,
-        option(
-            "FILE",
-            "Measure recorded replies instead of asking the judge: lines with id, chosen_first and reply, or "
-            "JudgeBench's outputs. --profile sets how to parse them.",
-        ),
-    ] = None,
-    compare: Annotated[
-        tuple[str, str] | None,
-        option("A.json B.json", "Compare two results: test whether one judge is significantly better."),
-    ] = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
     Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o my-genrm.json
-
-    Example: genrm eval pairs.jsonl --replies replies.jsonl --profile arena-hard
-
-    Example: genrm eval --compare my-genrm.json other.json
     """
-    if (pairs is None) == (compare is None):
-        raise UsageError("give labelled pairs (genrm eval PAIRS) or two results (genrm eval --compare A.json B.json).")
-    if compare is not None and (replies is not None or output is not None):
-        raise UsageError("--compare reads two results and writes no file; omit --replies and -o.")
-    if compare is not None:
-        return _compare(*compare, invocation)
-    return _evaluate(str(pairs), output, replies, invocation)
-
-
-def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: Invocation) -> int:
     from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial, without_components
     from genrm_cli.jobs.context import new_run
     from genrm_cli.scored.json_form import to_json
@@ -106,11 +78,10 @@ def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: I
     settings = invocation.settings
     if settings.output.json_output and output == "-":
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
-    if replies is None:
-        say_endpoint_source(invocation)
+    say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         run = new_run(without_components(settings), invocation.api_keys, progress, events)
-        result = run_to_end(evaluate_judge(pairs, output, run, replies_uri=replies))
+        result = run_to_end(evaluate_judge(pairs, output, run))
     if settings.output.json_output:
         print_json(to_json(result))
     elif output != "-" and not settings.output.quiet:
@@ -118,25 +89,6 @@ def _evaluate(pairs: str, output: str | None, replies: str | None, invocation: I
     if not settings.output.quiet:
         _say_notes(result, output)
     refuse_partial(result)
-    return 0
-
-
-def _compare(a: str, b: str, invocation: Invocation) -> int:
-    from genrm_cli.evaluation.compare_judges import compare_results
-    from genrm_cli.jobs.context import s3_options
-    from genrm_cli.scored.json_form import to_json
-
-    settings = invocation.settings
-    found, quiet = compare_results(a, b, s3_options(settings)), settings.output.quiet
-    if settings.output.json_output:
-        print_json(to_json(found))
-    elif not quiet:
-        _print_comparison(found)
-    if found.left_out and not quiet:
-        say_warning(
-            f"{counted(found.left_out, 'pair')} without a verdict in one of the runs excluded; with missing verdicts "
-            f"counted as wrong, p = {_p_text(found.p_value_if_failures_lose)}."
-        )
     return 0
 
 
@@ -187,27 +139,6 @@ def _categories_table(by_category: "Mapping[str, JudgeQuality]") -> Table:
     return table
 
 
-def _print_comparison(found: "JudgeComparison") -> None:
-    table = new_table("judge", "accuracy", "95 % interval", "consistent", "95 % interval", "better on")
-    for title, side, accuracy, consistent, better_on in (
-        ("A", found.a, found.accuracy_a, found.consistent_a, found.a_better),
-        ("B", found.b, found.accuracy_b, found.consistent_b, found.b_better),
-    ):
-        cells = (*_share_cells(accuracy), *_share_cells(consistent))
-        add_row(table, f"{title}: {side.judge.name or '?'} ({side.result})", *cells, str(better_on))
-    print_table(table)
-    print_text()
-    print_text(
-        f"{'no significant difference' if found.better is None else f'{found.better.upper()} is better'}: "
-        f"p = {_p_text(found.p_value)} (exact McNemar test of consistent accuracy, "
-        f"{counted(found.pairs, 'pair')} on {counted(found.items, 'line')} that both judged)"
-    )
-    print_text(
-        f"accuracy alone: A is higher on {counted(found.a_more_accurate, 'line')}, "
-        f"B on {counted(found.b_more_accurate, 'line')}, p = {_p_text(found.accuracy_p_value)} (exact sign test)"
-    )
-
-
 def _say_notes(result: "EvalResult", output: str | None) -> None:
     if result.judge.is_baseline:
         say_warning("judged by the built-in lexical baseline: the minimum that any real judge must beat.")
@@ -216,8 +147,6 @@ def _say_notes(result: "EvalResult", output: str | None) -> None:
         say_warning(
             f"skipped line {reject.line}: {reject.reason}. {total} skipped in total; --strict stops at the first."
         )
-    if result.figures.not_asked and not result.partial:
-        say_warning(f"{counted(result.figures.not_asked, 'judgement')} without a recorded reply left out.")
     for name, count in result.redactions.items():
         say_warning(f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge.")
     if output is not None and output != "-":

@@ -22,8 +22,7 @@ def report(
         list[str],
         typer.Argument(
             metavar="SCORED",
-            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns. "
-            "Results of genrm eval, too.",
+            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns.",
         ),
     ],
     invocation: Invocation,
