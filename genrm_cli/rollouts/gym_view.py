@@ -15,6 +15,7 @@ from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.views import SharedView, ShownResponse
 
 EMPTY_RESPONSE = "None"
+_INDICES = ("_ng_task_index", "task_index", "_ng_rollout_index", "rollout_index")
 
 
 def is_of_gym(record: JsonObject) -> bool:
@@ -31,14 +32,19 @@ def gym_line(prompt: object, response: object) -> dict[str, object] | None:
 
 
 def refuse_as_gym(record: JsonObject) -> None:
-    """Refuse a conversation or principle that NeMo Gym refuses: its messages are objects of texts.
+    """Refuse fields of other types than NeMo Gym's: messages are objects of texts, indices are integers.
 
     Raises:
         UnreadableRecordError: it would be answered with HTTP 422.
     """
     if not is_of_gym(record):
         return
-    given = {"principle": "" if record.get("principle") is None else record["principle"]}
+    is_row = "responses_create_params" in record
+    for name in _INDICES if is_row else ():
+        if not _is_integer(record.get(name)):
+            raise UnreadableRecordError(f"{name} is not an integer, which NeMo Gym refuses (HTTP 422)")
+    optional = ("principle", "prompt_id") if is_row else ("principle",)
+    given = {name: "" if record.get(name) is None else record[name] for name in optional}
     history = record.get("conversation_history", [])
     for index, message in enumerate(history if isinstance(history, list) else ()):
         fields = message.items() if isinstance(message, Mapping) else ()
@@ -46,6 +52,17 @@ def refuse_as_gym(record: JsonObject) -> None:
     for name, value in given.items():
         if not isinstance(value, str):
             raise UnreadableRecordError(f"{name} is no text, which NeMo Gym refuses (HTTP 422)")
+
+
+def refuse_unanswered(row: JsonObject) -> None:
+    """Refuse a row for `/verify` without a response; only a compare request may have empty objects.
+
+    Raises:
+        UnreadableRecordError: it would be answered with HTTP 422.
+    """
+    response = row.get("response")
+    if not isinstance(response, Mapping) or not isinstance(response.get("output"), list):
+        raise UnreadableRecordError("response has no list output, which NeMo Gym refuses (HTTP 422)")
 
 
 def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
@@ -141,6 +158,14 @@ def _turn_of_item(item: JsonObject) -> Turn:
         is_output = item.get("role") == "assistant" and "id" in item
         content = "" if is_output else _parts(content, "output_text")
     return Turn(str(item.get("role", "user")), str(content or ""))
+
+
+def _is_integer(value: object) -> bool:
+    """Whether the field may hold an optional integer: as a number or as a text, as for Pydantic."""
+    try:
+        return value is None or (isinstance(value, int | float | str) and int(value) == float(value))
+    except (ValueError, OverflowError):
+        return False
 
 
 def _parts(parts: object, kind: str | None) -> str:

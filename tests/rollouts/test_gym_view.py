@@ -10,10 +10,12 @@ from genrm_cli.rollouts.gym_view import (
     gym_history,
     gym_response_text,
     gym_texts,
+    refuse_as_gym,
+    refuse_unanswered,
     view_gym_group,
     view_gym_request,
 )
-from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
 
 def message(*texts, kind="output_text", **others):
@@ -124,3 +126,38 @@ def test_a_request_takes_a_message_without_a_role_for_the_users():
     assert view.responses[:4] == ["None", "None", "0", "1"]
     assert len(view.responses) == 72
     assert view_gym_request({"response_objs": []}).responses == []
+
+
+ROW = {"responses_create_params": {"input": []}, "response": {"output": []}}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("prompt_id", 5),
+        ("prompt_id", ["a"]),
+        ("_ng_task_index", "first"),
+        ("_ng_task_index", 1.5),
+        ("task_index", {}),
+        ("_ng_rollout_index", []),
+        ("response", {}),
+        ("response", {"output": None}),
+        ("response", "text"),
+    ],
+)
+def test_a_row_with_a_field_of_another_type_is_refused(name, value):
+    """As by NeMo Gym, whose `/verify` answers with HTTP 422; the message names the field."""
+    with pytest.raises(UnreadableRecordError, match=f"^{name} .*HTTP 422"):
+        refuse(ROW | {name: value})
+
+
+@pytest.mark.parametrize("more", [{}, {"prompt_id": "p"}, {"_ng_task_index": "3"}, {"task_index": 3.0}])
+def test_a_row_is_accepted_as_by_pydantic(more):
+    """An optional index may be a text or a float that is an integer."""
+    refuse(ROW | more)
+
+
+def refuse(row):
+    """Refuse a row as `/verify` does."""
+    refuse_as_gym(row)
+    refuse_unanswered(row)

@@ -344,6 +344,12 @@ def test_the_principle_is_text(value, principle):
     assert read_one(line([said("x")], principle=value)).principle == principle
 
 
+@pytest.mark.parametrize("response", [None, {}, {"output": None}])
+def test_an_empty_object_is_no_response(response):
+    """As in a compare request: the generation failed."""
+    assert READ(line("x") | {"response": response})[0].response is None
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -351,7 +357,6 @@ def test_the_principle_is_text(value, principle):
         line([said("x")], given=["text"]),
         line([said("x")], given=[{"content": "no role"}]),
         line("x") | {"response": "text"},
-        line("x") | {"response": {}},
         line("x") | {"response": {"output": 5}},
         line([5]),
         line([{"type": "message", "role": "assistant", "content": 5}]),

@@ -82,7 +82,7 @@ def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_serve
         ({"messages": "Why?", "responses": [{"text": "a"}], "deadline_s": 0}, "deadline_s is not a positive"),
         (
             {"messages": "Why?", "responses": [{"text": "a", "record": {"output": "b", "response": "c"}}]},
-            "the response could be",
+            "the record's output, response could be",
         ),
     ],
 )
@@ -127,10 +127,15 @@ def test_compare_without_a_judge_is_an_error_to_be_retried(served, judge_server)
 
 @pytest.mark.slow
 def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
-    """`--compat nemo-gym` over HTTP and `genrm compare` on the same request agree in every number."""
+    """HTTP and `genrm compare` agree in every number; empty objects are the word None; wrong types get a 422."""
     request = compare_request("compat")
     flags = [*judge_flags(judge_server.base_url), "--compat", "nemo-gym"]
-    with serving(genrm, *flags) as compat:
+    with serving(genrm, *flags, "--cohort-size", "2") as compat:
         served = compat.post("/compare", request).json()
+        empty = compat.group(messages="Why?", responses=[{"item": {}}, {"item": {"output": None}}, {"text": "a"}])
+        assert None not in empty["rewards"][:2]
+        row = {"responses_create_params": {"input": "Why?"}, "response": {"output": []}}
+        refused = [compat.post("/verify", row | wrong).status_code for wrong in ({"prompt_id": 5}, {"response": {}})]
+        assert refused == [422, 422]
     compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
     assert served == json.loads(compared.out)

@@ -20,7 +20,13 @@ from genrm_cli.rollouts.formats.shapes import PARALLEL, read_list
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
-from genrm_cli.rollouts.reading.response_items import flatten_items, items_of_output, output_items, turns_of_item
+from genrm_cli.rollouts.reading.response_items import (
+    flatten_items,
+    is_empty,
+    items_of_output,
+    output_items,
+    turns_of_item,
+)
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, has_client, split_opening
 
 
@@ -34,7 +40,7 @@ def _read(record: Record) -> list[Rollout]:
         raise UnreadableRecordError("responses_create_params is not an object")
     prompt, media = turns_of_request(request), media_of_messages(request.get("input"))
     response = record.get("response")
-    if response is None:
+    if is_empty(response):
         return [rollout_of(record, prompt, None, prompt_media=media)]
     # Some environments put the task into the first turns of the output, with an empty input.
     opening, items = split_opening(items_of_output(output_items(response)))

@@ -35,7 +35,7 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
     Raises:
         UnreadableRecordError: it has none of these shapes.
     """
-    if response is None or response == {}:
+    if is_empty(response):
         return None
     if isinstance(response, str):
         return items_of_text(response)
@@ -43,11 +43,13 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
         return items_of_messages(response)
     if isinstance(response, Mapping):
         if "output" in response:
-            return None if response["output"] is None else items_of_output(output_items(response))
+            return items_of_output(output_items(response))
         if response.get("choices") and is_api_choices(choices := response["choices"]):
             if len(choices) > 1:
                 raise UnreadableRecordError(
-                    "the response holds several choices; name them with ", SettingRef("response_field")
+                    "the response holds several choices; pass each as a response of its own, or name them with ",
+                    SettingRef("response_field"),
+                    " if they are in a file",
                 )
             return items_of_response(choices[0])
         if isinstance(response.get("message"), Mapping):
@@ -82,6 +84,11 @@ def turns_of_item(item: JsonObject) -> tuple[Turn, ...]:
     if isinstance(kind, str) and kind.endswith("_call_output"):
         return (Turn("tool", text_of_content(item.get("output"))),)
     return turns_of_messages([item])
+
+
+def is_empty(response: object) -> bool:
+    """Whether a response is null, an empty object, or an object of the Responses API with an output of null."""
+    return response is None or response == {} or (isinstance(response, Mapping) and response.get("output", "") is None)
 
 
 def output_items(response: object) -> list[JsonObject]:

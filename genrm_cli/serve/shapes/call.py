@@ -2,14 +2,15 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.rollouts.formats import FORMATS, recognise
-from genrm_cli.rollouts.gym_view import gym_line
+from genrm_cli.rollouts.gym_view import gym_line, with_gym_response
+from genrm_cli.rollouts.reading.known_names import KNOWN_NAMES
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
@@ -146,7 +147,8 @@ def rollout_of(id_: str, name: str, request: Json, response: Json, *, as_gym: bo
     if as_line is None:
         return member_of(id_, line)
     del line["prompt"], line["completion"]
-    return member_of(id_, line | as_line, "nemo_gym")
+    member = member_of(id_, line | as_line, "nemo_gym")
+    return replace(member, rollout=with_gym_response(member.rollout, as_line))
 
 
 def line_of(name: str, request: Json, response: Json) -> Json:
@@ -176,7 +178,14 @@ def member_of(id_: str, line: Json, format_: str = "completion") -> Member:
     Raises:
         UnreadableRecordError: the line cannot be read, or `genrm score` would read it as another format.
     """
-    recognised = recognise(line)
+    try:
+        recognised = recognise(line)
+    except UnreadableRecordError as error:
+        own = ", ".join(sorted(KNOWN_NAMES.intersection(line).difference(("prompt", "completion"))))
+        if not own:
+            raise
+        unclear = f"the record's {own} could be part of the prompt or a response; rename it"
+        raise UnreadableRecordError(unclear) from error
     if recognised is not FORMATS[format_]:
         raise UnreadableRecordError(f"the fields of the record make it a line in the format {recognised.name!r}")
     rollouts = recognised.read(line)

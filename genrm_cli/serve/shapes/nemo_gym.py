@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.rollouts.grouping import digest_of_prompt, group_key
-from genrm_cli.rollouts.gym_view import refuse_as_gym
+from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.cohort import Member
@@ -34,6 +34,7 @@ async def _verify(call: Call) -> Reply:
     row = parse_record(call.take_body())
     if call.service.plan.shows_as_gym:
         refuse_as_gym(row)
+        refuse_unanswered(row)
     member = member_of("", row, "nemo_gym")
     index = member.rollout.index
     if index is not None:
