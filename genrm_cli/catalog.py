@@ -10,12 +10,7 @@ STRATEGIES: Mapping[str, str] = {
     "circular": "each rollout against the next in its group: N comparisons for N rollouts",
     "all_pairs": "each rollout against every other: N(N-1)/2",
     "ring": "each rollout against the same number of others, as often first as second: N for each ring",
-    "swap": "like ring with half as many pairs, each in both orders",
-    "random": "pairs chosen at random",
 }
-
-RING_STRATEGIES = frozenset({"ring", "swap", "random"})
-"""Strategies with a number of rings."""
 
 ESTIMATORS: Mapping[str, str] = {
     "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",

@@ -9,7 +9,6 @@ from genrm_cli.judging.client import chat_url
 from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import PROFILES, ROLES_PROFILE, ProfileSource, profile_of, source_of_profile
 from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions
-from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 
@@ -25,7 +24,7 @@ def check_settings(settings: Settings) -> None:
     if (given.prompt_field or given.id_field) and given.response_field is None:
         raise UsageError(naming("$prompt_field and $id_field require $response_field."))
     pairing = settings.pairing
-    if pairing.budget is not None and pairing.strategy not in RING_STRATEGIES:
+    if pairing.budget is not None and pairing.strategy != "ring":
         raise UsageError(
             naming(
                 "$budget chooses the size of a ring, which $strategy does not have; omit one of them, or use "

@@ -8,7 +8,7 @@ from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.judging.lookup import profile_of
-from genrm_cli.pairing import RING_STRATEGIES, ring_k_for_budget
+from genrm_cli.pairing import ring_k_for_budget
 from genrm_cli.rewards.compose import Gate, TotalTerms, Weight
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.redaction import redactor_of
@@ -93,8 +93,7 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     """
     if budget is None:
         return plan
-    strategy = plan.pairing.strategy if plan.pairing.strategy in RING_STRATEGIES else "ring"
-    without = replace(plan, pairing=replace(plan.pairing, strategy=strategy, ring_k=0.0))
+    without = replace(plan, pairing=replace(plan.pairing, strategy="ring", ring_k=0.0))
     fixed = sum(groups * without.count_requests(n) for n, groups in sizes.items())
     if fixed > budget:
         raise UsageError(SettingRef("budget", budget), f" is too small: grading alone takes {fixed} calls.")
@@ -102,9 +101,8 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     per_comparison = sum(judge.turns for judge in pairwise)
     calls = max(0, budget - fixed) // max(1, per_comparison)
     repeats, both = plan.pairing.repeats, plan.pairing.both_orders
-    pairing = replace(
-        without.pairing, ring_k=ring_k_for_budget(sizes, calls, strategy, repeats=repeats, both_orders=both)
-    )
+    ring_k = ring_k_for_budget(sizes, calls, repeats=repeats, both_orders=both)
+    pairing = replace(without.pairing, ring_k=ring_k)
     if pairwise and not any(pairing.count(n) for n in sizes) and any(n > 1 for n in sizes):
         raise UsageError(SettingRef("budget", budget), " is too small for one comparison in each group.")
     return replace(plan, pairing=pairing)

@@ -19,7 +19,6 @@ from genrm_cli.jobs.index import FirstRejects, InputIndex, Reject, index_input
 from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import TornPrompts
 from genrm_cli.rollouts.reading.known_names import REFERENCES
@@ -258,7 +257,7 @@ class Preview:
             "views": dict(sorted(contents.views.items())),
             "example": None if contents.example is None else asdict(contents.example),
             "strategy": pairing.strategy,
-            "ring_k": pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
+            "ring_k": pairing.ring_k if pairing.strategy == "ring" else None,
             "repeats": pairing.repeats,
             "comparisons": counts.planned,
             "plan": self.plan.as_dict(),

@@ -1,6 +1,5 @@
 """Plan comparisons: strategies, their numbers of calls, and the plan that fits a budget."""
 
-from genrm_cli.catalog import RING_STRATEGIES
 from genrm_cli.pairing.strategies import (
     STRATEGIES,
     Comparison,
@@ -10,7 +9,6 @@ from genrm_cli.pairing.strategies import (
 )
 
 __all__ = [
-    "RING_STRATEGIES",
     "STRATEGIES",
     "Comparison",
     "count_comparisons",

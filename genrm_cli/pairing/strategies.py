@@ -5,13 +5,11 @@ NVIDIA NeMo Gym, `genrm_compare`, `generate_comparison_pairs`.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
-from random import Random
 from typing import NamedTuple
 
-from genrm_cli.catalog import RING_STRATEGIES
-from genrm_cli.pairing.ring import count_ring, generator_of, permutation, plan_random, plan_ring, ring_sizes
+from genrm_cli.pairing.ring import count_ring, generator_of, permutation, plan_ring, ring_sizes
 
 _Pairs = list[tuple[int, int]]
 _SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
@@ -41,27 +39,25 @@ def plan_comparisons(
     Args:
         n: number of comparable rollouts.
         strategy: `circular`, each rollout against the next, the last against the first; `all_pairs`, every pair once,
-            the lower index first; or one of these with n times `ring_k` comparisons: `ring`, different pairs, spread as
-            evenly as possible; `swap`, half as many pairs in both orders; `random`, random pairs.
+            the lower index first; or `ring`, n times `ring_k` different pairs, spread as evenly as possible.
         repeats: repeats of the whole list (outermost loop).
         order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
             `all_pairs` is shown first about as often as second. The other strategies are always balanced.
         both_orders: plan every pair in both orders, one after the other, each once.
         ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
             twice, so there are at most n(n - 1).
-        key: the group key. Together with the seed, it determines the permutation of a ring and the pairs of `random`.
+        key: the group key. Together with the seed, it determines the permutation of a ring.
         seed: random seed of the run.
 
     Raises:
         KeyError: unknown strategy.
     """
-    generator = generator_of(key, seed)
-    order = permutation(n, generator) if strategy in RING_STRATEGIES else range(n)
-    pairs = [(order[i], order[j]) for i, j in _STRATEGIES[strategy](n, ring_k, generator)] if n > 1 else []
+    order = permutation(n, generator_of(key, seed)) if strategy == "ring" else range(n)
+    pairs = [(order[i], order[j]) for i, j in _STRATEGIES[strategy](n, ring_k)] if n > 1 else []
     if order_balanced and strategy == "all_pairs":
         pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
     if both_orders:
-        pairs = _in_both_orders(pairs)
+        pairs = list(dict.fromkeys(pair for i, j in pairs for pair in ((i, j), (j, i))))
     for judge_idx in range(repeats):
         for i, j in pairs:
             yield Comparison(i, j, judge_idx)
@@ -74,50 +70,37 @@ def count_comparisons(
     if n < 2:
         return 0
     every = n * (n - 1) // 2
-    orders = {
-        "circular": n,
-        "all_pairs": every,
-        "ring": count_ring(n, ring_k),
-        "swap": 2 * min(every, count_ring(n, ring_k / 2)),
-        "random": count_ring(n, ring_k),
-    }[strategy]
-    # Every strategy except swap plans all pairs before it plans any in the other order.
-    return repeats * (2 * min(every, orders) if both_orders and strategy != "swap" else orders)
+    orders = {"circular": n, "all_pairs": every, "ring": count_ring(n, ring_k)}[strategy]
+    # Every strategy plans all pairs before it plans any in the other order.
+    return repeats * (2 * min(every, orders) if both_orders else orders)
 
 
 def ring_k_for_budget(
-    group_sizes: Mapping[int, int], calls: int, strategy: str = "ring", *, repeats: int = 1, both_orders: bool = False
+    group_sizes: Mapping[int, int], calls: int, *, repeats: int = 1, both_orders: bool = False
 ) -> float:
     """Return the smallest `ring_k`, in ten-thousandths of a ring, that uses as many of the calls as possible.
 
     Every group gets the same share of its next ring, rounded down to whole comparisons, so up to about one call per
     group stays unused. 0 if the budget allows no comparison. `group_sizes` is the number of groups by the number of
-    their comparable rollouts; the strategy is `ring`, `swap` or `random`.
+    their comparable rollouts.
     """
 
     def needed(share: int) -> int:
         k = share / _SHARES
         return sum(
-            groups * count_comparisons(n, strategy, repeats, both_orders=both_orders, ring_k=k)
+            groups * count_comparisons(n, "ring", repeats, both_orders=both_orders, ring_k=k)
             for n, groups in group_sizes.items()
         )
 
-    enough = max((len(ring_sizes(n)) for n in group_sizes), default=0) * (2 if strategy == "swap" else 1)
+    enough = max((len(ring_sizes(n)) for n in group_sizes), default=0)
     shares = range(enough * _SHARES + 1)
     most = needed(bisect_right(shares, calls, key=needed) - 1)
     return bisect_left(shares, most, key=needed) / _SHARES
 
 
-def _in_both_orders(pairs: Iterable[tuple[int, int]]) -> _Pairs:
-    """Return every pair in both orders, one after the other, each once."""
-    return list(dict.fromkeys(order for i, j in pairs for order in ((i, j), (j, i))))
-
-
-_STRATEGIES: dict[str, Callable[[int, float, Random], _Pairs]] = {
-    "circular": lambda n, _, __: [(i, (i + 1) % n) for i in range(n)],
-    "all_pairs": lambda n, _, __: list(combinations(range(n), 2)),
-    "ring": lambda n, ring_k, _: plan_ring(n, ring_k),
-    "swap": lambda n, ring_k, _: _in_both_orders(plan_ring(n, ring_k / 2)),
-    "random": lambda n, ring_k, generator: plan_random(n, count_ring(n, ring_k), generator),
+_STRATEGIES: dict[str, Callable[[int, float], _Pairs]] = {
+    "circular": lambda n, _: [(i, (i + 1) % n) for i in range(n)],
+    "all_pairs": lambda n, _: list(combinations(range(n), 2)),
+    "ring": plan_ring,
 }
 STRATEGIES = tuple(_STRATEGIES)

@@ -13,7 +13,6 @@ from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.judging.open_judges import JudgeSpec
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import summarise
-from genrm_cli.pairing import RING_STRATEGIES
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.run_record import (
@@ -47,7 +46,7 @@ def run_totals(
         reward_made_of=reward_record(settings, plan.rewards),
         min_reliability=settings.rewards.min_reliability,
         strategy=pairing.strategy,
-        ring_k=pairing.ring_k if pairing.strategy in RING_STRATEGIES else None,
+        ring_k=pairing.ring_k if pairing.strategy == "ring" else None,
         estimator=plan.rewards.estimator,
         repeats=pairing.repeats,
     )

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
-from genrm_cli.catalog import RING_STRATEGIES, STRATEGIES
+from genrm_cli.catalog import STRATEGIES
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
 from genrm_cli.settings.components import JUDGE_KEYS
@@ -201,7 +201,7 @@ def _parse_judge(table: object, where: str) -> PanelJudge:
 def _share(raw: object, where: str) -> tuple[str, float]:
     """Parse `all_pairs`, or a strategy with its number of rings, as in `ring 1.5`."""
     name, _, rings = str(raw).partition(" ")
-    has_rings = name in RING_STRATEGIES
+    has_rings = name == "ring"
     if name in STRATEGIES and (has_rings or not rings):
         with suppress(ValueError):
             number = float(rings or 1)

@@ -45,15 +45,15 @@ class PairingSettings:
     )
     ring_k: float = reward_setting(
         1.0,
-        "Comparisons per rollout, as rings of N. Applies to ring, swap and random; 2.5 uses half of a third ring.",
+        "Comparisons per rollout, as rings of N. Applies to ring; 2.5 uses half of a third ring.",
         low=0.1,
         high=10_000,
         is_common=True,
     )
     budget: int | None = reward_setting(
         None,
-        "Number of calls for each input: genrm chooses the largest ring (swap, random) that fits. Does not count "
-        "retries; for a hard limit, use $max_calls.",
+        "Number of calls for each input: genrm chooses the largest ring that fits. Does not count retries; "
+        " for a hard limit, use $max_calls.",
         low=1,
     )
     repeats: int = reward_setting(1, "Number of times to ask every comparison.", low=1, high=64)

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import default_rng
 
-from genrm_cli.pairing import RING_STRATEGIES, count_comparisons, plan_comparisons, ring_k_for_budget
+from genrm_cli.pairing import count_comparisons, plan_comparisons, ring_k_for_budget
 from genrm_cli.rewards.estimators import ESTIMATORS, CalibrationStatistics, VerdictBatch
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
 from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
@@ -32,8 +32,8 @@ class Plan:
 
 def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
     """Return the largest plan of a strategy within these calls per group; None if even the smallest takes more."""
-    if strategy in RING_STRATEGIES:
-        ring_k = ring_k_for_budget({n: 1}, calls, strategy)
+    if strategy == "ring":
+        ring_k = ring_k_for_budget({n: 1}, calls)
         needed = count_comparisons(n, strategy, ring_k=ring_k)
         return Plan(strategy, needed, ring_k=ring_k) if needed else None
     once = count_comparisons(n, strategy)
@@ -44,7 +44,7 @@ def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
 def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, Indices]:
     """Return [G, M] first and second indices of the comparisons of numbered groups."""
     # Only these differ from group to group.
-    keys = [str(group) for group in groups] if plan.strategy in RING_STRATEGIES else [""]
+    keys = [str(group) for group in groups] if plan.strategy == "ring" else [""]
     planned = np.array(
         [
             [
@@ -77,9 +77,7 @@ class PlanMetrics:
     Attributes:
         calls: judge calls per group.
         correlation: Pearson's, of the rewards (that is, of the advantages) with the truth.
-        spearman: likewise, of the ranks.
         top_1: share of the groups whose highest reward is that of the truly best rollout.
-        index_bias: correlation of the rewards with the index in the group; 0 if a plan treats all indices alike.
         unscored: share of the rollouts without a verdict.
     """
 
@@ -90,12 +88,8 @@ class PlanMetrics:
     calls: int
     correlation: float
     correlation_error: float
-    spearman: float
-    spearman_error: float
     top_1: float
     top_1_error: float
-    index_bias: float
-    index_bias_error: float
     unscored: float
 
 
@@ -133,19 +127,10 @@ def simulate(
 
 def _metrics_of(plan: Plan, estimator: str, truth: Floats, rewards: Floats, scored: Flags) -> PlanMetrics:
     groups, n = truth.shape
-    index = np.broadcast_to(np.arange(n, dtype=np.float64), truth.shape)
-    by_group = np.stack(
-        [
-            correlations(rewards, truth, scored),
-            correlations(ranks(rewards, scored), ranks(truth, scored), scored),
-            top_hits(rewards, truth, scored),
-            correlations(rewards, index, scored),
-        ]
-    )
+    by_group = np.stack([correlations(rewards, truth, scored), top_hits(rewards, truth, scored)])
     means, errors = by_group.mean(axis=1), by_group.std(axis=1, ddof=1) / np.sqrt(groups)
-    correlation, spearman, top_1, index_bias = zip(means.tolist(), errors.tolist(), strict=True)
-    names = plan.strategy, estimator, n, groups, plan.calls
-    return PlanMetrics(*names, *correlation, *spearman, *top_1, *index_bias, float((~scored).mean()))
+    correlation, top_1 = zip(means.tolist(), errors.tolist(), strict=True)
+    return PlanMetrics(plan.strategy, estimator, n, groups, plan.calls, *correlation, *top_1, float((~scored).mean()))
 
 
 def correlations(x: Floats, y: Floats, scored: Flags) -> Floats:
@@ -157,14 +142,6 @@ def correlations(x: Floats, y: Floats, scored: Flags) -> Floats:
     scale = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
     shares: Floats = np.divide((x * y).sum(axis=1), scale, out=np.zeros(len(x)), where=scale > 0)
     return shares
-
-
-def ranks(values: Floats, scored: Flags) -> Floats:
-    """Return [G, n] the rank of each value among the scored, 0 = lowest; equal ones share their mean rank."""
-    below = (values[:, None, :] < values[:, :, None]) & scored[:, None, :]
-    equal = (values[:, None, :] == values[:, :, None]) & scored[:, None, :]
-    found: Floats = below.sum(axis=2) + (equal.sum(axis=2) - 1) / 2
-    return found
 
 
 def top_hits(rewards: Floats, truth: Floats, scored: Flags) -> Floats:

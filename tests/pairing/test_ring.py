@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.pairing.ring import (
-    balance_orders,
     count_offsets,
     count_ring,
-    generator_of,
-    plan_random,
     plan_ring,
     ring_sizes,
     spread_offsets,
@@ -77,33 +74,3 @@ def test_shares_of_a_ring_are_spread_evenly(n, k):
     assert len(pairs) == len(set(pairs)) == count_ring(n, k)
     assert all(abs(lead) <= 1 for lead in leads_of(pairs).values())
     assert max(degrees_of(n, pairs)) - min(degrees_of(n, pairs)) <= 2
-
-
-# Random pairs
-
-
-@given(st.integers(2, 20), st.floats(0, 1), st.integers(0, 1000))
-def test_random_pairs_are_balanced_and_never_repeat(n, share, seed):
-    """No ordered pair twice, both orders only when all pairs are there, each as often first as second but for one."""
-    count = int(share * n * (n - 1))
-    pairs = plan_random(n, count, generator_of("key", seed))
-    assert len(set(pairs)) == len(pairs) == count
-    assert len({frozenset(pair) for pair in pairs}) == min(count, n * (n - 1) // 2)
-    assert all(i != j and abs(leads_of(pairs)[i]) <= 1 for i, j in pairs)
-
-
-def test_random_pairs_of_large_groups_are_drawn_one_by_one():
-    """No pair twice, in either order; the same in every run."""
-    pairs = plan_random(600, 1200, generator_of("key", 1))
-    assert len({frozenset(pair) for pair in pairs}) == len(pairs) == 1200
-    assert all(i != j and abs(leads_of(pairs)[i]) <= 1 for i, j in pairs[:50])
-    assert plan_random(600, 1200, generator_of("key", 1)) == pairs
-
-
-@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] < pair[1])))
-def test_any_pairs_can_be_balanced(pairs):
-    """Turned round as needed: a difference of one where the number of pairs is odd, of none where it is even."""
-    balanced = balance_orders(8, sorted(pairs))
-    assert [tuple(sorted(pair)) for pair in balanced] == sorted(pairs)
-    degrees, leads = degrees_of(8, balanced), leads_of(balanced)
-    assert all(abs(leads[place]) == degree % 2 for place, degree in enumerate(degrees))

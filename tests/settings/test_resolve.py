@@ -41,7 +41,7 @@ def resolve(flags=None, environ=None, file=None):
         ("model", "a", "b", "c", ("a", "b", "c", None)),
         ("probe", True, "off", True, (True, False, True, True)),
         ("strict", False, "yes", True, (False, True, True, False)),
-        ("strategy", "circular", "all_pairs", "swap", ("circular", "all_pairs", "swap", "ring")),
+        ("strategy", "circular", "ring", "all_pairs", ("circular", "ring", "all_pairs", "ring")),
         ("unscored", "drop", "3.5", 2.5, ("drop", "3.5", "2.5", "null")),
     ],
 )
@@ -123,7 +123,7 @@ def test_json_has_its_public_name_everywhere():
         ("max_body", "7 hours", "'7 hours' is not a size, such as 64MB or 1GiB"),
         (LENGTH, "-1", "at least 0"),
         ("probe", "maybe", "'maybe' is not true or false"),
-        ("strategy", "circle", "not one of circular, all_pairs, ring, swap, random. Did you mean circular"),
+        ("strategy", "circle", "not one of circular, all_pairs, ring. Did you mean circular"),
         ("unscored", "nan", "not null, drop or a finite number"),
     ],
 )

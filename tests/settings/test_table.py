@@ -85,10 +85,10 @@ def test_presets_are_those_released(preset, coefficients):
 def test_settings_are_built_by_flat_names():
     """Flat keywords reach their subject; others are refused."""
     panel = (PanelJudge(1.0, (("model", "m"),)),)
-    settings = settings_from(strategy="swap", repeats=3, panel=panel, components=(), max_total_tokens=9)
-    assert (settings.pairing.strategy, settings.pairing.repeats) == ("swap", 3)
+    settings = settings_from(strategy="circular", repeats=3, panel=panel, components=(), max_total_tokens=9)
+    assert (settings.pairing.strategy, settings.pairing.repeats) == ("circular", 3)
     assert (settings.panel.judges, settings.limits.max_total_tokens) == (panel, 9)
-    assert changed(settings, repeats=1, max_total_tokens=None) == settings_from(strategy="swap", panel=panel)
+    assert changed(settings, repeats=1, max_total_tokens=None) == settings_from(strategy="circular", panel=panel)
     assert all(value_of(Settings(), setting.name) == setting.default for setting in all_settings())
     with pytest.raises(TypeError, match="'strategie' is not a setting"):
         settings_from(strategie="ring")

@@ -13,7 +13,6 @@ from genrm_cli.simulation.plan_metrics import (
     correlations,
     indices_of,
     plan_within,
-    ranks,
     simulate,
     top_hits,
 )
@@ -57,7 +56,7 @@ def test_a_judge_that_sees_nothing_gives_nothing(estimator: str) -> None:
 def test_a_judge_that_says_one_thing_only_has_correlation_0() -> None:
     """Without spread there are no advantages: 0, not an error, and every rollout is as good as the best."""
     found = metrics(JudgeModel(score_spread=0, ranking_spread=0, leniency_spread=0), "circular", 8, "combined", n=8)
-    assert (found.correlation, found.correlation_error, found.spearman) == (0, 0, 0)
+    assert (found.correlation, found.correlation_error) == (0, 0)
     assert found.top_1 == pytest.approx(1 / 8)
 
 
@@ -91,7 +90,6 @@ def test_many_groups_are_simulated_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
         ("ring", 16, "combined", 0.802),
         ("ring", 32, "combined", 0.863),
         ("ring", 64, "combined", 0.898),
-        ("swap", 32, "combined", 0.857),
         ("ring", 64, "bradley_terry", 0.824),
     ],
 )
@@ -99,13 +97,6 @@ def test_the_figures_are_those_found_before(strategy: str, calls: int, estimator
     """The default judge gives what an earlier simulation of these plans and estimators gave."""
     found = metrics(JudgeModel(), strategy, calls, estimator, groups=500, seed=1)
     assert found.correlation == pytest.approx(expected, abs=0.012)
-
-
-def test_no_plan_favours_an_index() -> None:
-    """A judge that prefers position 1 gives no index of the group an advantage."""
-    plans = [plan("ring", 120), plan("all_pairs", 120)]
-    for found in simulate(JudgeModel(position_bias=1.0), 16, plans, ["simple_tiebreaker"], groups=400, seed=0):
-        assert abs(found.index_bias) < 4 * found.index_bias_error
 
 
 def test_rollouts_without_a_verdict_are_counted() -> None:
@@ -120,7 +111,7 @@ def test_a_plan_stays_within_its_calls(strategy: str, n: int) -> None:
     for calls in (n, 2 * n, 3 * n, n * (n - 1)):
         found = plan_within(strategy, n, calls)
         if found is None:
-            assert strategy in ("all_pairs", "swap")
+            assert strategy == "all_pairs"
             continue
         first, second = indices_of(found, n, range(3, 6), seed=1)
         assert found.calls <= calls
@@ -146,9 +137,8 @@ def test_correlation_leaves_out_what_is_not_there() -> None:
     assert correlations(np.full((1, 4), 0.1), y, ALL)[0] == 0
 
 
-def test_ranks_and_the_best_share_between_equals() -> None:
-    """Equal values have the mean of their ranks; of two highest rewards each counts a half."""
+def test_the_best_share_between_equals() -> None:
+    """Of two highest rewards each counts a half."""
     values = np.array([[2.0, 5.0, 5.0, 1.0]])
-    assert ranks(values, ALL).tolist() == [[1.0, 2.5, 2.5, 0.0]]
     assert top_hits(values, np.array([[0.0, 9.0, 1.0, 2.0]]), ALL)[0] == 0.5
     assert top_hits(values, np.array([[9.0, 0.0, 1.0, 2.0]]), ALL)[0] == 0

@@ -80,8 +80,7 @@ def simulate(
     """Estimate reward accuracy for a call budget.
 
     The simulated judge sees the true quality of each rollout with position bias, noise and ties. The table shows
-    how the rewards correlate with the truth, how often the best rollout ranks first, and whether a plan favours an
-    index in the group (index bias).
+    how the rewards correlate with the truth, and how often the best rollout ranks first.
 
     Example: genrm simulate
 
@@ -125,11 +124,11 @@ def _simulate(
 
 
 def _metrics_table(rows: "Sequence[PlanMetrics]") -> Table:
-    heads = ("calls", "correlation", "±", "Spearman", "best on top", "index bias", "unscored")
+    heads = ("calls", "correlation", "±", "best on top", "unscored")
     table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
-        numbers = (f"{number:.3f}" for number in (row.correlation, row.correlation_error, row.spearman))
-        shares = percent_text(row.top_1), f"{row.index_bias:+.3f}", percent_text(row.unscored)
+        numbers = (f"{number:.3f}" for number in (row.correlation, row.correlation_error))
+        shares = percent_text(row.top_1), percent_text(row.unscored)
         add_row(table, row.strategy, row.estimator, str(row.calls), *numbers, *shares)
     return table
 
