@@ -5,6 +5,16 @@ from genrm_cli.scored.lines import FailureRecord
 from genrm_cli.verdicts import FailureKind
 
 
+def _verdict_of(result: Preference | FailureKind, *, chosen_first: bool) -> dict[str, float | None]:
+    """Return a verdict with this result; none for a failure."""
+    if isinstance(result, FailureKind):
+        return {"score_1": None, "score_2": None, "ranking": None}
+    if result is Preference.TIE:
+        return {"score_1": 3.0, "score_2": 3.0, "ranking": 3.5}
+    first_wins = (result is Preference.RIGHT) == chosen_first
+    return {"score_1": 4.0 if first_wins else 2.0, "score_2": 2.0 if first_wins else 4.0, "ranking": 3.5}
+
+
 def judged_pair(
     first: Preference | FailureKind,
     second: Preference | FailureKind,
@@ -20,9 +30,7 @@ def judged_pair(
         OrderRecord(
             result=result if isinstance(result, Preference) else None,
             failure=FailureRecord(kind=result, detail="") if isinstance(result, FailureKind) else None,
-            score_1=None,
-            score_2=None,
-            ranking=None,
+            **_verdict_of(result, chosen_first=latency_s == 2.0),
             attempts=calls,
             latency_s=latency_s,
             prompt_tokens=100,

@@ -7,7 +7,10 @@ from enum import StrEnum
 from statistics import fmean, median
 
 from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.metrics.group_measures import count_verdicts
 from genrm_cli.metrics.running_stats import mcnemar_p_value, wilson_interval
+from genrm_cli.metrics.verdict_counts import VerdictCounts
+from genrm_cli.pairing import Comparison
 from genrm_cli.scored.lines import OutcomeRecord
 from genrm_cli.verdicts import FailureKind, Verdict, preferred
 
@@ -72,6 +75,12 @@ class PairRecord:
     def has_both(self) -> bool:
         """Whether both orders have a verdict."""
         return self.chosen_first.result is not None and self.chosen_second.result is not None
+
+    @property
+    def counts(self) -> VerdictCounts:
+        """The counts of both verdicts: ties, first places and flips."""
+        found = {Comparison(0, 1, 0): self.chosen_first.verdict, Comparison(1, 0, 0): self.chosen_second.verdict}
+        return count_verdicts([{order: verdict for order, verdict in found.items() if verdict is not None}])
 
     @property
     def is_consistently_right(self) -> bool:
@@ -187,7 +196,7 @@ def evaluate(outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: f
         ),
         consistent_accuracy=share_of(both, lambda outcome: float(outcome.is_consistently_right)),
         judgebench_accuracy=share_of(outcomes, _judgebench_credit),
-        flip_rate=share_of(both, lambda outcome: float(outcome.chosen_first.result != outcome.chosen_second.result)),
+        flip_rate=share_of(both, lambda outcome: float(outcome.counts.flips)),
         first_place_preference=share_of(both, _first_place_credit),
         first_place_p_value=_first_place_p_value(both),
         accuracy_longer_chosen=longer,
@@ -249,8 +258,9 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def _first_place_credit(outcome: PairRecord) -> float:
-    """Return the share of a pair's two verdicts that prefer the response shown first."""
-    return fmean((outcome.chosen_first.credit or 0.0, 1.0 - (outcome.chosen_second.credit or 0.0)))
+    """Return the share of a pair's two verdicts that prefer the response shown first; a tie counts half."""
+    counts = outcome.counts
+    return (counts.first_wins + counts.ties / 2) / counts.verdicts
 
 
 def _first_place_p_value(both: Sequence[PairRecord]) -> float | None:

@@ -4,21 +4,20 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.requests import RequestId
+from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import NOISY_BELOW
 from genrm_cli.rewards.estimators import Calibration, estimate_many
 from genrm_cli.verdicts import Reason
 
 
 def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
     """Add a finished group to the metrics of a run."""
-    in_order = plan.compares_pairs
     for verdict in rewards.verdicts.values():
-        metrics.add_verdict(verdict, in_order=in_order)
-    if in_order:  # grades give the same verdict in either order
-        metrics.pairs.add_orders(rewards.verdicts)
-    metrics.pairs.add_repeats(rewards.verdicts)
+        metrics.add_scores(verdict)
+    known = [score.reward for score in rewards.scores if score.reward is not None]
+    verdicts = count_verdicts([rewards.verdicts], in_order=plan.compares_pairs)
+    metrics.add_measures(GroupMeasures(known, reliability=rewards.reliability, verdicts=verdicts))
     metrics.redactions.update(judged.redactions)
     metrics.groups_mostly_blank += len(judged.blank) * 2 > judged.size > 1
     if rewards.verdicts:
@@ -33,16 +32,10 @@ def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards,
 
 
 def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards) -> None:
-    if rewards.reliability is not None:
-        metrics.reliabilities.add(rewards.reliability)
-        metrics.groups_noisy += rewards.reliability < NOISY_BELOW
-    elif rewards.verdicts:
-        metrics.groups_unknown += 1
+    metrics.groups_unknown += bool(rewards.verdicts) and rewards.reliability is None
     metrics.groups_not_converged += not rewards.converged
     scores = rewards.scores
-    scored = [score for score in scores if score.reward is not None]
     metrics.groups_single += len(scores) == 1
-    metrics.groups_without_spread += len(scored) > 1 and not any(score.numbers.advantage for score in scored)
     for score in scores:
         metrics.statuses[score.status] += 1
         metrics.rewards_on_defaults += score.defaulted > 0

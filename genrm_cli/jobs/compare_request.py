@@ -94,7 +94,7 @@ def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Json
         return {"rewards": rewards, "comparison_results": None, "metrics": None}
     metrics = RunMetrics()
     for verdict in result.verdicts.values():
-        metrics.add_verdict(verdict)
+        metrics.add_scores(verdict)
     verdicts = [
         {
             "response_i": comparison.i,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, CoSpread, Mergeable, RunningStats, Statistics
+from genrm_cli.metrics.running_stats import CoSpread, Mergeable, RunningStats, Statistics, has_spread
 
 _Column = Sequence[float | None]
 
@@ -46,7 +46,7 @@ class _OneComponent(Mergeable):
         self.missing += len(values) - len(known)
         if len(known) > 1:
             self.groups += 1
-            self.groups_with_spread += max(known) - min(known) > LEAST_SPREAD
+            self.groups_with_spread += has_spread(known)
 
 
 @dataclass(slots=True)
@@ -83,8 +83,8 @@ class ComponentMetrics(Mergeable):
             missing=one.missing,
             groups=one.groups,
             discriminating_share=one.groups_with_spread / one.groups if one.groups else None,
-            correlation_with_total=one.with_total.correlation(LEAST_SPREAD),
-            correlations={other: pair.correlation(LEAST_SPREAD) for other, pair in pairs.items()},
+            correlation_with_total=one.with_total.correlation(),
+            correlations={other: pair.correlation() for other, pair in pairs.items()},
         )
 
 

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from genrm_cli.metrics.component_metrics import ComponentMetrics
+from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats
 from genrm_cli.metrics.verdict_counts import VerdictCounts
@@ -102,13 +103,19 @@ class RunMetrics(Mergeable):
             self.completion_tokens += outcome.completion_tokens
             self.cached_tokens += outcome.cached_tokens
 
-    def add_verdict(self, verdict: Verdict, *, in_order: bool = True) -> None:
-        """Count a verdict that was used for the rewards; `in_order` is False if each response was graded alone."""
+    def add_scores(self, verdict: Verdict) -> None:
+        """Count the scores of a verdict that was used for the rewards."""
         self.individual_scores.add(verdict.score_1)
         self.individual_scores.add(verdict.score_2)
         self.score_ties += verdict.score_1 == verdict.score_2
-        if in_order:
-            self.pairs.add(verdict)
+
+    def add_measures(self, group: GroupMeasures) -> None:
+        """Add the measurement of a group."""
+        self.pairs.merge(group.verdicts)
+        if group.reliability is not None:
+            self.reliabilities.add(group.reliability)
+        self.groups_noisy += group.is_noisy
+        self.groups_without_spread += group.is_flat
 
     def unscored_share(self) -> float:
         """Return the share of rollouts without a reward among those in groups of two or more; 0 without any."""

@@ -10,11 +10,6 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import LatencySummary, Statistics, wilson_interval
 from genrm_cli.verdicts import StoppedBy
 
-NOISY_BELOW = 0.5
-"""Reliability below which the spread of a group's rewards is more noise than signal."""
-RELIABLE_FROM = 0.8
-"""Reliability from which differences between rewards are mostly real."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReliabilityForecast:
@@ -146,7 +141,7 @@ def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
 def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
     """Return the counts and statistics of a run that took this long."""
     pairs, reference = metrics.pairs, reference_metrics(metrics)
-    first_rate = pairs.first_wins / pairs.decided if pairs.decided else None
+    first_rate = pairs.first_share
     agreement = pairs.both_orders.rate()
     forecast = {name: stats.mean for name, stats in metrics.forecast.items() if stats.mean is not None}
     return RunSummary(

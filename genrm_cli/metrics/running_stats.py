@@ -3,12 +3,17 @@
 import copy
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 LEAST_SPREAD = 1e-9
 """A smaller spread is rounding, not signal."""
+
+
+def has_spread(values: Sequence[float]) -> bool:
+    """Return whether values differ by more than rounding, relative to the largest of them if that exceeds 1."""
+    return len(values) > 1 and max(values) - min(values) > LEAST_SPREAD * max(1.0, *map(abs, values))
 
 
 class Mergeable:
@@ -123,10 +128,10 @@ class CoSpread:
         self.x.merge(other.x)
         self.y.merge(other.y)
 
-    def correlation(self, least_deviation: float) -> float | None:
-        """Return Pearson's correlation, -1 to 1; None if a deviation does not exceed `least_deviation`."""
+    def correlation(self) -> float | None:
+        """Return Pearson's correlation, -1 to 1; None if one of the two does not vary."""
         squares = self.x.squares, self.y.squares
-        if self.x.count < 2 or math.sqrt(min(squares) / self.x.count) <= least_deviation:
+        if self.x.count < 2 or math.sqrt(min(squares) / self.x.count) <= LEAST_SPREAD:
             return None
         return max(-1.0, min(1.0, self.products / math.sqrt(squares[0]) / math.sqrt(squares[1])))
 

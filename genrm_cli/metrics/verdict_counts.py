@@ -59,28 +59,41 @@ class VerdictCounts(Mergeable):
         """Pairs judged in both orders whose preference changes with the order."""
         return self.both_orders.pairs - self.both_orders.agreeing
 
-    def add(self, verdict: Verdict) -> None:
-        """Add a verdict."""
-        self.verdicts += 1
-        self.contradictions += contradicts_itself(verdict)
-        self.echoes += echoes_score(verdict)
-        lead = preferred(verdict)
-        self.first_wins += lead > 0
-        self.second_wins += lead < 0
+    @property
+    def ties(self) -> int:
+        """Verdicts that prefer neither response."""
+        return self.verdicts - self.decided
 
-    def add_orders(self, verdicts: Verdicts) -> None:
-        """Add the pairs of a group that were judged in both orders, both as verdicts on the same order."""
-        self.both_orders.add(
-            (verdict, verdict_after_swap(other))
-            for (i, j, repeat), verdict in verdicts.items()
-            if i < j and (other := verdicts.get(Comparison(j, i, repeat))) is not None
-        )
+    @property
+    def first_share(self) -> float | None:
+        """Share of decided verdicts that prefer the response shown first; None without any."""
+        return self.first_wins / self.decided if self.decided else None
 
-    def add_repeats(self, verdicts: Verdicts) -> None:
-        """Add every two repeats of a comparison in a group."""
+    def add_group(self, verdicts: Verdicts, *, in_order: bool = True) -> None:
+        """Add the verdicts of one judge on a group.
+
+        `in_order` is False if each response was graded alone, which gives the same verdict in either order: then only
+        repeats count.
+        """
+        if in_order:
+            for verdict in verdicts.values():
+                self._add(verdict)
+            self.both_orders.add(
+                (verdict, verdict_after_swap(other))  # both as verdicts on the same order
+                for (i, j, repeat), verdict in verdicts.items()
+                if i < j and (other := verdicts.get(Comparison(j, i, repeat))) is not None
+            )
         self.repeats.add(
             (other, verdict)
             for (i, j, repeat), verdict in verdicts.items()
             for earlier in range(repeat)
             if (other := verdicts.get(Comparison(i, j, earlier))) is not None
         )
+
+    def _add(self, verdict: Verdict) -> None:
+        self.verdicts += 1
+        self.contradictions += contradicts_itself(verdict)
+        self.echoes += echoes_score(verdict)
+        lead = preferred(verdict)
+        self.first_wins += lead > 0
+        self.second_wins += lead < 0

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from genrm_cli.metrics.group_measures import correlation
 from genrm_cli.report.charts import Point, number_text
 from genrm_cli.report.figures import Mean, RunFigures, Share, mean_of, share_of
-from genrm_cli.report.measure_group import correlation
 from genrm_cli.rollouts.rollout import words_of
 from genrm_cli.scored.lines import ScoredGroup
 

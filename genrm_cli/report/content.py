@@ -8,8 +8,7 @@ from typing import Any
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.json_types import Record
-from genrm_cli.metrics.run_summary import NOISY_BELOW
-from genrm_cli.metrics.running_stats import LEAST_SPREAD
+from genrm_cli.metrics.group_measures import NOISY_BELOW
 from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.charts import draw_series, number_text
 from genrm_cli.report.compare_runs import (
@@ -50,10 +49,10 @@ def add_tags(tags: dict[str, Tag], run: int, start: int, figures: RunFigures, gr
     }
     for number, group in enumerate(groups, start):
         named: dict[str, list[float | None]] = {
-            "reward": list(group.rewards),
-            "spread": [group.spread],
-            "reliability": [group.reliability],
-            "length": [group.length_effect],
+            "reward": list(group.measures.rewards),
+            "spread": [group.measures.spread],
+            "reliability": [group.measures.reliability],
+            "length": [group.measures.length_effect],
         }
         for name, values in named.items():
             histogram, words = histograms[name]
@@ -66,17 +65,16 @@ def add_tags(tags: dict[str, Tag], run: int, start: int, figures: RunFigures, gr
 
 def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     """Return the names and labels of the tags that a group has by itself."""
-    effect = group.length_effect
-    is_noisy = group.reliability is not None and group.reliability < NOISY_BELOW
+    measures, effect = group.measures, group.measures.length_effect
     marks = (
         ("all", "all groups", True),
         ("baseline", "judged by the built-in baseline", group.is_baseline),
         ("unscored", "rollouts without a reward", bool(group.unscored)),
-        ("no-spread", "equal rewards", group.spread is not None and group.spread < LEAST_SPREAD),
-        ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", is_noisy),
+        ("no-spread", "equal rewards", measures.is_flat),
+        ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", measures.is_noisy),
         ("failed", "comparisons without a verdict", bool(group.failures)),
         ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
-        ("flips", "pairs that flip when swapped", bool(group.verdicts.flips)),
+        ("flips", "pairs that flip when swapped", bool(measures.verdicts.flips)),
         ("circular", "circular triples", bool(group.circular)),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
         ("repeated", "responses repeated", bool(group.duplicates)),
@@ -87,7 +85,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     return named + kinds + [(f"reason-{reason}", f"unscored: {reason_text(reason)}") for reason in group.unscored]
 
 
-COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "residual", "failed", "at"]
+COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "failed", "at"]
 """Columns of the index; `at` is the number of the block and the position in it."""
 _NOT_FIGURES = ("run", "prompt", "at")
 
@@ -175,9 +173,9 @@ def read_run(
 
 def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
     """Return a row of the index, as `COLUMNS` name it."""
-    known = [reward for reward in group.rewards if reward is not None]
-    numbers = (sum(known) / len(known) if known else None, group.spread, group.reliability, group.length_effect)
-    measured = map(rounded, (*numbers, group.residual))
+    of = group.measures
+    mean = sum(of.rewards) / len(of.rewards) if of.rewards else None
+    measured = map(rounded, (mean, of.spread, of.reliability, of.length_effect))
     return [run, group.key, group.prompt, group.size, *measured, group.failures.total(), at]
 
 

@@ -2,12 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from genrm_cli.metrics.run_summary import NOISY_BELOW
+from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, wilson_interval
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
@@ -66,7 +66,7 @@ class RunFigures:
         partial: why the run is incomplete; None if it is complete.
         is_baseline: whether the built-in baseline judged any group.
         unscored: rollouts without a reward by the code of the reason.
-        rewards: over rollouts; `spread`, `reliability`, `residual` and both effects are means over groups.
+        rewards: over rollouts; `spread`, `reliability` and both effects are means over groups.
         flat: groups of two and more rewards that are all equal.
         noisy: groups whose reliability is known and below `NOISY_BELOW`.
         failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were only planned.
@@ -98,7 +98,6 @@ class RunFigures:
     reliability: Mean
     reliability_histogram: Histogram
     noisy: Share
-    residual: Mean
     length_chars: Mean
     length_effect: Mean
     length_histogram: Histogram
@@ -130,13 +129,14 @@ def figures_of(
     judge: str | None,
 ) -> RunFigures:
     """Return the figures of a run from its groups, the values of its components, and its metrics file if it has one."""
-    rewards = [reward for group in groups for reward in group.rewards if reward is not None]
-    spreads, effects = _known(groups, "spread"), _known(groups, "length_effect")
-    reliabilities = _known(groups, "reliability")
+    measured = [group.measures for group in groups]
+    rewards = [reward for each in measured for reward in each.rewards]
+    spreads, effects = _known(measured, "spread"), _known(measured, "length_effect")
+    reliabilities = _known(measured, "reliability")
     failures = _counted(group.failures for group in groups)
     verdicts = VerdictCounts()
-    for group in groups:
-        verdicts.merge(group.verdicts)
+    for each in measured:
+        verdicts.merge(each.verdicts)
     asked, failed = _total(groups, "asked"), sum(failures.values())
     rollouts = _total(groups, "size")
     return RunFigures(
@@ -154,11 +154,10 @@ def figures_of(
         reward_histogram=histogram_of(rewards),
         spread=mean_of(spreads),
         spread_histogram=histogram_of(spreads, least=0.0),
-        flat=share_of(sum(spread < LEAST_SPREAD for spread in spreads), len(spreads)),
+        flat=share_of(sum(each.is_flat for each in measured), len(spreads)),
         reliability=mean_of(reliabilities, 1.0),
         reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
-        noisy=share_of(sum(value < NOISY_BELOW for value in reliabilities), len(reliabilities)),
-        residual=mean_of(_known(groups, "residual")),
+        noisy=share_of(sum(each.is_noisy for each in measured), len(reliabilities)),
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
         length_effect=mean_of(effects, 1.0),
         length_histogram=histogram_of(effects, least=-1.0, most=1.0),
@@ -168,7 +167,7 @@ def figures_of(
         failures=failures,
         not_asked=_total(groups, "not_asked"),
         replies=share_of(_total(groups, "replies"), asked - failed),
-        ties=share_of(verdicts.verdicts - verdicts.decided, verdicts.verdicts),
+        ties=share_of(verdicts.ties, verdicts.verdicts),
         first_place=share_of(verdicts.first_wins, verdicts.decided),
         flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
         circular=share_of(_total(groups, "circular"), _total(groups, "triples")),
@@ -228,7 +227,7 @@ def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
     return dict(total.most_common())
 
 
-def _known(groups: Sequence[GroupFigures], name: str) -> list[float]:
+def _known(groups: Sequence[GroupFigures | GroupMeasures], name: str) -> list[float]:
     return [value for group in groups if (value := getattr(group, name)) is not None]
 
 
@@ -241,16 +240,17 @@ def _why_partial(metrics: RunRecord) -> str | None:
 
 
 def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[str, ...]]:
-    measures: dict[str, Callable[[GroupFigures], float | None]] = {
-        "worst reliability": lambda group: None if group.reliability is None else -group.reliability,
-        "strongest length effect": lambda group: None if group.length_effect is None else abs(group.length_effect),
-        "largest residual of the fit": lambda group: group.residual or None,
-        "most failures": lambda group: float(group.failures.total()) or None,
-        "most repeated responses": lambda group: float(group.duplicates) or None,
+    """Return the keys of the groups that stand out most, by measure; those without a value are left out."""
+    effects = [group.measures.length_effect for group in groups]
+    columns: dict[str, list[float | None]] = {
+        "worst reliability": [group.measures.reliability for group in groups],
+        "strongest length effect": [None if effect is None else -abs(effect) for effect in effects],
+        "most failures": [-group.failures.total() or None for group in groups],
+        "most repeated responses": [-group.duplicates or None for group in groups],
     }
     listed = {}
-    for name, measure in measures.items():
-        found = [(value, group.key) for group in groups if (value := measure(group)) is not None]
-        found.sort(key=lambda each: -each[0])
+    for name, values in columns.items():
+        found = [(value, group.key) for value, group in zip(values, groups, strict=True) if value is not None]
+        found.sort(key=lambda each: each[0])
         listed[name] = tuple(key for _, key in found[:_LISTED])
     return {name: keys for name, keys in listed.items() if keys}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from genrm_cli.metrics.run_summary import NOISY_BELOW, RELIABLE_FROM
+from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM
 from genrm_cli.report.figures import Mean, RunFigures, Share
 
 Weight = Literal["no", "care", "fine", "unknown"]

@@ -1,4 +1,4 @@
-"""Measure the signal in a scored group; "not measurable" is None, never 0."""
+"""Measure a scored group; "not measurable" is None, never 0."""
 
 import string
 from collections import Counter, defaultdict
@@ -6,19 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, CoSpread
+from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing import Comparison
 from genrm_cli.rollouts.rollout import words_of
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 from genrm_cli.verdicts import FailureKind, Verdict, preference
 
-Floats = npt.NDArray[np.float64]
-
-_MAX_DENSE = 256  # rollouts; the fit and the triples would be slow for more
-_LEAST_POINTS = 3  # for a correlation
+_MAX_DENSE = 256  # rollouts; counting triples would be slow for more
 _PUNCTUATION = string.punctuation.encode()
 _QUOTES = "’‘“”…"
 _MARKUP = ("**", "\n#", "\n- ", "\n* ", "\n1.", "```", "\n|")
@@ -30,13 +26,9 @@ class GroupFigures:
 
     Attributes:
         prompt: beginning of its last turn.
-        rewards: by index, None for an unscored one.
         lengths_chars: of the words of each response.
-        spread: population standard deviation of the rewards; None for fewer than two.
-        residual: unexplained part of the judge's preferences that no set of levels explains, per degree of freedom:
-            0 = they fit one order exactly, 1 = no order explains more than chance.
-        length_effect: Pearson correlation of reward and length; None below three rewards.
-        markup_effect: likewise of reward and the number of marks of Markdown.
+        measures: its rewards, verdicts and lengths.
+        markup_effect: Pearson's correlation of reward and the number of marks of Markdown; None below three rewards.
         triples: of rollouts whose three pairs were all judged; `circular` prefer a to b, b to c and c to a.
         asked: requests to judges, those for verdicts on pairs and for grades alike.
         failures: requests without an answer, by kind.
@@ -50,14 +42,9 @@ class GroupFigures:
     key: str
     prompt: str
     size: int
-    rewards: tuple[float | None, ...]
     lengths_chars: tuple[int, ...]
-    spread: float | None
-    reliability: float | None
-    residual: float | None
-    length_effect: float | None
+    measures: GroupMeasures
     markup_effect: float | None
-    verdicts: VerdictCounts
     triples: int
     circular: int
     asked: int
@@ -73,28 +60,22 @@ class GroupFigures:
 def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     """Return the figures of a group; `prompt` is the beginning of its prompt."""
     words = [words_of(each.rollout.response or ()) for each in group.members]
-    rewards = tuple(each.line.reward for each in group.members)
     lengths = tuple(map(len, words))
-    known = [number for number, reward in enumerate(rewards) if reward is not None]
-    scores = [reward for reward in rewards if reward is not None]
+    known = [number for number, each in enumerate(group.members) if each.line.reward is not None]
     pairs = [each for each in group.comparisons if each.is_pair and each.verdict is not None]
-    leads = [preference(each.verdict) for each in pairs if each.verdict is not None]
-    triples, circular = _triples(_pair_means(pairs), len(rewards))
+    triples, circular = _triples(_pair_means(pairs), len(words))
     failures = Counter(each.failure.kind.value for each in group.comparisons if each.failure is not None)
     said = [plain for text in words if (plain := _plain(text))]
     not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
     return GroupFigures(
         group.key,
         prompt,
-        len(rewards),
-        rewards,
+        len(words),
         lengths,
-        float(np.std(scores)) if len(scores) > 1 else None,
-        group.line.reliability,
-        _residual(pairs, leads, len(rewards)),
-        correlation(scores, [float(lengths[number]) for number in known]),
-        correlation(scores, [float(sum(map(f"\n{words[number]}".count, _MARKUP))) for number in known]),
-        _verdict_counts(pairs),
+        GroupMeasures(
+            group.rewards, [lengths[number] for number in known], group.line.reliability, _count_verdicts(pairs)
+        ),
+        correlation(group.rewards, [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in known]),
         triples,
         circular,
         len(group.comparisons) - not_asked,
@@ -106,14 +87,6 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         _varying(group),
         group.line.is_baseline,
     )
-
-
-def correlation(first: Sequence[float], second: Sequence[float], least: int = _LEAST_POINTS) -> float | None:
-    """Return Pearson's correlation; None below `least` points, or where one of the two does not vary."""
-    pairs = CoSpread()
-    for x, y in zip(first, second, strict=True):
-        pairs.add(x, y)
-    return pairs.correlation(LEAST_SPREAD) if pairs.x.count >= least else None
 
 
 def _varying(group: ScoredGroup) -> tuple[str, ...]:
@@ -133,19 +106,13 @@ def _plain(text: str) -> bytes:
     return b" ".join(text.encode("utf-8", "surrogatepass").translate(None, _PUNCTUATION).split())
 
 
-def _verdict_counts(pairs: Sequence[ComparisonRecord]) -> VerdictCounts:
-    """Return the counts of all judges, each compared with itself only."""
-    counts = VerdictCounts()
+def _count_verdicts(pairs: Sequence[ComparisonRecord]) -> VerdictCounts:
     by_judge: dict[str, dict[Comparison, Verdict]] = defaultdict(dict)
     for each in pairs:
         if each.verdict is not None:
-            counts.add(each.verdict)
             first, second = each.indices
             by_judge[each.judge][Comparison(first, second, each.judge_idx)] = each.verdict
-    for verdicts in by_judge.values():
-        counts.add_orders(verdicts)
-        counts.add_repeats(verdicts)
-    return counts
+    return count_verdicts(by_judge.values())
 
 
 def _pair_means(pairs: Sequence[ComparisonRecord]) -> dict[tuple[int, int], float]:
@@ -170,22 +137,3 @@ def _triples(means: dict[tuple[int, int], float], n: int) -> tuple[int, int]:
         asked[i, j] = asked[j, i] = 1
         beats[i, j], beats[j, i] = lead > 0, lead < 0
     return round(np.trace(asked @ asked @ asked) / 6), round(np.trace(beats @ beats @ beats) / 3)
-
-
-def _residual(pairs: Sequence[ComparisonRecord], leads: Sequence[float], n: int) -> float | None:
-    """Return the unexplained share of the preferences in a least-squares fit of levels."""
-    if n > _MAX_DENSE or not leads or any(not 0 <= i < n for each in pairs for i in each.indices):
-        return None
-    design = np.zeros((len(leads), n))
-    rows = np.arange(len(leads))
-    design[rows, [each.indices[0] for each in pairs]] += 1
-    design[rows, [each.indices[1] for each in pairs]] -= 1
-    seen = np.asarray(leads, dtype=np.float64)
-    total = float(seen @ seen)
-    levels, _, rank, _ = np.linalg.lstsq(design, seen, rcond=None)
-    left = len(leads) - int(rank)
-    if left <= 0 or total == 0:
-        return None
-    errors = seen - design @ levels
-    share = float(errors @ errors) / left / (total / len(leads))
-    return share if share > 1e-12 else 0.0

@@ -18,32 +18,28 @@ _FOLDER = files("genrm_cli") / "report" / "page"
 _MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
 
 
-def iter_page(values: JsonObject, index: Record, blocks: Blocks, scripts_at: str | None) -> Iterator[bytes]:
+def iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[bytes]:
     """Yield the page piece by piece.
 
     Args:
         values: of the template.
         index: data of all groups for the script.
         blocks: the groups.
-        scripts_at: beginning of the paths of scripts that hold the blocks; None to hold them in the page.
     """
-    before, after = _render(values, in_folder=scripts_at is not None).split(_MARK)
+    before, after = _render(values).split(_MARK)
     yield before.encode()
-    yield _inert("index", packed(render_record({**index, "scripts_at": scripts_at})))
-    if scripts_at is None:
-        for number, block in enumerate(blocks):
-            yield _inert(f"block-{number}", block)
+    yield _inert("index", packed(render_record(index)))
+    for number, block in enumerate(blocks):
+        yield _inert(f"block-{number}", block)
     yield after.encode()
 
 
-def _render(values: JsonObject, *, in_folder: bool) -> str:
+def _render(values: JsonObject) -> str:
     template, style, script = (
         (_FOLDER / name).read_text(encoding="utf-8") for name in ("report.html.jinja", "report.css", "report.js")
     )
-    scripts = f"'{_hash(script)}'" + (" 'strict-dynamic'" if in_folder else "")
-    policy = (
-        f"default-src 'none'; script-src {scripts}; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
-    )
+    hashes = f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+    policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.globals |= {"draw": draw_histogram, "short": number_text, "reason_text": reason_text}
     texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704

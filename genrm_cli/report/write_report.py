@@ -1,27 +1,24 @@
 """Write a report: read all runs, and render them as one page."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
-from genrm_cli.report.blocks import BlockFolder, Blocks
+from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.judge_trust import Trust
 from genrm_cli.report.render_page import iter_page
 from genrm_cli.scored.files import ScoredInput, find_scored
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import is_same_place
 from genrm_cli.storage.source import mode_of
 
-MAX_SIZE_BYTES = 150_000_000
 SUFFIX = ".report.html"
 
 
@@ -30,7 +27,7 @@ class WrittenReport:
     """A finished report: its figures, and where it is.
 
     Attributes:
-        folder: name of the folder next to the page; None for a page in one file.
+        groups_bytes: size of the groups in the page.
         answers: for each run, whether its rewards can be trusted, and why.
         unknown_replies: answered requests whose replies are in neither the comparisons nor the journal.
         rejected_lines: lines of scored files that could not be read.
@@ -38,20 +35,14 @@ class WrittenReport:
 
     figures: Record
     output: str
-    folder: str | None
+    groups_bytes: int
     answers: Sequence[Trust]
     unknown_replies: int
     rejected_lines: int
 
 
 def write_report(
-    given: Sequence[str],
-    output: str | None,
-    settings: Settings,
-    *,
-    compare: bool = False,
-    figures_uri: str | None = None,
-    max_size_bytes: int = MAX_SIZE_BYTES,
+    given: Sequence[str], output: str | None, settings: Settings, *, compare: bool = False
 ) -> WrittenReport:
     """Write the report of scored files.
 
@@ -60,8 +51,6 @@ def write_report(
         output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
         compare: whether to match the rollouts of two scored files.
-        figures_uri: URI for the figures as JSON; None to omit them.
-        max_size_bytes: a larger page keeps its groups in a folder next to it.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no page has appeared then.
@@ -75,31 +64,19 @@ def write_report(
     if any(is_same_place(uri, target) for uri in files):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
     mode = reduce(int.__and__, map(mode_of, files))  # as private as the most private input
-    overwrite = settings.output.force
-    with Blocks() as blocks, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, ExitStack() as on_failure:
+    with Blocks() as blocks, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs:
         sink = outputs.open(target)
-        figures_sink = None if figures_uri is None else outputs.open(figures_uri)
         content = _read_content(scored, settings, blocks, compare=compare)
-        folder = BlockFolder(target, blocks, overwrite=overwrite) if blocks.size_bytes > max_size_bytes else None
-        if folder is not None:
-            on_failure.callback(folder.discard)
-            folder.write(s3, mode)
         values = content.page_values(settings.judge.redact_pattern)
-        scripts_at = None if folder is None else f"{folder.name}/{folder.prefix}"
-        for piece in iter_page(values, content.page_index(), blocks, scripts_at):
+        for piece in iter_page(values, content.page_index(), blocks):
             sink.write(piece)
-        figures = content.figures(target)
-        if figures_sink is not None:
-            figures_sink.write(render_document(figures))
         outputs.commit()
-        on_failure.pop_all()
-    if folder is not None:
-        folder.remove_earlier()
+        size_bytes = blocks.size_bytes
     asked = [run.figures.replies for run in content.runs if not run.figures.is_baseline]
     return WrittenReport(
-        figures,
+        content.figures(target),
         target,
-        None if folder is None else folder.name,
+        size_bytes,
         [run.trust for run in content.runs],
         sum(share.of - share.count for share in asked),
         sum(run.rejected for run in content.runs),

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from genrm_cli.metrics.running_stats import has_spread
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan_adjustments
 
 
@@ -70,13 +71,11 @@ def ranks_of(rewards: Sequence[float]) -> list[int]:
 def advantages_of(rewards: Sequence[float]) -> list[float]:
     """Return (reward - mean) / sample standard deviation; 0 without spread, and for a single reward.
 
-    A spread below 1e-9 of the largest reward counts as rounding.
-
     Source: GRPO's group-relative advantage, arXiv 2402.03300 §4.1.2, with the sample standard deviation
     (n - 1) that TRL and verl use.
     """
     n = len(rewards)
-    if n < 2 or max(rewards) - min(rewards) <= 1e-9 * max(1.0, *map(abs, rewards)):
+    if not has_spread(rewards):
         return [0.0] * n
     mean = math.fsum(rewards) / n
     deviation = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / (n - 1))

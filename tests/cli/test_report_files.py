@@ -1,9 +1,7 @@
 """Inputs and outputs of `genrm report`: what it recognises, what it refuses, and what appears on disk."""
 
 import json
-import stat
 from pathlib import Path
-from random import Random
 
 import pytest
 from genrm_process import Call, Genrm
@@ -18,45 +16,6 @@ def run(genrm: Genrm) -> Path:
     """Give a test a scored pair with its comparison."""
     write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2)])
     return write_lines(genrm.folder / "x.scored.jsonl", PAIR)
-
-
-def write_large(genrm: Genrm, seed: int) -> None:
-    """Write scored lines that take more than a megabyte compressed."""
-    noise = [Random(seed + number).randbytes(30_000).hex() for number in range(40)]
-    lines = [scored(text, float(n), group=f"task:{n}") for n, text in enumerate(noise)]
-    write_lines(genrm.folder / "large.scored.jsonl", lines)
-
-
-def test_a_large_page_becomes_a_folder(genrm: Genrm, call: Call) -> None:
-    """Above --max-size the groups lie in scripts beside the page, as private as the input."""
-    write_large(genrm, 0)
-    (genrm.folder / "large.scored.jsonl").chmod(0o600)
-    done = call("report", "large.scored.jsonl", "-o", "out.html", "--max-size", "1")
-    small = (genrm.folder / "out.html").read_text(encoding="utf-8")
-    blocks = sorted((genrm.folder / "out_files").iterdir())
-    assert "out.html and out_files/" in done.err
-    assert 'id="block-0"' not in small
-    assert "&#39;strict-dynamic&#39;" in small
-    assert len(small) < 100_000
-    assert all(path.read_text().startswith("genrmBlock(") for path in blocks)
-    assert {stat.S_IMODE(path.stat().st_mode) for path in blocks} == {0o600}
-    at = unpacked(small, "index")["scripts_at"]
-    assert {f"{at}{number}.js" for number in range(len(blocks))} == {f"out_files/{path.name}" for path in blocks}
-
-
-@pytest.mark.slow
-def test_a_page_that_fails_leaves_no_folder(genrm: Genrm, call: Call) -> None:
-    """Where the figures cannot be written neither page nor blocks appear, and an earlier report keeps its own."""
-    write_large(genrm, 0)
-    large = ("report", "large.scored.jsonl", "-o", "out.html", "--max-size", "1")
-    assert call(*large, "--figures", "/dev/full").code == 5
-    assert genrm.names() == {"large.scored.jsonl"}
-    assert call(*large).code == 0
-    before = {path: path.read_bytes() for path in genrm.folder.rglob("*.*") if path.is_file()}
-    write_large(genrm, 100)
-    assert call(*large, "--force", "--figures", "/dev/full").code == 5
-    changed = {path for path in before if path.read_bytes() != before[path]}
-    assert changed == {genrm.folder / "large.scored.jsonl"}
 
 
 def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:

@@ -28,7 +28,6 @@ OTHER_FLAGS = {
     "--reply",
     "--response",
     "--compare",
-    "--figures",
     "--help",
     "--config",
     "--prompt",
@@ -63,7 +62,6 @@ OTHER_FLAGS = {
     "--split",
     "--report",
     "--worst",
-    "--max-size",
     "--mixed-settings",
     *(
         "--job-name",

@@ -34,7 +34,7 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
         metrics.group_sizes[seed % 3] += 1
         metrics.add_outcome(Outcome(first, attempts=2, prompt_tokens=seed))
         metrics.add_outcome(Outcome(Failure(FailureKind.NO_VERDICT, f"seed {seed}")))
-        metrics.add_verdict(first)
+        metrics.add_scores(first)
         metrics.pairs.both_orders.add([(first, second)])
         metrics.shares[f"component {seed % 2}"] += 0.5
         for name in ("ring_k", "value", "low", "high"):

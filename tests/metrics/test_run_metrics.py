@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import reference_metrics, summarise
+from genrm_cli.pairing import Comparison
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
@@ -19,12 +21,15 @@ SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]
 
 
 def metrics_of(*results):
-    """Count results as a run without compat does."""
+    """Count results as a run without compat does, verdicts as those of a group with as many repeats."""
     metrics = RunMetrics()
+    verdicts = [result for result in results if isinstance(result, Verdict)]
+    for repeat, verdict in enumerate(verdicts):
+        metrics.add_measures(GroupMeasures(verdicts=count_verdicts([{Comparison(0, 1, repeat): verdict}])))
     for result in results:
         metrics.add_outcome(Outcome(result))
         if isinstance(result, Verdict):
-            metrics.add_verdict(result)
+            metrics.add_scores(result)
     return metrics
 
 
@@ -71,7 +76,8 @@ def test_contradictions_and_echoes_are_shares_of_the_verdicts_on_pairs():
     """A tie contradicts nothing; grades of single responses have no ranking of their own and do not count."""
     verdicts = [Verdict(4, 2, 5), Verdict(2, 4, 2), Verdict(5, 5, 5), Verdict(3, 3, 2), Verdict(4, 2, 3.5)]
     metrics = metrics_of(*verdicts, *[Verdict(4, 2, 2)] * 5)
-    metrics.add_verdict(Verdict(1, 5, 1), in_order=False)
+    grades = count_verdicts([{Comparison(0, 1, 0): Verdict(1, 5, 1)}], in_order=False)
+    metrics.add_measures(GroupMeasures(verdicts=grades))
     summary = summary_of(metrics, 1.0)
     assert (summary["contradiction_rate"], summary["echoed_ranking_rate"]) == (0.2, 0.1)
 

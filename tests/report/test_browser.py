@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -65,7 +64,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make pages: of the sample, of hostile texts, and of one too large for a file."""
+    """Make pages of the sample and of hostile texts."""
     folder = tmp_path_factory.mktemp("pages")
     genrm = Genrm(folder)
     genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "sample.scored.jsonl")
@@ -89,13 +88,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lines(folder / "hostile.scored.jsonl", lines)
     write_lines(folder / "hostile.comparisons.jsonl", replies)
     genrm.run("report", "hostile.scored.jsonl", "-o", "hostile.html")
-    random = Random(0)
-    noise = ["".join(chr(0x4E00 + random.randrange(20_000)) for _ in range(15_000)) for _ in range(40)]
-    write_lines(
-        folder / "large.scored.jsonl",
-        [scored(f"{text} needle{place}", float(place), group=f"task:{place}") for place, text in enumerate(noise)],
-    )
-    genrm.run("report", "large.scored.jsonl", "-o", "large.html", "--max-size", "1")
     _compare_two(folder, genrm)
     return folder
 
@@ -166,15 +158,6 @@ def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
             assert opened.page.locator("main :is(img, script, iframe, b b, i, [onload], [onerror])").count() == 0
             assert opened.page.locator("main a:not([href^='#'])").count() == 0
     assert "__proto__ constructor" in opened.text
-    assert opened.said == []
-
-
-def test_a_large_report_reads_its_folder(browser: Any, folder: Path) -> None:
-    """Groups in a folder open from disk as well, and are searched."""
-    assert (folder / "large_files").is_dir()
-    opened = Opened(browser, folder / "large.html")
-    opened.visit("#list=&q=needle39")
-    opened.page.wait_for_function("document.querySelector('#list p').textContent.startsWith('1 of 40')")
     assert opened.said == []
 
 

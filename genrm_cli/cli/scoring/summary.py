@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from genrm_cli.cli.console import add_row, counted, cut, new_table, number_text, say, say_warning, show, stderr_console
 from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
+from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import NOISY_BELOW, RELIABLE_FROM
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.location import folder_of, sibling
 

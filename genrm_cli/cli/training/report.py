@@ -8,6 +8,7 @@ from genrm_cli.cli.console import counted, print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, option, switch, with_settings
 from genrm_cli.settings.table import all_settings
 
+_LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
     *("segment_calls", "segment_age", "only_failed"),
@@ -38,8 +39,6 @@ def report(
     compare: Annotated[
         bool, switch("--compare", "Match the rollouts of two inputs, and show whose ranks changed.")
     ] = False,
-    figures: Annotated[str | None, option("OUT.json", "Also write the figures of the page to this file.")] = None,
-    max_size: Annotated[int, option("MB", "Maximum size of the page. Above it, groups go to a folder.", min=1)] = 150,
 ) -> int:
     """Write one HTML file about scored rollouts: how far to trust the rewards, and every group with its verdicts.
 
@@ -52,10 +51,7 @@ def report(
     """
     from genrm_cli.report.write_report import write_report
 
-    size = max_size * 1_000_000
-    written = write_report(
-        scored, output, invocation.settings, compare=compare, figures_uri=figures, max_size_bytes=size
-    )
+    written = write_report(scored, output, invocation.settings, compare=compare)
     if invocation.settings.output.json_output:
         print_json(written.figures)
     if not invocation.settings.output.quiet:
@@ -71,5 +67,8 @@ def report(
                 f"{counted(written.unknown_replies, 'reply', 'replies')} of the judge unknown to the comparisons and "
                 "the journal; name a --journal, or score again with --keep-replies --force"
             )
-        say(f"report  {written.output}" + (f" and {written.folder}/" if written.folder else ""))
+        if written.groups_bytes > _LARGE_BYTES:
+            size = f"{written.groups_bytes / 1_000_000:,.0f} MB"
+            say_warning(f"the page has {size}, which browsers open slowly; report on fewer files at a time.")
+        say(f"report  {written.output}")
     return 0

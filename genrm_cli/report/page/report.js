@@ -8,12 +8,10 @@ const ESCAPED = { e: 0x7f, 0: 0, r: 0x0d, l: 0x3c };
 const LONG_CHARS = 20000;
 const MAX_MATRIX = 64;
 const blocks = new Map();
-const waiting = new Map();
 let index;
 let current = [];
 let shownAt = -1;
 let searching = 0;
-window.genrmBlock = (number, data) => waiting.get(number)(data);
 
 // ---- data
 
@@ -39,23 +37,11 @@ async function unpack(text) {
   return new Response(stream).text();
 }
 
-function blockText(number) {
-  const here = $("block-" + number);
-  if (here) return unpack(here.textContent);
-  return new Promise((resolve, reject) => {  // a folder: the block is a script that hands itself over
-    const script = document.createElement("script");
-    waiting.set(number, (data) => resolve(unpack(data)));
-    script.onerror = () => reject(new Error("cannot read " + script.src + "; keep the folder beside the page"));
-    script.src = index.scripts_at + number + ".js";
-    document.head.append(script);
-  });
-}
-
 async function readGroup(number) {
   const [block, place] = index.groups[number].at;
   if (!blocks.has(block)) {
     if (blocks.size > 8) blocks.delete(blocks.keys().next().value);
-    blocks.set(block, JSON.parse(await blockText(block)));
+    blocks.set(block, JSON.parse(await unpack($("block-" + block).textContent)));
   }
   return blocks.get(block)[place];
 }
@@ -116,13 +102,12 @@ function shownText(text, raw) {
 
 // ---- list
 
-const HEADS = ["rollouts", "mean", "spread", "reliability", "length effect", "residual", "failed"];
+const HEADS = ["rollouts", "mean", "spread", "reliability", "length effect", "failed"];
 const SORTS = {
   order: ["as in the file", (group, at) => at],
   reliability: ["least reliable first", (group) => group.reliability],
   spread: ["least spread first", (group) => group.spread],
   length: ["strongest length effect first", (group) => (group.length === null ? null : -Math.abs(group.length))],
-  residual: ["largest residual first", (group) => (group.residual === null ? null : -group.residual)],
   failed: ["most failures first", (group) => -group.failed],
   low: ["lowest mean reward first", (group) => group.mean],
   high: ["highest mean reward first", (group) => (group.mean === null ? null : -group.mean)],
@@ -137,7 +122,7 @@ function sorted(numbers, name) {
 
 function row(at) {
   const group = index.groups[at];
-  const values = [String(group.size), ...["mean", "spread", "reliability", "length", "residual"].map((name) => number(group[name])),
+  const values = [String(group.size), ...["mean", "spread", "reliability", "length"].map((name) => number(group[name])),
     String(group.failed)];
   return el("tr", {}, el("td", {}, link(group.key, groupHash(at))), el("td", { class: "prompt", dir: "auto" }, group.prompt),
     values.map((value, place) => el("td", { class: "number", "data-name": HEADS[place] }, value)));

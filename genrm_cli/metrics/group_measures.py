@@ -1,0 +1,68 @@
+"""The one measurement of a group, for the metrics of a run, its report and `genrm eval`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import pstdev
+
+from genrm_cli.metrics.running_stats import CoSpread, has_spread
+from genrm_cli.metrics.verdict_counts import VerdictCounts, Verdicts
+
+NOISY_BELOW = 0.5
+"""Reliability below which the spread of a group's rewards is more noise than signal."""
+RELIABLE_FROM = 0.8
+"""Reliability from which differences between rewards are mostly real."""
+_LEAST_POINTS = 3  # two points always correlate perfectly
+
+
+@dataclass(frozen=True)
+class GroupMeasures:
+    """The signal in a group; "not measurable" is None, never 0.
+
+    Attributes:
+        rewards: those that are known.
+        lengths: characters of the same responses; empty where they are not measured.
+        reliability: share of the spread that is signal.
+        verdicts: ties, first places and flips of its verdicts.
+    """
+
+    rewards: Sequence[float] = ()
+    lengths: Sequence[float] = ()
+    reliability: float | None = None
+    verdicts: VerdictCounts = field(default_factory=VerdictCounts)
+
+    @cached_property
+    def spread(self) -> float | None:
+        """Population standard deviation of the rewards; None for fewer than two."""
+        return pstdev(self.rewards) if len(self.rewards) > 1 else None
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether two or more rewards are all equal, so that there is nothing to learn."""
+        return len(self.rewards) > 1 and not has_spread(self.rewards)
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether its spread is known to be mostly noise."""
+        return self.reliability is not None and self.reliability < NOISY_BELOW
+
+    @cached_property
+    def length_effect(self) -> float | None:
+        """Pearson's correlation of reward and length; None below three rewards, or if one does not vary."""
+        return correlation(self.rewards, self.lengths) if self.lengths else None
+
+
+def count_verdicts(of_judges: Iterable[Verdicts], *, in_order: bool = True) -> VerdictCounts:
+    """Count the verdicts of a group, each judge compared with itself only; see `VerdictCounts.add_group`."""
+    counts = VerdictCounts()
+    for verdicts in of_judges:
+        counts.add_group(verdicts, in_order=in_order)
+    return counts
+
+
+def correlation(first: Sequence[float], second: Sequence[float], least: int = _LEAST_POINTS) -> float | None:
+    """Return Pearson's correlation; None below `least` points, or where one of the two does not vary."""
+    pairs = CoSpread()
+    for x, y in zip(first, second, strict=True):
+        pairs.add(x, y)
+    return pairs.correlation() if pairs.x.count >= least else None
