@@ -1,4 +1,4 @@
-"""Types of parsed JSON."""
+"""Types of parsed JSON, and its fields by path."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -7,3 +7,11 @@ JsonObject: TypeAlias = Mapping[str, Any]
 """An object that is only read."""
 Record: TypeAlias = dict[str, Any]
 """A line of a file, or an object that becomes one; its readers add fields."""
+
+
+def field_at(record: JsonObject, path: str) -> Any:
+    """Return the value at a dotted path of a record; None if there is none."""
+    value: Any = record
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

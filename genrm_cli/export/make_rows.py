@@ -278,7 +278,7 @@ class RowMaker:
     def _prompt(self, candidate: Candidate, stored: StoredRollout) -> Prompt:
         group = self._table.group_of(candidate.row)
         messages = messages_of_prompt(stored.rollout.prompt)
-        return Prompt(f"{candidate.prompt:016x}", messages, stored.tools, group.key, group.judge)
+        return Prompt(f"{candidate.prompt:016x}", messages, stored.rollout.tools, group.key, group.judge)
 
     def _answer(self, candidate: Candidate, stored: StoredRollout) -> Answer:
         group = self._table.group_of(candidate.row)

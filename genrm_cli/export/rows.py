@@ -1,17 +1,15 @@
 """Rows to render: pairs, labelled and plain samples, prompts with all their responses."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from genrm_cli.export.chat_messages import Message
-from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.json_types import Record
 
 Json = Record
 Unit = Literal["pair", "label", "sample", "prompt"]
-_PLACES = (("tools",), ("responses_create_params", "tools"), ("request", "tools"), ("response", "tools"))
 
 
 class UnfitError(ValueError):
@@ -138,26 +136,9 @@ def scores_of(pair: Pair) -> Json:
     }
 
 
-def tools_of(record: JsonObject) -> tuple[str, ...]:
-    """Return the tools of a line: `tools`, or those of its request; definitions of the Responses API are nested."""
-    for path in _PLACES:
-        value: object = record
-        for name in path:
-            value = value.get(name) if isinstance(value, Mapping) else None
-        if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-            return tuple(json.dumps(_nested(each), ensure_ascii=False) for each in value)
-    return ()
-
-
 def json_of_tools(tools: Sequence[str]) -> str:
     """Return tools as the text of a JSON list; empty for none."""
     return f"[{', '.join(tools)}]" if tools else ""
-
-
-def _nested(tool: JsonObject) -> JsonObject:
-    if tool.get("type", "function") != "function" or isinstance(tool.get("function"), Mapping):
-        return tool
-    return {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
 
 
 in_messages = partial(ExportFormat, separates_reasoning=True, strips_reasoning=True)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from genrm_cli.export.candidates import Candidate, Preferences
-from genrm_cli.export.rows import tools_of
 from genrm_cli.json_types import Record
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
@@ -31,10 +30,9 @@ _CODES = "qddIQQBB"  # of a candidate's numbers after its row
 
 @dataclass(frozen=True, slots=True)
 class StoredRollout:
-    """A rollout with further data of its line: tools, log probabilities and advantage."""
+    """A rollout with further data of its line: log probabilities and advantage."""
 
     rollout: Rollout
-    tools: tuple[str, ...]
     logprobs: list[float] | None
     advantage: float | None
 
@@ -61,7 +59,7 @@ class ScoredTable(AbstractContextManager["ScoredTable"]):
         self._numbers: dict[tuple[int, str], int] = {}
         self._group = array("I")
         self._columns: tuple[array[Any], ...] = tuple(array(code) for code in _CODES)
-        self._store: RolloutStore[tuple[tuple[str, ...], list[float] | None, float | None]] = RolloutStore()
+        self._store: RolloutStore[tuple[list[float] | None, float | None]] = RolloutStore()
 
     def __exit__(self, *_: object) -> None:
         self._store.close()
@@ -94,7 +92,7 @@ class ScoredTable(AbstractContextManager["ScoredTable"]):
         )
         for column, number in zip(self._columns, numbers, strict=True):
             column.append(number)
-        self._store.append(self.groups[group].key, rollout, (tools_of(record), _logprobs_of(record), line.advantage))
+        self._store.append(self.groups[group].key, rollout, (_logprobs_of(record), line.advantage))
 
     def load(self, row: int) -> StoredRollout:
         """Return the texts of a rollout."""

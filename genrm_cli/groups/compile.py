@@ -58,7 +58,11 @@ def compile_plan(settings: Settings) -> GroupPlan:
         redactor=redactor_of(patterns) if patterns else None,
         keep_replies=settings.output.keep_replies,
         view=ViewOptions(
-            given.view, given.view_max_chars, answer_field=given.answer_field, answer_tool=given.answer_tool
+            given.view,
+            given.view_max_chars,
+            answer_field=given.answer_field,
+            answer_tool=given.answer_tool,
+            tool_definitions=given.tool_definitions and settings.judge.compat is None,
         ),
         ignore_media=given.ignore_media,
         blank_loses=given.empty == "lose",

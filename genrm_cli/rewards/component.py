@@ -89,14 +89,6 @@ def reads_record(component: Component) -> bool:
     return kind is not None and kind.reads_record(component)
 
 
-def value_at(record: JsonObject, path: str) -> Any:
-    """Return the value at a dotted path of a record; None if there is none."""
-    value: Any = record
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
 def why_refused(found: Sequence[object], read: Sequence[object], expected: str) -> str | None:
     """Describe the first unreadable value; None if there is none."""
     refused = [given for given, value in zip(found, read, strict=True) if given is not None and value is None]

@@ -7,15 +7,14 @@ import hashlib
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.rollout import Rollout, Turn, chars_of_items
+from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.rollouts.rollout import Rollout, Turn, chars_of_items, only_words
 from genrm_cli.verdicts import Explanation, Reason
 
 _NO_INDEX = -(2**63)
@@ -84,9 +83,7 @@ def value_at(record: JsonObject, path: str) -> str | None:
 
 
 def _at(record: JsonObject, path: str) -> str | None:
-    value: Any = record
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+    value = field_at(record, path)
     return str(value) if isinstance(value, str | int | float) and value != "" else None
 
 
@@ -171,7 +168,10 @@ class GroupTable:
         self._answered.append(compared)
         self._split.append(may_split)
         self._left_out.append(False)
-        self._prompt_chars.append(min(2**32 - 1, sum(len(turn.text) for turn in rollout.prompt)))
+        chars = sum(len(turn.text) for turn in rollout.prompt)
+        if rollout.tools and not only_words(rollout.response or ()):  # shown before a transcript
+            chars += sum(map(len, rollout.tools))
+        self._prompt_chars.append(min(2**32 - 1, chars))
         self._answer_chars.append(min(2**32 - 1, chars_of_items(rollout.response or ())))
 
     def _append_attempt(self, attempt: int) -> None:

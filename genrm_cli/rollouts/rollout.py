@@ -225,6 +225,7 @@ class Rollout:
             reach it.
         prompt_media: kinds of the images and files in the prompt.
         reference: the known answer of the task, if the line has one; never a response.
+        tools: the functions that the policy could call: JSON texts in the shape of OpenAI's chat completions.
     """
 
     prompt: tuple[Turn, ...]
@@ -242,6 +243,7 @@ class Rollout:
     left_out: Explanation | None = None
     prompt_media: tuple[str, ...] = ()
     reference: str | None = None
+    tools: tuple[str, ...] = ()
 
     @cached_property
     def answer(self) -> str | None:

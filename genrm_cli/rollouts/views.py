@@ -22,6 +22,7 @@ from genrm_cli.rollouts.rollout import (
     ToolResult,
     Turn,
     has_act,
+    join_texts,
     last_arguments_of,
     only_words,
 )
@@ -31,6 +32,7 @@ View = Literal["auto", "answer", "transcript"]
 READING_VERSION = 4  # increase it when responses are read or shown differently, so that earlier outputs become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
+_TOOLS_HEADING = "Tools that the assistant can call:"
 _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 
 
@@ -45,6 +47,7 @@ class ViewOptions:
         max_step_chars: likewise for each tool call and result of a transcript.
         answer_field: dotted path of the text to show in an answer that is JSON.
         answer_tool: show the arguments of the last call to this tool.
+        tool_definitions: show the tools that the policy could call before a transcript.
     """
 
     view: View = "auto"
@@ -52,6 +55,7 @@ class ViewOptions:
     max_step_chars: int = 2_000
     answer_field: str | None = None
     answer_tool: str | None = None
+    tool_definitions: bool = True
 
 
 AUTO = ViewOptions()
@@ -104,7 +108,31 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
         ranks = zip(*(rollout.prompt for rollout in rollouts), strict=False)
         shared = sum(1 for _ in takewhile(lambda turns: len(set(turns)) == 1, ranks))
     shown = tuple(_show(rollout, rollout.prompt[shared:], view, options) for rollout in rollouts)
-    return SharedView(rollouts[0].prompt[:shared], [each.text for each in shown], shown, view)
+    conversation = rollouts[0].prompt[:shared]
+    tools = {rollout.tools for rollout in rollouts}
+    if view == "transcript" and options.tool_definitions and len(tools) == 1 and (given := tools.pop()):
+        conversation = _with_tools(conversation, given, options.max_step_chars)
+    return SharedView(conversation, [each.text for each in shown], shown, view)
+
+
+def _with_tools(conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int) -> tuple[Turn, ...]:
+    """Return a conversation whose system turn, the only one that every chat template takes, ends with the tools."""
+    text = "\n".join([_TOOLS_HEADING, *(cut_middle(_tool_line(tool), max_chars)[0] for tool in tools)])
+    if conversation and conversation[0].role in ("system", "developer"):
+        first, *rest = conversation
+        return Turn(first.role, join_texts([first.text, text])), *rest
+    return Turn("system", text), *conversation
+
+
+def _tool_line(tool: str) -> str:
+    """Return name, description and parameters of a tool; one that is no function is shown as it is."""
+    function = json.loads(tool).get("function")
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return f"- {tool}"
+    parameters = json.dumps(function.get("parameters") or {}, ensure_ascii=False, separators=(",", ":"))
+    return " ".join(
+        [f"- {function['name']}:", *str(function.get("description") or "").split(), "Parameters:", parameters]
+    )
 
 
 def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:

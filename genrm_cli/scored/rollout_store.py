@@ -12,21 +12,22 @@ from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.storage.spool import Spool
 
 _PROMPTS_REMEMBERED = 4_096
-_FIELDS = tuple(field.name for field in fields(Rollout))
+_FIELDS = tuple(field.name for field in fields(Rollout) if field.name not in ("prompt", "tools"))
 _Kept = TypeVar("_Kept")
+_Prompt = tuple[tuple[Turn, ...], tuple[str, ...]]
 
 
 class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]):
     """The rollouts of an input by row, each with its group key and a value; 8 bytes of memory a rollout.
 
-    A prompt that several recent rollouts share is kept once.
+    A prompt that several recent rollouts share is kept once, with its tools.
     """
 
     def __init__(self) -> None:
         self._rollouts, self._prompts = Spool(), Spool()
         self._offsets = array("Q")
         self._recent: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
-        self._last: tuple[tuple[int, int], tuple[Turn, ...]] | None = None
+        self._last: tuple[tuple[int, int], _Prompt] | None = None
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -38,13 +39,14 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
 
     def append(self, key: str | None, rollout: Rollout, kept: _Kept) -> None:
         """Keep the rollout of the next row with its group key and a value."""
-        values = [getattr(rollout, name) for name in _FIELDS[1:]]
-        row = (key, self._keep_prompt(rollout.prompt), values, kept)
+        values = [getattr(rollout, name) for name in _FIELDS]
+        row = (key, self._keep_prompt(rollout), values, kept)
         offset, _ = self._rollouts.append(pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
         self._offsets.append(offset)
 
-    def _keep_prompt(self, prompt: tuple[Turn, ...]) -> tuple[int, int]:
-        pickled = pickle.dumps([tuple(turn) for turn in prompt], pickle.HIGHEST_PROTOCOL)
+    def _keep_prompt(self, rollout: Rollout) -> tuple[int, int]:
+        prompt = [tuple(turn) for turn in rollout.prompt], rollout.tools
+        pickled = pickle.dumps(prompt, pickle.HIGHEST_PROTOCOL)
         digest = hashlib.blake2b(pickled, digest_size=16).digest()
         span = self._recent.get(digest)
         if span is None:
@@ -59,10 +61,11 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         end = self._offsets[row + 1] if row + 1 < len(self._offsets) else len(self._rollouts)
         packed = self._rollouts.read(self._offsets[row], end - self._offsets[row])
         key, span, values, kept = pickle.loads(packed)  # noqa: S301  (our own bytes, in a file without a name)
-        return key, Rollout(self._prompt_at(span), *values), kept
+        prompt, tools = self._prompt_at(span)
+        return key, Rollout(prompt, tools=tools, **dict(zip(_FIELDS, values, strict=True))), kept
 
-    def _prompt_at(self, span: tuple[int, int]) -> tuple[Turn, ...]:
+    def _prompt_at(self, span: tuple[int, int]) -> _Prompt:
         if self._last is None or self._last[0] != span:
-            pickled = self._prompts.read(*span)
-            self._last = span, tuple(Turn(*turn) for turn in pickle.loads(pickled))  # noqa: S301  (as above)
+            turns, tools = pickle.loads(self._prompts.read(*span))  # noqa: S301  (as above)
+            self._last = span, (tuple(Turn(*turn) for turn in turns), tools)
         return self._last[1]

@@ -43,6 +43,12 @@ class InputSettings:
     answer_tool: str | None = reward_setting(
         None, "Judge the arguments of the last call to this tool, for example submit_final_result.", trust=False
     )
+    tool_definitions: bool = reward_setting(
+        True,
+        "Show the tools that the policy could call, where a line defines them, to the judge of transcripts.",
+        negative_help="Do not show the judge of transcripts which tools the policy could call.",
+        trust=False,
+    )
     ignore_media: bool = reward_setting(
         False, "Compare responses that contain images or files, although the judge cannot see these.", trust=False
     )

@@ -4,7 +4,7 @@ import pytest
 
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.rows import Answer, Pair, Prompt, PromptRow, Sample, UnfitError, tools_of
+from genrm_cli.export.rows import Answer, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
 
@@ -196,17 +196,3 @@ def test_messages_survive_reading_and_writing():
     assert again == [*messages[:3], {key: value for key, value in RESULT.items() if key != "name"}, *messages[4:]]
     answer = messages_of_response(turns, items_of_messages([CALLING, RESULT, A5]) or (), "keep")
     assert [message.get("tool_call_id") for message in answer] == [None, "call_2", None]
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"tools": [{"type": "function", "name": "add", "parameters": {}}]},
-        {"responses_create_params": {"tools": [{"type": "function", "name": "add", "parameters": {}}]}},
-        {"request": {"tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}]}},
-    ],
-)
-def test_tools_are_found_and_brought_into_one_shape(record):
-    """Definitions of the Responses API are nested as chat completions have them."""
-    assert tools_of(record) == ('{"type": "function", "function": {"name": "add", "parameters": {}}}',)
-    assert tools_of({"tools": []}) == ()

@@ -1,9 +1,12 @@
 """What a judge is shown of a group: answers or transcripts, cut, neutralised, blanks and media told."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.rollouts.reading.record_fields import tools_of
 from genrm_cli.rollouts.rollout import Media, Reasoning, Refusal, Rollout, Text, ToolCall, ToolResult, Turn
 from genrm_cli.rollouts.views import (
     ViewOptions,
@@ -194,3 +197,51 @@ def test_a_forged_cut_in_an_answer_is_neutralised():
     """Where answers may be cut, a text that claims a cut is shown with other brackets."""
     assert "[---" not in shown(Text(FORGED), max_chars=1000).text
     assert shown(Text(FORGED)).text == FORGED
+
+
+ADD = {"type": "function", "name": "add", "description": "Adds numbers.", "parameters": {"type": "object"}}
+NESTED = {"type": "function", "function": {name: value for name, value in ADD.items() if name != "type"}}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"tools": [ADD]},
+        {"tools": json.dumps([NESTED])},
+        {"responses_create_params": {"tools": [ADD]}},
+        {"request": {"tools": [NESTED]}},
+    ],
+)
+def test_tools_are_found_and_brought_into_one_shape(record):
+    """Definitions of the Responses API are nested as chat completions have them; a text may hold the list."""
+    assert tools_of(record) == (json.dumps(NESTED),)
+    assert tools_of({"tools": []}) == tools_of({"tools": "[broken"}) == ()
+
+
+TOOLS = (json.dumps(NESTED), '{"type": "web_search"}')
+SHOWN_TOOLS = """\
+Tools that the assistant can call:
+- add: Adds numbers. Parameters: {"type":"object"}
+- {"type": "web_search"}"""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "conversation"),
+    [
+        (PROMPT, (Turn("system", SHOWN_TOOLS), *PROMPT)),
+        ((Turn("system", "Be brief."), *PROMPT), (Turn("system", f"Be brief.\n\n{SHOWN_TOOLS}"), *PROMPT)),
+    ],
+)
+def test_transcripts_show_the_tools_in_the_system_turn(prompt, conversation):
+    """A judge cannot tell a right call from a wrong one without them; many chat templates take one system turn."""
+    rollouts = [Rollout(prompt, items, tools=TOOLS) for items in (CALLED, (Text("31."),))]
+    assert view_group(rollouts).conversation == conversation
+    assert view_group(rollouts, ViewOptions(tool_definitions=False)).conversation == prompt
+    assert view_group(rollouts, ViewOptions(view="answer")).conversation == prompt
+    assert view_group([*rollouts, Rollout(prompt, CALLED)]).conversation == prompt  # not the tools of all
+
+
+def test_a_long_tool_definition_is_cut():
+    """As are long calls and results."""
+    tool = json.dumps({"type": "function", "function": {"name": "add", "description": "x" * 5_000}})
+    assert len(view_group([rollout(*CALLED, tools=(tool,))]).conversation[0].text) < 2_100

@@ -4,7 +4,7 @@ from genrm_cli.settings import Settings, changed, settings_from
 from genrm_cli.settings.table import all_settings, digest_of, value_of
 
 DECIDING = """
-    format limit group_by view view_max_chars answer_field answer_tool ignore_media empty
+    format limit group_by view view_max_chars answer_field answer_tool tool_definitions ignore_media empty
     prompt_field response_field id_field
     require_metadata strategy ring_k budget repeats both_orders order_balanced seed judge model profile
     principle temperature top_p max_reply_tokens redact_pattern compat quorum disagreement estimator min_reliability

@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 
-from genrm_cli.json_types import JsonObject
-from genrm_cli.rewards.component import Column, LocalKind, value_at, why_refused
+from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.rewards.component import Column, LocalKind, why_refused
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component
@@ -28,7 +28,7 @@ def complementarity_values(passed: Sequence[Collection[Hashable] | None]) -> lis
 
 
 def _compute(component: Component, _rollouts: Sequence[Rollout], records: Sequence[JsonObject]) -> Column:
-    found = [value_at(record, component.option("field") or "") for record in records]
+    found = [field_at(record, component.option("field") or "") for record in records]
     passed = [_tests_of(value) for value in found]
     return Column(complementarity_values(passed), failure=why_refused(found, passed, "list of test ids"))
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 
-from genrm_cli.json_types import JsonObject
-from genrm_cli.rewards.component import Column, LocalKind, value_at
+from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.rewards.component import Column, LocalKind
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, Option
@@ -124,7 +124,7 @@ def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequenc
 
 
 def _answer_at(record: JsonObject, path: str) -> str | None:
-    value = value_at(record, path)
+    value = field_at(record, path)
     if isinstance(value, float):
         return f"{value:.17g}"  # 1.0 is the same answer as 1
     return str(value) if isinstance(value, str | int) else None

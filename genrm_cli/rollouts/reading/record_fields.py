@@ -1,9 +1,11 @@
 """Read record fields that several formats share: names, attempts, principle, exclusion, truncation."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from genrm_cli.json_types import JsonObject
+from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
@@ -17,6 +19,7 @@ _TASK_FIELDS = (
     ("example_id", "example"),
 )
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
+_TOOLS = ("tools", "responses_create_params.tools", "request.tools", "response.tools")
 _FINISH_FIELDS = ("finish_reason", "stop_reason")
 _CUT_OFF = frozenset(
     ("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "token_limit", "max_seq_len")
@@ -40,6 +43,7 @@ def rollout_of(
     said = {
         "principle": principle_of(record),
         "reference": reference_of(record),
+        "tools": tools_of(record),
         "task": task_of(record),
         "index": index_of(record),
         "group_attempt": _count(record.get("_ng_group_attempt")),
@@ -80,6 +84,24 @@ def reference_of(record: JsonObject) -> str | None:
     values = (record[name] for name in REFERENCES if name in record)
     kinds = (str, int, float)
     return next((str(value) for value in values if isinstance(value, kinds) and not isinstance(value, bool)), None)
+
+
+def tools_of(record: JsonObject) -> tuple[str, ...]:
+    """Return the tools of a line, a list or its JSON text; definitions of the Responses API are nested."""
+    for place in _TOOLS:
+        value = field_at(record, place)
+        if isinstance(value, str) and value.startswith("["):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(value)
+        if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+            return tuple(json.dumps(_nested(each), ensure_ascii=False) for each in value)
+    return ()
+
+
+def _nested(tool: JsonObject) -> JsonObject:
+    if tool.get("type", "function") != "function" or isinstance(tool.get("function"), Mapping):
+        return tool
+    return {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
 
 
 def excluded_of(record: JsonObject) -> str | None:
