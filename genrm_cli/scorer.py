@@ -16,7 +16,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.kinds import Table
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.keys import find_api_keys
-from genrm_cli.settings.sources.toml_file import SettingsFile
+from genrm_cli.settings.sources.settings_file import SettingsFile
 from genrm_cli.settings.table import all_settings
 
 Result = TypeVar("Result")

@@ -23,7 +23,7 @@ from genrm_cli.settings.kinds import TEXT
 from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
-from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
+from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 
 ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
@@ -297,6 +297,6 @@ _CONFIG = _keyword(
         show_envvar=False,
         show_default=False,
         metavar="FILE",
-        help="TOML file with settings. Default: genrm.toml or [tool.genrm] of pyproject.toml in this folder.",
+        help="TOML file with settings. Default: genrm.toml in this folder.",
     ),
 )

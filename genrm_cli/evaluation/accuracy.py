@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import count_verdicts
-from genrm_cli.metrics.running_stats import mcnemar_p_value, wilson_interval
+from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing import Comparison
 from genrm_cli.scored.lines import OutcomeRecord
@@ -118,13 +118,9 @@ class JudgeQuality:
         accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second` likewise.
         accuracy_if_failures_lose: accuracy with each failure counted as wrong.
         consistent_accuracy: share of pairs that are right in both orders, among pairs with both verdicts.
-        judgebench_accuracy: JudgeBench's own metric: pairs with more right verdicts than wrong ones, so a win in one
-            order and a tie in the other are right, and failures count as ties. Source: Tan et al. 2024, arXiv
-            2410.12784, section 4.
         flip_rate: share of the same pairs whose preference changes with the order, including to or from a tie.
         first_place_preference: share of verdicts for the response shown first, over the same pairs; a tie counts half,
             and 0.5 is unbiased.
-        first_place_p_value: exact probability of at least this preference for an unbiased judge.
         accuracy_longer_chosen: accuracy on pairs whose chosen response is the longer one. `_shorter`, `_equal`
             likewise.
         length_bias: accuracy where the longer response is right, minus accuracy where it is wrong; 0 is fair.
@@ -146,10 +142,8 @@ class JudgeQuality:
     accuracy_chosen_second: Share
     accuracy_if_failures_lose: Share
     consistent_accuracy: Share
-    judgebench_accuracy: Share
     flip_rate: Share
     first_place_preference: Share
-    first_place_p_value: float | None
     accuracy_longer_chosen: Share
     accuracy_shorter_chosen: Share
     accuracy_equal_length: Share
@@ -195,10 +189,8 @@ def evaluate(outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: f
             outcomes, lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked)
         ),
         consistent_accuracy=share_of(both, lambda outcome: float(outcome.is_consistently_right)),
-        judgebench_accuracy=share_of(outcomes, _judgebench_credit),
         flip_rate=share_of(both, lambda outcome: float(outcome.counts.flips)),
         first_place_preference=share_of(both, _first_place_credit),
-        first_place_p_value=_first_place_p_value(both),
         accuracy_longer_chosen=longer,
         accuracy_shorter_chosen=shorter,
         accuracy_equal_length=accuracy_of([o for o in outcomes if o.chosen_chars == o.rejected_chars]),
@@ -246,12 +238,6 @@ def accuracy_of(outcomes: Iterable[PairRecord]) -> Share:
     return share_of(outcomes, lambda outcome: _mean(each.credit for each in outcome.orders if each.credit is not None))
 
 
-def _judgebench_credit(outcome: PairRecord) -> float | None:
-    if not any(each.was_asked for each in outcome.orders):
-        return None
-    return float(sum(each.credit - 0.5 for each in outcome.orders if each.credit is not None) > 0)
-
-
 def _mean(values: Iterable[float]) -> float | None:
     known = list(values)
     return fmean(known) if known else None
@@ -261,16 +247,6 @@ def _first_place_credit(outcome: PairRecord) -> float:
     """Return the share of a pair's two verdicts that prefer the response shown first; a tie counts half."""
     counts = outcome.counts
     return (counts.first_wins + counts.ties / 2) / counts.verdicts
-
-
-def _first_place_p_value(both: Sequence[PairRecord]) -> float | None:
-    """Test whether as many items prefer position 1 as position 2."""
-    if not both:
-        return None
-    leans: dict[str, float] = {}
-    for outcome in both:
-        leans[outcome.item] = leans.get(outcome.item, 0.0) + _first_place_credit(outcome) - 0.5
-    return mcnemar_p_value(sum(lean > 0 for lean in leans.values()), sum(lean < 0 for lean in leans.values()))
 
 
 def _costs(outcomes: Sequence[PairRecord], price_in: float, price_out: float) -> dict[str, float | None]:

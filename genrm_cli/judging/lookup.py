@@ -21,7 +21,7 @@ from genrm_cli.judging.profiles.profile import AnyProfile, Profile
 from genrm_cli.judging.profiles.scores_json import parse_scores_json_as_reference
 from genrm_cli.judging.rubrics.rubric_sets import RubricSet, parse_rubric_set
 from genrm_cli.settings.panel import JudgeConfig
-from genrm_cli.settings.sources.toml_file import read_toml
+from genrm_cli.settings.sources.settings_file import read_toml
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 ROLES_PROFILE = "nemotron"

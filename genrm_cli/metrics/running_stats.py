@@ -219,19 +219,3 @@ def wilson_interval(share: float, count: float) -> tuple[float, float]:
     half = _Z_95 / (1 + squared) * math.sqrt(share * (1 - share) / count + squared / (4 * count))
     # Rounding must not leave a share of 0 or 1 outside its own interval.
     return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
-
-
-def mcnemar_p_value(a_only: int, b_only: int) -> float:
-    """Return the exact two-sided p of McNemar's test; 1 without discordant pairs.
-
-    It is the probability that a fair coin, tossed once per discordant pair, splits at least as unevenly.
-    `a_only` are the pairs that only the first judge got right, `b_only` those that only the second did.
-
-    Source: Q. McNemar, Psychometrika 12 (1947) 153, with the exact binomial distribution.
-    """
-    thrown, fewer = a_only + b_only, min(a_only, b_only)
-    term = tail = 1  # integers of any size: nothing is rounded before the division
-    for k in range(fewer):
-        term = term * (thrown - k) // (k + 1)
-        tail += term
-    return min(1.0, 2 * tail / (1 << thrown))

@@ -6,7 +6,7 @@ A closed cohort has the members that its rewards rest on. One that closed withou
 of which is compared with the members that it closed with and with no other late one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Self
@@ -78,29 +78,24 @@ class Cohort:
     """One cohort.
 
     Attributes:
-        declared: ids of all its members; empty if not given.
         members: members that came in time, by id.
         late: members that came after it closed, by id.
     """
 
     name: str
     size: int
-    declared: Sequence[str] = ()
     members: dict[str, Member] = field(default_factory=dict)
     late: dict[str, Member] = field(default_factory=dict)
     is_closed: bool = False
     _has_indices: bool = True
 
-    def join(self, member: Member, size: int, declared: Sequence[str] = ()) -> Joining:
+    def join(self, member: Member, size: int) -> Joining:
         """Process a request of a member.
-
-        Args:
-            declared: ids of all members according to the request; empty if not given.
 
         Raises:
             DisagreementError: the request contradicts an earlier one. Nothing has changed.
         """
-        self._check(member, size, declared)
+        self._check(member, size)
         known = self.members.get(member.id) or self.late.get(member.id)
         if known is not None:
             if known.digest != member.digest:
@@ -122,15 +117,11 @@ class Cohort:
         self._has_indices = self._has_indices and index is not None and index < self.size
         return Joining.NEW
 
-    def _check(self, member: Member, size: int, declared: Sequence[str]) -> None:
+    def _check(self, member: Member, size: int) -> None:
         if size != self.size:
             raise DisagreementError(
                 f"group {self.name!r}: member {member.id!r} says size {size}, the first member said {self.size}"
             )
-        if declared and self.declared and in_order(declared) != in_order(self.declared):
-            raise DisagreementError(f"group {self.name!r}: member {member.id!r} lists other members than the first one")
-        if self.declared and member.id not in self.declared:
-            raise DisagreementError(f"group {self.name!r}: {member.id!r} is not in the list of its members")
         first = next(iter(self.members.values()), None)
         if first is not None and first.task != member.task:
             raise DisagreementError(
@@ -149,10 +140,8 @@ class Cohort:
     def index_of(self, member_id: str) -> int | None:
         """Return the index that a member has if all come; None where that is not certain before all have come.
 
-        It is certain where the ids are declared, or are 0 to size - 1.
+        It is certain where the ids are 0 to size - 1.
         """
-        if self.declared:
-            return in_order(self.declared).index(member_id)
         return index_in(member_id) if self._has_indices else None
 
     def in_order(self, *late: str) -> list[Member]:

@@ -6,7 +6,7 @@ from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.open_judges import OnEvent
 from genrm_cli.serve.http.endpoints import build_app
-from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
+from genrm_cli.serve.http.server import listen_on, run_server, url_of
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
@@ -31,7 +31,6 @@ async def serve(
     """
     settings = _with_journal(settings)
     scorer = ServedScorer(settings, api_keys, on_event)
-    check_tls(settings.serve)
     with listen_on(settings.serve, has_token=token is not None) as listening:
         async with scorer:
             recorder = None
@@ -39,9 +38,9 @@ async def serve(
                 recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
                 await recorder.open()
             service = RewardService(scorer, settings.serve, on_event, recorder)
-            on_ready(url_of(listening, settings.serve))
+            on_ready(url_of(listening))
             app = build_app(service, scorer, settings.serve, token)
-            await run_server(app, listening, settings.serve, service.drain)
+            await run_server(app, listening, service.drain)
             if recorder is not None:
                 await recorder.close()
 

@@ -97,9 +97,7 @@ class RewardService:
         """Whether a cohort of this name is open or kept."""
         return name in self._cohorts
 
-    async def join(
-        self, name: str, size: int, member: Member, *, declared: Sequence[str] = (), deadline_s: float | None = None
-    ) -> GroupAnswer:
+    async def join(self, name: str, size: int, member: Member, deadline_s: float | None = None) -> GroupAnswer:
         """Add a member to its cohort, wait for the cohort, and return the answer that has this member's reward.
 
         A cancelled caller cancels nothing. The deadline is that of the first member; it limits the wait for members.
@@ -112,12 +110,10 @@ class RewardService:
         known = self._cohorts.get(name)
         if known is None:
             self._refuse_above(self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)")
-            cohort = Cohort(name, size, declared)
-            cohort.join(member, size, declared)  # refuses contradictions
-            known = self._begin(self._cohorts, Cohort(name, size, declared), member)
+            known = self._begin(self._cohorts, Cohort(name, size), member)
             wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
             known.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, known)
-        joining = self._enter(known, member, size, declared)
+        joining = self._enter(known, member, size)
         if joining is Joining.NEW:
             index = known.cohort.index_of(member.id)
             if index is not None:
@@ -148,7 +144,7 @@ class RewardService:
             self._close(known, deadline_s)
         else:
             for member in members:
-                self._enter(known, member, len(members), ())
+                self._enter(known, member, len(members))
         return await self._wait(known.answer)
 
     async def _wait(self, answer: "asyncio.Future[GroupAnswer]") -> GroupAnswer:
@@ -159,9 +155,9 @@ class RewardService:
         finally:
             self.waiting -= 1
 
-    def _enter(self, known: _Known, member: Member, size: int, declared: Sequence[str]) -> Joining:
+    def _enter(self, known: _Known, member: Member, size: int) -> Joining:
         try:
-            joining = known.cohort.join(member, size, declared)
+            joining = known.cohort.join(member, size)
         except DisagreementError as error:
             self.counts.disagreements += 1
             self._on_event("disagreement", {"group": known.cohort.name, "detail": str(error)})

@@ -212,8 +212,6 @@ class ServeSettings:
         "set.",
     )
     allow_public: bool = setting(False, "Listen on an address other than loopback without a token.")
-    tls_cert: str | None = setting(None, "Certificate chain (PEM) for HTTPS. Requires $tls_key.")
-    tls_key: str | None = setting(None, "Private key (PEM) of $tls_cert.")
     max_body: int = setting(64_000_000, "Refuse larger request bodies, for example 16MB.", low=1_000, kind=SIZE)
     cohort_size: int | None = setting(
         None, "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.", low=1

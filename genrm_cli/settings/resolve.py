@@ -14,8 +14,7 @@ from genrm_cli.settings.kinds import Table, Value, did_you_mean
 from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
 from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
-from genrm_cli.settings.sources.toml_file import SettingsFile
-from genrm_cli.settings.sources.trusted_files import PANEL, iter_needing_trust, state_of
+from genrm_cli.settings.sources.settings_file import PANEL, SettingsFile, iter_needing_trust, state_of
 from genrm_cli.settings.table import Settings, all_settings, setting_named, settings_from, value_of
 
 # Variables with our prefix that are not settings, and must not be reported as misspelt.

@@ -66,9 +66,9 @@ def test_a_settings_file_with_a_mistake_ends_with_2(genrm: Genrm, call: Call, te
 
 
 def test_settings_from_a_file_and_the_environment_reach_a_run(genrm: Genrm, call: Call) -> None:
-    """A run needs no flags: pyproject.toml names the judge, GENRM_CONFIG another file, a variable the output."""
+    """A run needs no flags: genrm.toml names the judge, GENRM_CONFIG another file, a variable the output."""
     genrm.write("in.jsonl", make_rollouts())
-    (genrm.folder / "pyproject.toml").write_text('[tool.genrm]\njudge = "lexical"\nquiet = true\n')
+    (genrm.folder / "genrm.toml").write_text('judge = "lexical"\nquiet = true\n')
     assert call("score", "in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")
     assert "out.metrics.json" in genrm.names()
     (genrm.folder / "other.toml").write_text('judge = "lexical"\nstrategy = "all_pair"\n')

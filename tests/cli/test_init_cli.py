@@ -8,7 +8,7 @@ from genrm_process import Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.settings.resolve import resolve_settings
-from genrm_cli.settings.sources.toml_file import SettingsFile
+from genrm_cli.settings.sources.settings_file import SettingsFile
 
 
 def test_the_file_that_it_writes_is_used_at_once(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:

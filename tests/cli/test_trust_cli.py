@@ -18,25 +18,23 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["genrm.toml", "pyproject.toml"])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_hostile_folder_gets_nothing(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, command: tuple[str, ...], name: str
+    genrm: Genrm, call: Call, judge_server: JudgeServer, command: tuple[str, ...]
 ) -> None:
     """Every command ends with 2 and names file, setting and remedies; nothing is sent, run or written."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "good", "rejected": "bad"}])
     (genrm.folder / "mine.py").write_text("open('owned', 'w')\ndef f(group): return [1.0] * len(group)\n")
-    table = "tool.genrm." if name == "pyproject.toml" else ""
-    (genrm.folder / name).write_text(
-        ("[tool.genrm]\n" if table else "") + f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n"
+    (genrm.folder / "genrm.toml").write_text(
+        f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n"
         f"api_key_env = 'AWS_SECRET_ACCESS_KEY'\nlog_json = 'events'\noutput = 'mine.py'\nforce = true\n"
-        f"principle = '@/etc/passwd'\n[{table}components.x]\npython = 'mine:f'\n"
+        f"principle = '@/etc/passwd'\n[components.x]\npython = 'mine:f'\n"
     )
     before = genrm.names()
     finished = call(*command, GENRM_API_KEY="key-of-the-user", AWS_SECRET_ACCESS_KEY="another")
     assert (finished.code, finished.out) == (2, b"")
-    for word in (name, "base_url", "api_key_env", "python in [", f"--config {name}", "genrm trust ."):
+    for word in ("base_url", "api_key_env", "python in [", "--config genrm.toml", "genrm trust ."):
         assert word in finished.err
     assert judge_server.stats()["requests"] == 0
     assert genrm.names() == before

@@ -14,7 +14,7 @@ from genrm_cli.jobs.context import new_run
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import resolve_settings
-from genrm_cli.settings.sources.toml_file import SettingsFile
+from genrm_cli.settings.sources.settings_file import SettingsFile
 
 LEXICAL = "judge = 'lexical'\n"
 QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "2", "force": True}

@@ -15,7 +15,7 @@ from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.reward_settings import PRESETS
-from genrm_cli.settings.sources.toml_file import read_settings_file
+from genrm_cli.settings.sources.settings_file import read_settings_file
 from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 

@@ -62,41 +62,30 @@ def test_a_member_that_comes_after_the_end_is_late():
 
 
 @pytest.mark.parametrize(
-    ("request_", "size", "declared", "said"),
+    ("request_", "size", "said"),
     [
-        (member("b"), 3, (), "member 'b' says size 3, the first member said 2"),
-        (member("a", "other"), 2, (), "'a' came before with another content"),
-        (member("b", prompt="When?"), 2, (), "messages or principle of member 'b' are not those of 'a'"),
-        (member("b", principle="Be kind."), 2, (), "messages or principle of member 'b'"),
+        (member("b"), 3, "member 'b' says size 3, the first member said 2"),
+        (member("a", "other"), 2, "'a' came before with another content"),
+        (member("b", prompt="When?"), 2, "messages or principle of member 'b' are not those of 'a'"),
+        (member("b", principle="Be kind."), 2, "messages or principle of member 'b'"),
     ],
 )
-def test_a_contradiction_is_named_and_changes_nothing(request_, size, declared, said):
+def test_a_contradiction_is_named_and_changes_nothing(request_, size, said):
     """Size, content, prompt and principle: the message names what was said, and the cohort goes on without it."""
     cohort = Cohort("g", 2)
     cohort.join(member("a"), 2)
     with pytest.raises(DisagreementError, match=said):
-        cohort.join(request_, size, declared)
+        cohort.join(request_, size)
     assert list(cohort.members) == ["a"]
     assert cohort.join(member("b"), 2) is Joining.NEW
 
 
-def test_declared_members_are_held_to_the_list():
-    """An id outside the list, and another list, are contradictions."""
-    cohort = Cohort("g", 2, ("x", "y"))
-    cohort.join(member("y"), 2, ("y", "x"))
-    with pytest.raises(DisagreementError, match="'z' is not in the list"):
-        cohort.join(member("z"), 2)
-    with pytest.raises(DisagreementError, match="lists other members"):
-        cohort.join(member("x"), 2, ("x", "z"))
-
-
-@given(st.permutations(range(6)), st.booleans())
-def test_the_index_of_a_member_is_known_early_only_if_it_is_certain(arrival, is_declared):
-    """It is for numbers from 0 and for declared ids; it is the index that the member has in the end."""
-    ids = [f"m{id_}" for id_ in arrival] if is_declared else [str(id_) for id_ in arrival]
-    cohort = Cohort("g", 6, tuple(ids) if is_declared else ())
+@given(st.permutations(range(6)))
+def test_the_index_of_a_member_is_known_early(arrival):
+    """It is for numbers from 0; it is the index that the member has in the end."""
+    cohort = Cohort("g", 6)
     early = {}
-    for id_ in ids:
+    for id_ in map(str, arrival):
         cohort.join(member(id_), 6)
         early[id_] = cohort.index_of(id_)
     assert [early[each.id] for each in cohort.in_order()] == list(range(6))

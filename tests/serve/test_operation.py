@@ -1,7 +1,6 @@
 """Who may ask, how much, and what whoever operates the server sees."""
 
 import re
-import subprocess
 
 import httpx
 import pytest
@@ -96,7 +95,6 @@ def test_the_log_has_a_line_for_each_group(served):
     [
         (["--listen", "0.0.0.0:0"], "reachable from other machines"),
         (["--listen", "nowhere"], "expected HOST:PORT"),
-        (["--tls-cert", "cert.pem"], "need each other"),
         (["--token-env", "UNSET_TOKEN"], "names UNSET_TOKEN, which is not set"),
         (["--journal", "s3://bucket/rl/x", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"], "local disk"),
     ],
@@ -150,18 +148,3 @@ def test_sigterm_ends_the_wait_after_the_drain(genrm, judge_server):
         served.wait_for(waiting=1)
         assert served.terminate() == 0
         assert (waiting.reply().status_code, "Retry-After" in waiting.reply().headers) == (503, True)
-
-
-@pytest.mark.slow
-def test_https_with_a_certificate(genrm, judge_server):
-    """The server speaks TLS with the certificate that it is given."""
-    key, dates = ["-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem"], ["-days", "1", "-subj", "/CN=localhost"]
-    command = ["openssl", "req", "-x509", *key, "-out", "cert.pem", *dates]
-    made = subprocess.run(command, cwd=genrm.folder, capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip("needs openssl")
-    with serving(
-        genrm, *judge_flags(judge_server.base_url), "--tls-cert", "cert.pem", "--tls-key", "key.pem"
-    ) as served:
-        assert served.url.startswith("https://")
-        assert httpx.get(f"{served.url}/healthz", verify=False, trust_env=False, timeout=300).status_code == 200

@@ -51,7 +51,6 @@ def test_no_setting_holds_the_key():
     assert {name for name in names if "key" in name} == {
         "api_key_env",
         "api_key_file",
-        "tls_key",
     }  # where it is, not what
     assert all(s.default is None for s in all_settings() if "key" in s.name)
 

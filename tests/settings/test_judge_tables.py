@@ -12,7 +12,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, judges_of
 from genrm_cli.settings.resolve import Origin, resolve_settings
 from genrm_cli.settings.sources.keys import find_api_key
-from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
+from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings, digest_of
 
 TWO = """

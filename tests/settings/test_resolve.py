@@ -15,7 +15,7 @@ from genrm_cli.settings.resolve import (
     unknown_variables,
 )
 from genrm_cli.settings.reward_settings import PRESETS
-from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
+from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings, value_of
 
 LENGTH = "group_answer_length_penalty_coeff"
@@ -256,13 +256,9 @@ def test_an_unreadable_principle_is_a_usage_error(tmp_path, content):
 # The settings file
 
 
-def test_the_first_settings_file_of_the_folder_counts(tmp_path):
-    """`genrm.toml` overrides `[tool.genrm]` of `pyproject.toml`."""
+def test_the_settings_file_of_the_folder_counts(tmp_path):
+    """It is `genrm.toml`, if there is one."""
     assert read_settings_file(None, tmp_path) == SettingsFile()
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n')
-    assert read_settings_file(None, tmp_path) == SettingsFile()
-    (tmp_path / "pyproject.toml").write_text("[tool.genrm]\nrepeats = 2\n")
-    assert read_settings_file(None, tmp_path) == SettingsFile("pyproject.toml", {"repeats": 2}, is_named=False)
     (tmp_path / "genrm.toml").write_text("repeats = 3\n")
     assert read_settings_file(None, tmp_path) == SettingsFile("genrm.toml", {"repeats": 3}, is_named=False)
 

@@ -18,7 +18,7 @@ from genrm_cli.settings.components import (
 )
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import resolve_settings
-from genrm_cli.settings.sources.toml_file import SettingsFile
+from genrm_cli.settings.sources.settings_file import SettingsFile
 from genrm_cli.settings.table import digest_of
 
 

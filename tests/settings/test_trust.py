@@ -8,15 +8,15 @@ import genrm_cli
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import resolve_settings
-from genrm_cli.settings.sources import trusted_files as trust
-from genrm_cli.settings.sources.toml_file import SettingsFile, read_settings_file
+from genrm_cli.settings.sources import settings_file as trust
+from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 
 NEEDS_TRUST = {
     *("wandb", "mlflow", "tensorboard"),
     *("base_url", "api_key_env", "api_key_file", "ca_bundle", "s3_endpoint_url", "s3_profile", "s3_region"),
     *("journal", "output", "output_template", "set_name", "force", "log_json", "any_prefix"),
-    *("listen", "token_env", "allow_public", "tls_cert", "tls_key", "record"),
+    *("listen", "token_env", "allow_public", "record"),
 }
 BY_VALUE = {
     "principle": ("Be kind.", "@/etc/passwd"),

@@ -39,7 +39,6 @@ _SHARES = {
     "accuracy_equal_length": "  both equally long",
     "accuracy_if_failures_lose": "accuracy if failures lose",
     "consistent_accuracy": "consistent accuracy",
-    "judgebench_accuracy": "accuracy as in JudgeBench",
     "flip_rate": "flip rate",
     "first_place_preference": "first position preferred",
 }
@@ -117,7 +116,7 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
         f"{percent_text(figures.failure_rate)} of the judgements failed, "
         f"{percent_text(figures.parse_failure_rate)} because the reply could not be parsed",
         f"length bias {number_text(figures.length_bias, '+.3f')} (accuracy where the longer answer is better, minus "
-        f"accuracy where it is worse); position-bias p-value {_p_text(figures.first_place_p_value)}",
+        "accuracy where it is worse)",
     ]
     if figures.calls_per_judgement is not None:
         lines.append(
@@ -158,7 +157,3 @@ def _share_cells(share: "Share") -> tuple[str, str]:
     if share.low is None or share.high is None:
         return percent_text(share.value), "-"
     return percent_text(share.value), f"{100 * share.low:.1f} to {100 * share.high:.1f}"
-
-
-def _p_text(p_value: float | None) -> str:
-    return number_text(p_value, ".3g")

@@ -51,8 +51,7 @@ def init(invocation: Invocation) -> int:
 
     Example: genrm init --base-url http://localhost:8000/v1
     """
-    from genrm_cli.settings.sources.toml_file import read_settings_file
-    from genrm_cli.settings.sources.trusted_files import trust
+    from genrm_cli.settings.sources.settings_file import read_settings_file, trust
 
     path, judge = Path(_NAME), invocation.settings.judge
     if path.exists() and not invocation.settings.output.force:

@@ -57,7 +57,7 @@ def trust(
 
     Example: genrm trust .
     """
-    from genrm_cli.settings.sources.trusted_files import distrust
+    from genrm_cli.settings.sources.settings_file import distrust
 
     if is_list == (folder is not None) or (is_list and remove):
         raise UsageError("give a folder (genrm trust FOLDER, genrm trust --remove FOLDER), or --list.")
@@ -73,20 +73,18 @@ def trust(
 
 
 def _trust(folder: Path) -> None:
-    from genrm_cli.settings.sources.toml_file import read_settings_file
-    from genrm_cli.settings.sources.trusted_files import iter_needing_trust, trust
+    from genrm_cli.settings.sources.settings_file import iter_needing_trust, read_settings_file, trust
 
     file = read_settings_file(None, folder)
     if not file.path:
-        raise UsageError(f"{folder}: no settings; expected genrm.toml, or [tool.genrm] in pyproject.toml.")
+        raise UsageError(f"{folder}: no settings; expected genrm.toml.")
     trust(file, folder)
     places = ", ".join(place for _, place in iter_needing_trust(file.values)) or "nothing that requires trust"
     print_text(f"{folder.resolve() / file.path} is trusted and sets {places}")
 
 
 def _list() -> None:
-    from genrm_cli.settings.sources.toml_file import read_settings_file
-    from genrm_cli.settings.sources.trusted_files import read_trusted, state_of
+    from genrm_cli.settings.sources.settings_file import read_settings_file, read_trusted, state_of
 
     table = new_table("settings file", "state", texts=2)
     for path in map(Path, sorted(read_trusted())):

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
@@ -52,25 +51,14 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
         raise UsageError(SettingRef("listen", settings.listen), f": {error.strerror or error}.") from error
 
 
-def url_of(listening: socket.socket, settings: ServeSettings) -> str:
+def url_of(listening: socket.socket) -> str:
     """Return the URL of a server."""
     host, port = listening.getsockname()[:2]
-    return f"{'http' if settings.tls_cert is None else 'https'}://{host}:{port}"
-
-
-def check_tls(settings: ServeSettings) -> None:
-    """Check certificate and key; raise `UsageError` if one is missing, or they cannot be used."""
-    if (settings.tls_cert is None) != (settings.tls_key is None):
-        raise UsageError(SettingRef("tls_cert"), " and ", SettingRef("tls_key"), " need each other.")
-    if settings.tls_cert is not None:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key)
-        except (OSError, ssl.SSLError) as error:
-            raise UsageError(SettingRef("tls_cert", settings.tls_cert), f": {error.strerror or error}.") from error
+    return f"http://{host}:{port}"
 
 
 async def run_server(
-    app: ASGIApp, listening: socket.socket, settings: ServeSettings, drain: Callable[[], Awaitable[None]] | None = None
+    app: ASGIApp, listening: socket.socket, drain: Callable[[], Awaitable[None]] | None = None
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process."""
     config = uvicorn.Config(
@@ -83,8 +71,6 @@ async def run_server(
         date_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=5,
-        ssl_certfile=settings.tls_cert,
-        ssl_keyfile=settings.tls_key,
     )
     server = _Server(config)
     stopping = asyncio.Event()

@@ -61,7 +61,7 @@ async def _join(call: Call) -> Reply:
     member_id = identifier_of(call.parameters["member_id"], "the member id")
     size = size_of(body.get("size"))
     member = rollout_of(member_id, name, body, body, as_gym=call.service.plan.shows_as_gym)
-    joining = call.service.join(name, size, member, declared=_declared(body, size), deadline_s=deadline_of(body))
+    joining = call.service.join(name, size, member, deadline_of(body))
     del body, member  # the cohort has what it needs of them
     answer = await joining
     content: Json = {
@@ -73,18 +73,6 @@ async def _join(call: Call) -> Reply:
         "calibration": answer.calibration.as_dict(),
     }
     return Reply(content)
-
-
-def _declared(body: Json, size: int) -> list[str]:
-    members = body.get("members")
-    if members is None:
-        return []
-    if not isinstance(members, list) or len(members) != size:
-        raise UnreadableRecordError(f"members is not a list of {size} ids")
-    ids = [identifier_of(member, "an id in members") for member in members]
-    if len(set(ids)) < size:
-        raise UnreadableRecordError("members names an id twice")
-    return ids
 
 
 def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:

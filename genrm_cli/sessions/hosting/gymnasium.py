@@ -19,7 +19,7 @@ from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.http.endpoints import Answer, Gate, build_router, response_of
-from genrm_cli.serve.http.server import check_tls, listen_on, run_server, url_of
+from genrm_cli.serve.http.server import listen_on, run_server, url_of
 from genrm_cli.serve.prometheus import labelled_counter
 from genrm_cli.serve.shapes.call import Reply
 from genrm_cli.serve.shapes.nemo_gym import aggregate
@@ -199,7 +199,6 @@ async def serve_environment(
         GenrmError: a setting or a scenario cannot be used, or a model does not answer.
     """
     settings = run.settings.serve
-    check_tls(settings)
     with listen_on(settings, has_token=token is not None) as listening:
         roles: dict[str, RoleCounts] = {role: RoleCounts() for role in client}
         async with open_agents(list(client.items()), environment, run, None) as agents:
@@ -215,5 +214,5 @@ async def serve_environment(
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
             sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
             app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
-            on_ready(url_of(listening, settings))
-            await run_server(app, listening, settings)
+            on_ready(url_of(listening))
+            await run_server(app, listening)

@@ -1,4 +1,4 @@
-"""Settings files that the user trusts, and the settings that require trust.
+"""Settings files: found in the working folder or named by the user; and which of them the user trusts.
 
 A file found in the working folder may come from a repository or an archive. It may not set anything that could leak
 data, run code or overwrite files until the user trusts its folder.
@@ -8,8 +8,10 @@ import hashlib
 import json
 import os
 import stat
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +19,6 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import Setting, names_file
 from genrm_cli.settings.kinds import Table
-from genrm_cli.settings.sources.toml_file import SettingsFile
 from genrm_cli.settings.table import all_settings
 
 PANEL = "panel"  # the flat name of [[judge]] tables
@@ -30,6 +31,51 @@ _HARMLESS = frozenset(
         *("weights", "gates", "optional", "clip", "normalise"),
     }
 )
+
+
+NAME = "genrm.toml"
+"""Name of the settings file of a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """A settings file; `path` and `values` are empty without one.
+
+    `is_named` tells whether the user named it; otherwise it was found in the working folder.
+    """
+
+    path: str = ""
+    values: Table = field(default_factory=dict)
+    is_named: bool = True
+
+
+def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
+    """Read the named TOML file, otherwise `genrm.toml` of the folder, if there is one.
+
+    Raises:
+        UsageError: the named file is missing, or a file is not valid TOML.
+    """
+    if path is not None:
+        return SettingsFile(path, read_toml(Path(path)))
+    if (folder / NAME).is_file():
+        return SettingsFile(NAME, read_toml(folder / NAME), is_named=False)
+    return SettingsFile()
+
+
+def read_toml(path: Path) -> Table:
+    """Read a TOML file.
+
+    Raises:
+        UsageError: it cannot be read, or is not valid TOML.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        repr(values)  # fails on integers of thousands of digits and on deep nesting, which no message could show
+        return values
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the file: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a NUL in the path
+        raise UsageError(f"{path}: not a valid TOML file: {error}.") from error
 
 
 def iter_needing_trust(values: Table) -> Iterator[tuple[str, str]]:
@@ -142,5 +188,5 @@ def _list_path() -> Path:
 
 
 def _digest_of(file: SettingsFile) -> str:
-    """Return the sha256 (hex) over the settings, so that comments and the rest of a pyproject.toml may change."""
+    """Return the sha256 (hex) over the settings, so that comments may change."""
     return hashlib.sha256(json.dumps(file.values, sort_keys=True, default=repr).encode()).hexdigest()
