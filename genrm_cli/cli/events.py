@@ -172,11 +172,10 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     ),
     "journal_damaged": _warning("journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"),
     "fleet": lambda fields: say(
-        f"asking about {counted(fields['shards'], 'shard')} with {counted(fields['workers'], 'worker')} on "
-        f"{counted(fields['nodes'], 'node')}"
+        f"asking with {counted(fields['workers'], 'worker')} on {counted(fields['nodes'], 'node')}"
     ),
     "shard_failed": lambda fields: say_warning(f"shard {fields['shard']}: {'; '.join(map(text_of, fields['errors']))}"),
-    "worker_lost": _warning("{worker} was lost ({detail}); its shards go to others"),
+    "worker_lost": _warning("the worker of shard {shard} was lost ({detail}); another continues"),
     "tracker_failed": lambda fields: say_warning(
         Message.of(SettingRef(fields["tracker"]), f": the run was not logged: {fields['detail']}")
     ),

@@ -2,14 +2,14 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from genrm_cli.cluster.actors import FORWARDED, Order
 from genrm_cli.cluster.fleet import Fleet
 from genrm_cli.cluster.start import check_address, cluster
+from genrm_cli.cluster.worker import FORWARDED, Order
 from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.tasks import in_thread
@@ -25,33 +25,26 @@ from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_s3, is_stream
 
 _RAY = SettingRef("ray")
-_SHARDS_A_WORKER = 4  # so that little work is lost when a worker dies
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """How to spread a run."""
-
-    address: str
-    workers: int | None = None
-    shards: int | None = None
 
 
 async def score_on_cluster(
-    inputs: Sequence[str], run: RunContext, options: ClusterOptions, report: BatchReport
+    inputs: Sequence[str], run: RunContext, report: BatchReport, *, address: str, workers: int | None
 ) -> BatchReport:
     """Ask about all groups on a cluster, then conclude in this process.
+
+    Args:
+        workers: None for one on each node.
 
     Raises:
         GenrmError: see `score_inputs`; also if the cluster cannot be used.
         CancelledError: the run was interrupted, by SIGTERM too.
     """
     _check(inputs, run.settings)
-    await in_thread(lambda: check_address(options.address))
+    await in_thread(lambda: check_address(address))
     run = replace(run, on_event=_told_once(run.on_event))
     async with _held(inputs, run) as held:
         outputs = frozenset(output for output, lease in held.items() if not isinstance(lease, OtherLease))
-        fleet = await _ask(inputs, run, options, outputs) if outputs else None
+        fleet = await _ask(inputs, run, address, workers, outputs) if outputs else None
         concluding = replace(
             run,
             settings=changed(run.settings, conclude=True),
@@ -98,7 +91,9 @@ async def _held(inputs: Sequence[str], run: RunContext) -> AsyncIterator[Held]:
         yield dict.fromkeys(due) | found
 
 
-async def _ask(inputs: Sequence[str], run: RunContext, options: ClusterOptions, outputs: frozenset[str]) -> Fleet:
+async def _ask(
+    inputs: Sequence[str], run: RunContext, address: str, workers: int | None, outputs: frozenset[str]
+) -> Fleet:
     """Ask about the inputs of these outputs on the cluster."""
     async with cancelled_by_signals():
         for output in outputs:
@@ -107,9 +102,8 @@ async def _ask(inputs: Sequence[str], run: RunContext, options: ClusterOptions, 
     paths = (*inputs, run.settings.journal.journal or "", run.settings.output.output or "s3://")
     folder = None if all(map(is_s3, paths)) else str(Path.cwd())
     order = Order(run.settings, tuple(inputs), folder, with_roles, outputs)
-    with cluster(options.address) as nodes:
-        workers = options.workers or len(nodes)
-        fleet = Fleet(order, run, nodes, workers, options.shards or _SHARDS_A_WORKER * workers)
+    with cluster(address) as nodes:
+        fleet = Fleet(order, run, nodes, workers or len(nodes))
         async with cancelled_by_signals():
             await fleet.ask()
     return fleet

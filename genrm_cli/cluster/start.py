@@ -1,4 +1,4 @@
-"""Start or join a Ray cluster with safe defaults, and watch its head node."""
+"""Start or join a Ray cluster with safe defaults, and watch it."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -63,7 +63,7 @@ def cluster(address: str) -> Iterator[list[str]]:
         else:
             _join(address)
         try:
-            yield [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+            yield living_nodes()
         finally:
             ray.shutdown()
 
@@ -112,22 +112,32 @@ def in_one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-async def watch_head(address: str, absence_limit_s: float = 30.0, every_s: float = 5.0) -> None:
-    """Check repeatedly whether the head node accepts connections: without it, Ray ends every process after a minute.
+def living_nodes() -> list[str]:
+    """Return the ids of the nodes that are alive. Blocks."""
+    return [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+
+
+async def watch_cluster(
+    address: str, nodes: Callable[[], Sequence[str]], absence_limit_s: float = 30.0, every_s: float = 5.0
+) -> None:
+    """Check repeatedly that the head accepts connections and knows a living node.
+
+    Without its head, Ray ends every process after a minute; without a node, workers would wait for one for ever.
 
     Raises:
-        StorageError: it has accepted none for `absence_limit_s`.
+        StorageError: for `absence_limit_s`, there was no head or no node.
     """
     host, _, port = address.rpartition(":")
     heard_at_s = loop_time_s()
     while loop_time_s() - heard_at_s <= absence_limit_s:
-        with contextlib.suppress(OSError, TimeoutError):
+        with contextlib.suppress(OSError, TimeoutError, ray.exceptions.RayError):
             async with asyncio.timeout(every_s):
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-            heard_at_s = loop_time_s()
-            writer.close()
+                writer.close()
+                if await asyncio.to_thread(nodes):
+                    heard_at_s = loop_time_s()
         await asyncio.sleep(every_s)
     raise StorageError(
-        f"the head node of the Ray cluster ({address}) cannot be reached any more, and the cluster ends with it. "
-        "Start a cluster, and run the same command again: what was answered is not asked again."
+        f"the head of the Ray cluster ({address}) cannot be reached any more, or has lost all nodes. Start a cluster, "
+        "and run the same command again: what was answered is not asked again."
     )

@@ -144,7 +144,7 @@ async def score_inputs(
 
     Args:
         report: receives the results as they arrive, so that an interrupted run has them, too.
-        judges: open judges, shared by several shards of one process; their limits are not divided among shards.
+        judges: open judges, which the caller closes.
         held: outputs and leases that the caller took; no other output is written.
 
     Raises:
@@ -153,8 +153,7 @@ async def score_inputs(
     """
     check_settings(run.settings)
     check_journal_place(run.settings)
-    if judges is None:
-        check_shards(run.settings)
+    check_shards(run.settings)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
     opened = open_judges(run.judge_specs(), run.open_options, run.on_event) if judges is None else nullcontext(judges)
     lanes = run.settings.limits.parallel_files

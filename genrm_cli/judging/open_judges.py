@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from genrm_cli.errors import Message
 from genrm_cli.judging.client import CallError, JudgeClient
@@ -53,20 +53,6 @@ class JudgeSpec:
     role: ModelRole = JUDGE
 
 
-class SharedLimits(Protocol):
-    """Allocates slots and budget to a process that shares them with other processes."""
-
-    @property
-    def budget(self) -> Budget:
-        """The budget granted to this process so far."""
-
-    def limit_of(self, pool: int, endpoint: str, concurrency: int | None) -> Limit:
-        """Return the limit of an endpoint of a pool; a concurrency of None means `auto`."""
-
-    def attach(self, pool: EndpointPool) -> None:
-        """Register a pool, to give it new slots and to stop it."""
-
-
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
     """Options that apply to all judges of a run.
@@ -76,8 +62,6 @@ class OpenOptions:
         api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: start of the run, by the monotonic clock; the deadline counts from it.
         resumes: continue after the judge was down for `give_up_after`, as a server does.
-        shared: source of slots and budget, if other processes share them; instead of concurrency, `max_calls`,
-            `max_total_tokens` and `max_cost`.
     """
 
     limits: LimitSettings
@@ -86,7 +70,6 @@ class OpenOptions:
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     started_s: float = field(default_factory=time.monotonic)
     resumes: bool = False
-    shared: SharedLimits | None = None
 
 
 @dataclass(slots=True)
@@ -276,9 +259,10 @@ class _Opener:
         self._options = options
         self._on_event = on_event
         self._pools: dict[tuple[object, ...], EndpointPool] = {}
-        limits, shared = options.limits, options.shared
-        own = Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out)
-        self._budget = own if shared is None else shared.budget
+        limits = options.limits
+        self._budget = Budget(
+            limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out
+        )
 
     async def open(self, spec: JudgeSpec, clients: AsyncExitStack) -> OpenJudge:
         if spec.profile is None:
@@ -301,17 +285,14 @@ class _Opener:
             most = limits.max_in_flight or AUTO_CEILING
             client = JudgeClient(base_url, key, limits.connect_timeout, most, judge.ca_bundle)
             await clients.enter_async_context(client)
-            if options.shared is not None:
-                limit = options.shared.limit_of(len(self._pools), base_url, limits.max_in_flight)
-            elif limits.max_in_flight is None:
+            limit: Limit
+            if limits.max_in_flight is None:
                 limit = AdaptiveLimit(min(AUTO_CEILING, max_connections()))
             else:
                 limit = Limit(min(limits.max_in_flight, max_connections()))
             endpoints.append(Endpoint(base_url, client, limit))
         pool = EndpointPool(endpoints, limits.give_up_after, self._on_event, resumes=options.resumes)
         self._pools[identity] = pool
-        if options.shared is not None:
-            options.shared.attach(pool)
         return pool
 
     def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:

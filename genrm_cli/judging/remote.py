@@ -198,11 +198,6 @@ class RemoteJudge:
         slot = await self.pool.acquire(retry=retry, lane=lane)
         if slot is None:
             return None
-        try:
-            await self._budget.room(calls)
-        except BaseException:
-            self.pool.release_unused(slot)
-            raise
         # Others may have used the rest of the budget during the wait.
         if self._stop_when_used_up(calls):
             self.pool.release_unused(slot)

@@ -17,13 +17,14 @@ from genrm_process import Finished, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import StorageError
+from genrm_cli.settings.judge_settings import LimitSettings
 
 pytestmark = pytest.mark.slow
 
 LIMIT_S = 300
 CONCURRENCY = 8
 GROUPS, SIZE = 40, 3
-ACTORS = ("ray::Limiter", "ray::Worker")
+ACTOR = "ray::Worker"
 
 
 @pytest.fixture
@@ -38,9 +39,9 @@ def arguments(judge: JudgeServer) -> tuple[str, ...]:
     return (*given, "--profile", "nemotron-plain", "--reask", "0", "--concurrency", str(CONCURRENCY))
 
 
-def on_ray(judge: JudgeServer, shards: int) -> tuple[str, ...]:
-    """Return the same on a local cluster of two workers."""
-    return (*arguments(judge), "--ray", "local", "--ray-workers", "2", "--ray-shards", str(shards))
+def on_ray(judge: JudgeServer, workers: int = 2) -> tuple[str, ...]:
+    """Return the same on a local cluster."""
+    return (*arguments(judge), "--ray", "local", "--ray-workers", str(workers))
 
 
 def scored_without_ray(genrm: Genrm, judge: JudgeServer, latency_s: float) -> bytes:
@@ -94,7 +95,7 @@ def wait_for_end(pids: list[int]) -> None:
 def test_two_workers_give_the_outputs_of_a_single_run(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:
     """Scored lines are equal byte by byte; the limit is kept, nothing is asked twice, stdout and stderr are ours."""
     whole = scored_without_ray(genrm, judge_server, 0.02)
-    ended = finish(genrm.start(*on_ray(judge_server, 4), "--json"))
+    ended = finish(genrm.start(*on_ray(judge_server), "--json"))
     assert ended.code == 0, ended.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == whole
     stats = judge_server.stats()
@@ -110,7 +111,7 @@ def test_a_killed_worker_costs_no_more_than_was_in_flight(
 ) -> None:
     """A worker's shards go to another; outputs and limit are the same."""
     whole = scored_without_ray(genrm, judge_server, 0.3)
-    process = genrm.start(*on_ray(judge_server, 4))
+    process = genrm.start(*on_ray(judge_server))
     judge_server.wait_until(lambda stats: stats["requests"] > 5 * CONCURRENCY, LIMIT_S)
     kill_one(process.pid, "ray::Worker")
     ended = finish(process)
@@ -122,17 +123,17 @@ def test_a_killed_worker_costs_no_more_than_was_in_flight(
     assert ended.err.count("was lost") == 1
 
 
-def test_a_lost_limiter_ends_the_run(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Exit code 5; the same command then asks only what has no answer."""
+def test_a_cluster_without_nodes_ends_the_run(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Exit code 5 half a minute after the only node is gone; the same command then asks only what has no answer."""
     whole = scored_without_ray(genrm, judge_server, 0.3)
-    process = genrm.start(*on_ray(judge_server, 4))
+    process = genrm.start(*on_ray(judge_server))
     judge_server.wait_until(lambda stats: stats["requests"] > CONCURRENCY, LIMIT_S)
-    kill_one(process.pid, "ray::Limiter")
+    kill_one(process.pid, "ray::DashboardAgent")  # its node follows it
     ended = finish(process)
     assert ended.code == 5, ended.err
-    assert "Run the same command again" in ended.err
+    assert "same command again" in ended.err
     judge_server.behave(verdict="hash", latency_s=0.0)
-    assert finish(genrm.start(*on_ray(judge_server, 4))).code == 0
+    assert finish(genrm.start(*on_ray(judge_server))).code == 0
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == whole
     assert judge_server.stats()["requests"] <= GROUPS * SIZE + CONCURRENCY
 
@@ -178,7 +179,7 @@ def test_a_lost_node_costs_no_more_than_was_in_flight(
 def test_the_deadline_ends_a_run_with_partial_outputs(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:
     """The summary names it, the exit code is 6, and nothing is asked after it."""
     scored_without_ray(genrm, judge_server, 5.0)
-    ended = finish(genrm.start(*on_ray(judge_server, 4), "--deadline", "12s"))
+    ended = finish(genrm.start(*on_ray(judge_server), "--deadline", "12s"))
     assert ended.code == 6, ended.err
     assert "--deadline stopped the run" in ended.err
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
@@ -191,13 +192,13 @@ def test_the_input_is_leased_for_the_whole_run_and_a_killed_run_continues(
 ) -> None:
     """A second run leaves the input to the first. Killed, that takes its cluster along; then only the rest is asked."""
     whole = scored_without_ray(genrm, judge_server, 0.3)
-    process = genrm.start(*on_ray(judge_server, 4))
+    process = genrm.start(*on_ray(judge_server))
     judge_server.wait_until(lambda stats: stats["requests"] > 2 * CONCURRENCY, LIMIT_S)
     judge_server.behave(verdict="hash", latency_s=LIMIT_S)
-    second = finish(genrm.start(*on_ray(judge_server, 4)))
+    second = finish(genrm.start(*on_ray(judge_server)))
     assert second.code == 5
     assert f"process {process.pid}" in second.err
-    started = [pid for pid, title in iter_descendants(process.pid) if title.startswith(ACTORS)]
+    started = [pid for pid, title in iter_descendants(process.pid) if title.startswith(ACTOR)]
     process.kill()
     process.communicate(timeout=LIMIT_S)
     wait_for_end(started)
@@ -210,24 +211,39 @@ def test_the_input_is_leased_for_the_whole_run_and_a_killed_run_continues(
     assert judge_server.stats()["requests"] <= GROUPS * SIZE + CONCURRENCY
 
 
-def test_a_head_that_stays_away_ends_the_run(needs_ray: None) -> None:
-    """While it accepts connections, the watch goes on; when it is gone, the error says what to do."""
-    from genrm_cli.cluster.start import watch_head
+@pytest.mark.parametrize("what", ["head", "nodes"])
+def test_a_cluster_that_stays_away_ends_the_run(needs_ray: None, what: str) -> None:
+    """While its head accepts connections and has a node, the watch goes on; then the error says what to do."""
+    from genrm_cli.cluster.start import watch_cluster
 
-    async def lose_head() -> None:
-        came = asyncio.Semaphore(0)
+    async def lose_it() -> None:
+        came, nodes = asyncio.Semaphore(0), ["a"]
         server = await asyncio.start_server(lambda reader, writer: (writer.close(), came.release()), "127.0.0.1", 0)
-        host, port = server.sockets[0].getsockname()
-        watching = asyncio.create_task(watch_head(f"{host}:{port}", absence_limit_s=0.05, every_s=0.01))
-        for _ in range(10):
-            await came.acquire()
-        assert not watching.done()
-        server.close()
-        await server.wait_closed()
-        await watching
+        async with server:
+            host, port = server.sockets[0].getsockname()
+            watch = watch_cluster(f"{host}:{port}", nodes.copy, absence_limit_s=0.5, every_s=0.01)
+            watching = asyncio.create_task(watch)
+            for _ in range(10):
+                await came.acquire()
+            assert not watching.done()
+            if what == "head":
+                server.close()
+                await server.wait_closed()
+            nodes.clear()
+            await watching
 
     with pytest.raises(StorageError, match="run the same command again"):
-        asyncio.run(lose_head())
+        asyncio.run(lose_it())
+
+
+def test_a_worker_that_takes_over_gets_what_is_left(needs_ray: None) -> None:
+    """Calls, tokens and cost of the lost worker count against the same part of the limits, which never goes below 0."""
+    from genrm_cli.cluster.worker import Spent, limits_left
+
+    limits = LimitSettings(max_calls=10, max_total_tokens=100, max_cost=1.0, price_in=1e4)
+    left = limits_left(limits, Spent(calls=4, prompt_tokens=60, completion_tokens=50))
+    assert (left.max_calls, left.max_total_tokens, left.max_cost) == (6, 0, pytest.approx(0.4))
+    assert limits_left(LimitSettings(), Spent(calls=4)) == LimitSettings()
 
 
 def test_without_ray_the_extra_is_named(call: Callable[..., Finished], genrm: Genrm) -> None:

@@ -22,7 +22,6 @@ from genrm_cli.verdicts import FailureKind
 OTHER_FLAGS = {
     "--run-id",
     "--ray",
-    "--ray-shards",
     "--ray-workers",
     "--replay",
     "--reply",

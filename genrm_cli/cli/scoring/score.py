@@ -45,23 +45,23 @@ _QUIET_RAY = {
 }
 
 
-def _scoring(ray: str | None, workers: int | None, shards: int | None) -> "Callable[..., Coroutine[Any, Any, Any]]":
+def _scoring(ray: str | None, workers: int | None) -> "Callable[..., Coroutine[Any, Any, Any]]":
     """Return the function that scores inputs: in this process, or on a Ray cluster."""
     from genrm_cli.jobs.batch import score_inputs
 
     if ray is None:
-        if workers is not None or shards is not None:
-            raise UsageError("--ray-workers and --ray-shards require --ray.")
+        if workers is not None:
+            raise UsageError("--ray-workers requires --ray.")
         return score_inputs
     os.environ.update({name: value for name, value in _QUIET_RAY.items() if name not in os.environ})
     try:
-        from genrm_cli.cluster.score_on_cluster import ClusterOptions, score_on_cluster
+        from genrm_cli.cluster.score_on_cluster import score_on_cluster
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ray":
             raise
         raise UsageError("--ray requires the ray extra: pip install 'genrm-cli[ray]'.") from error
     address = os.environ.get("RAY_ADDRESS") or "auto" if ray == "auto" else ray
-    return functools.partial(score_on_cluster, options=ClusterOptions(address, workers, shards))
+    return functools.partial(score_on_cluster, address=address, workers=workers)
 
 
 def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
@@ -107,17 +107,8 @@ def score(
         ),
     ] = None,
     ray_workers: Annotated[
-        int | None, option("N", "Workers. Default: one on each node.", "--ray-workers", panel="Cluster", min=1)
-    ] = None,
-    ray_shards: Annotated[
         int | None,
-        option(
-            "N",
-            "Shards; each reads the whole input. Default: four for each worker.",
-            "--ray-shards",
-            panel="Cluster",
-            min=1,
-        ),
+        option("N", "Workers, each with a shard. Default: one on each node.", "--ray-workers", panel="Cluster", min=1),
     ] = None,
 ) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with its reward.
@@ -143,7 +134,7 @@ def score(
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
-        scoring = _scoring(ray, ray_workers, ray_shards)
+        scoring = _scoring(ray, ray_workers)
         _score(rollouts, report, progress, invocation, scoring, table=table, report_page=report_page)
     except GenrmError as error:
         report.end(error)

@@ -60,9 +60,6 @@ class Budget:
         """Cost of the tokens so far."""
         return cost_of(self.prompt_tokens, self.completion_tokens, self.price_in, self.price_out)
 
-    async def room(self, calls: int) -> None:
-        """Wait while the budget may still grow; a process that owns its budget never waits."""
-
     def count_call(self) -> None:
         """Count a call."""
         self.calls += 1

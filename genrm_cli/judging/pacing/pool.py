@@ -89,11 +89,6 @@ class EndpointPool:
         """Calls that may be in flight at the endpoints that are up."""
         return sum(endpoint.limit.limit for endpoint in self.endpoints if not endpoint.down)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a comparison waits for a slot."""
-        return any(not future.done() for future in chain(*self._lines()))
-
     async def acquire(self, *, retry: bool = False, lane: int | None = None) -> Slot | None:
         """Wait for a slot for a retry, or for a new comparison of a lane; None if the run was stopped.
 
@@ -170,15 +165,15 @@ class EndpointPool:
             if all(each.down for each in self.endpoints):
                 self._on_event("paused", {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s})
         if (free_in_s := endpoint.free_in_s(now_s)) > 0:
-            asyncio.get_running_loop().call_later(free_in_s + 0.001, self.wake)
+            asyncio.get_running_loop().call_later(free_in_s + 0.001, self._wake)
         self._give_up_if_silent()
-        self.wake()
+        self._wake()
 
     def release_unused(self, slot: Slot) -> None:
         """Return a slot that was not used."""
         self._note_opening(slot.endpoint, loop_time_s())
         slot.endpoint.cancel(on_trial=slot.on_trial)
-        self.wake()
+        self._wake()
 
     async def pause(self, wait_s: float, *, holds_back: bool) -> None:
         """Wait before a retry, at most until the end of the run.
@@ -193,7 +188,7 @@ class EndpointPool:
                     await self._over.wait()
         finally:
             self._pausing -= holds_back
-            self.wake()
+            self._wake()
 
     def stop(self, reason: StoppedBy) -> None:
         """Start no more calls; those in flight finish."""
@@ -234,7 +229,7 @@ class EndpointPool:
 
             def hand_to_open() -> None:
                 self._looking_for_open = None
-                self.wake()
+                self._wake()
 
             self._looking_for_open = asyncio.get_running_loop().call_later(_OPEN_S, hand_to_open)
 
@@ -242,7 +237,7 @@ class EndpointPool:
         now_s = loop_time_s()
         return Slot(endpoint, now_s, endpoint.begin(now_s))
 
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Hand free slots to the waiting comparisons."""
         for waiting in (self._second_turns, self._retries):
             if not self._hand_over(waiting):

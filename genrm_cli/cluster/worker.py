@@ -1,0 +1,173 @@
+"""A worker: an actor on some node that asks about one shard, within its part of the limits."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import ray
+
+from genrm_cli import __version__
+from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, StorageError, TooManyUnscoredError
+from genrm_cli.jobs.batch import BatchReport, score_inputs
+from genrm_cli.jobs.context import RunContext, new_run
+from genrm_cli.judging.lookup import ProfileSource
+from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
+from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.metrics.progress import Progress, RunProgress
+from genrm_cli.metrics.running_stats import Latencies
+from genrm_cli.settings import Settings, changed
+from genrm_cli.settings.judge_settings import LimitSettings
+from genrm_cli.settings.sources.keys import find_api_keys
+from genrm_cli.verdicts import StoppedBy
+
+FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_damaged", "stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The instructions for every worker: names and settings.
+
+    Attributes:
+        folder: the driver's working folder, which relative paths refer to; None if no path is local.
+        with_roles: for each judge, whether the driver's probe chose the profile with roles.
+        outputs: of the inputs to ask about; the driver holds their leases.
+    """
+
+    settings: Settings
+    inputs: tuple[str, ...]
+    folder: str | None
+    with_roles: tuple[bool, ...]
+    outputs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The spending of the lost worker whose shard another takes over."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShardResult:
+    """The result of a shard.
+
+    Attributes:
+        errors: messages of failed inputs, without errors that the concluding run finds itself.
+        fatal: the error that ended the shard, and would end the others.
+        stopped_by: the limit that stopped it; None without one.
+    """
+
+    exit_code: int
+    errors: tuple[Message, ...] = ()
+    fatal: GenrmError | None = None
+    stopped_by: StoppedBy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The load on the judges, as the progress display shows it."""
+
+    in_flight: int = 0
+    limit: int = 0
+    latencies: Latencies = field(default_factory=Latencies)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """The progress of a worker since it began, and the events since the last call."""
+
+    version: str
+    node: str
+    now: Progress
+    load: Load
+    events: Sequence[tuple[str, dict[str, Any]]] = ()
+
+
+class Worker:
+    """Asks about one shard."""
+
+    def __init__(self, order: Order, shard: str) -> None:
+        self._order = order
+        self._shard = shard
+        self._progress = RunProgress()
+        self._events: list[tuple[str, dict[str, Any]]] = []
+        self._judges: OpenJudges | None = None
+        self._asking: asyncio.Task[Any] | None = None
+
+    async def ask(self, left_s: float | None, spent: Spent) -> ShardResult:
+        """Ask about the shard; `left_s` is the time to the deadline."""
+        self._asking = asyncio.current_task()
+        order, report = self._order, BatchReport(keeps=True, alone=True)
+        try:
+            run = self._run(left_s)
+            options = run.open_options
+            options = replace(options, limits=limits_left(options.limits, spent))
+            specs = settled_specs(run.judge_specs(), order.with_roles)
+            async with open_judges(specs, options, self._on_event) as self._judges:
+                await score_inputs(order.inputs, run, report, self._judges, dict.fromkeys(order.outputs))
+        except GenrmError as error:
+            report.end(error)
+        found = (result.error for result in report.results)
+        told_later = InputError, TooManyUnscoredError
+        errors = tuple(error.message for error in found if error is not None and not isinstance(error, told_later))
+        stopped_by = None if self._judges is None else self._judges.stopped_by
+        return ShardResult(report.exit_code, errors, report.fatal, stopped_by)
+
+    async def state(self) -> WorkerState:
+        """Return progress and events."""
+        events, self._events = self._events, []
+        judges = self._judges
+        load = Load() if judges is None else Load(judges.in_flight, judges.limit, judges.latencies)
+        now = replace(self._progress.now(), pace=None)
+        return WorkerState(__version__, ray.get_runtime_context().get_node_id(), now, load, events)
+
+    async def stop(self) -> None:
+        """Interrupt the shard and wait until its answers are in the journal."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    def _run(self, left_s: float | None) -> RunContext:
+        order = self._order
+        if order.folder is not None:
+            try:
+                os.chdir(order.folder)
+            except OSError as error:
+                raise StorageError(
+                    f"{order.folder}: the worker of shard {self._shard} cannot enter this folder: {error.strerror}. "
+                    "All nodes need the folder in which genrm was started; or pass inputs and ",
+                    SettingRef("journal"),
+                    " as s3://...",
+                ) from error
+        settings = changed(order.settings, shard=self._shard, probe=False, deadline=left_s)
+        return new_run(settings, find_api_keys(settings), self._progress, self._on_event)
+
+    def _on_event(self, event: str, fields: dict[str, Any]) -> None:
+        if event in FORWARDED:
+            self._events.append((event, fields))
+
+
+def settled_specs(specs: Sequence[JudgeSpec], with_roles: Sequence[bool]) -> list[JudgeSpec]:
+    """Return the judges with the profiles that the driver chose."""
+    return [
+        replace(spec, profile=spec.roles, source=ProfileSource.PROBE, roles=None)
+        if has_roles and spec.roles is not None
+        else replace(spec, roles=None)
+        for spec, has_roles in zip(specs, with_roles, strict=True)
+    ]
+
+
+def limits_left(limits: LimitSettings, spent: Spent) -> LimitSettings:
+    """Return what a lost worker left of its part of the limits, so that losses do not raise the cost of a run."""
+    tokens = spent.prompt_tokens + spent.completion_tokens
+    cost = cost_of(spent.prompt_tokens, spent.completion_tokens, limits.price_in, limits.price_out)
+    return replace(
+        limits,
+        max_calls=None if limits.max_calls is None else max(0, limits.max_calls - spent.calls),
+        max_total_tokens=None if limits.max_total_tokens is None else max(0, limits.max_total_tokens - tokens),
+        max_cost=None if limits.max_cost is None else max(0.0, limits.max_cost - cost),
+    )
