@@ -97,8 +97,6 @@ PURE = (
     "json_types",
     "export.candidates",
     "export.balance",
-    "export.pairs",
-    "export.split",
     "export.formats",
     "export.chat_messages",
     "export.rows",

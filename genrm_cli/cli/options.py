@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -15,9 +15,9 @@ import typer
 from typer.core import TyperCommand
 
 from genrm_cli.cli.console import help_text, print_text, say, say_error, say_warning
-from genrm_cli.errors import INTERRUPTED, GenrmError, StorageError
+from genrm_cli.errors import INTERRUPTED, GenrmError, SettingRef, StorageError
 from genrm_cli.settings import Settings
-from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Panel, Setting
+from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Panel, Setting, setting_of
 from genrm_cli.settings.file_settings import OutputSettings
 from genrm_cli.settings.kinds import TEXT
 from genrm_cli.settings.panel import graders_of, judges_of
@@ -73,7 +73,7 @@ def with_settings(
     Other settings take effect from the environment and the settings file.
 
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. A parameter
-    whose type is a dataclass becomes one option for each of its fields.
+    whose type is a dataclass becomes one option for each of its fields, declared as settings or for Typer.
 
     Args:
         panels: the panels of the settings to add.
@@ -95,18 +95,21 @@ def with_settings(
                 given["judge"] = given["judge"] or "lexical"
             flags = {parameter.name: given.pop(parameter.name) for parameter in added}
             config = flags.pop("config") if reads_file else None
-            given |= {name: of(**{f.name: given.pop(f.name) for f in fields(of)}) for name, of in groups.items()}
             output = OutputSettings(json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet")))
             with ending(lambda error: on_error(error, output)):
                 file = read_settings_file(config, Path.cwd()) if reads_file else SettingsFile()
                 invocation = _invocation(flags, file)
                 output = invocation.settings.output
+                for name, of in groups.items():
+                    given[name] = of(**{f.name: _converted(f, given.pop(f.name)) for f in fields(of)})
                 code = command(**given, invocation=invocation)
             raise typer.Exit(code)
 
         added = [*map(_parameter, settings), *([_CONFIG] if reads_file else [])]
         grouped = [
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+            if (declared := setting_of(f)) is None
+            else _parameter(declared)
             for of in groups.values()
             for f in fields(of)
         ]
@@ -130,6 +133,14 @@ def exits(command: Callable[..., int | None]) -> Callable[..., None]:
         raise typer.Exit(code)
 
     return run
+
+
+def _converted(field: "Field[Any]", given: Any) -> Any:
+    """Return the value of a field of a command's own options, which may be declared as a setting."""
+    declared = setting_of(field)
+    if declared is None:
+        return given
+    return declared.default if given is None else declared.convert(given, SettingRef(field.name))
 
 
 def _invocation(flags: dict[str, Any], file: SettingsFile) -> Invocation:

@@ -1,8 +1,9 @@
-"""Keep length out of preference pairs, and rows of one prompt apart."""
+"""Keep length out of preference pairs, rows of one prompt apart, and prompts on one side of a split."""
 
+import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from random import Random
 
@@ -75,3 +76,14 @@ def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
 def count_neighbours(keys: Sequence[int]) -> int:
     """Count the rows whose predecessor has the same key."""
     return sum(1 for one, other in pairwise(keys) if one == other)
+
+
+def validation_prompts(prompts: Iterable[int], share: float, seed: int) -> set[int]:
+    """Return about this share of some prompts by their digests, at random; at least one of two or more, never all."""
+
+    def rank(prompt: int) -> bytes:
+        return hashlib.blake2b(f"{seed} {prompt}".encode(), digest_size=8).digest()
+
+    ordered = sorted(set(prompts), key=rank)
+    count = max(1, round(share * len(ordered))) if share > 0 else 0
+    return set(ordered[: min(count, len(ordered) - 1)])

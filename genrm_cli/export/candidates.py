@@ -1,13 +1,12 @@
-"""Candidates for export without their texts, reasons for leaving rollouts out, and the options of an export."""
+"""Candidates for export without their texts, and reasons for leaving rollouts out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
 from typing import Self
 
 from genrm_cli.errors import Message, naming
-from genrm_cli.export.chat_messages import ReasoningPolicy
 from genrm_cli.verdicts import Reason
 
 Preferences = Mapping[tuple[int, int], int]
@@ -111,61 +110,3 @@ class Candidate:
         It is the reward less the quantile of the normal distribution times the standard error; NaN if that is unknown.
         """
         return self.reward if confidence is None else self.reward - NormalDist().inv_cdf(confidence) * self.error
-
-
-@dataclass(frozen=True, slots=True)
-class PairOptions:
-    """The pairs to make from a group.
-
-    Attributes:
-        selection: a name of `PAIR_SELECTIONS`.
-        top: number of responses at each end, for `top-bottom`.
-        min_confidence: minimum probability that the order is right; None for no limit.
-        max_length_ratio: maximum ratio between the lengths of the answers; None for no limit.
-    """
-
-    selection: str = "best-worst"
-    top: int = 2
-    min_gap: float = 0.0
-    min_confidence: float | None = None
-    max_length_ratio: float | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """The options of one export.
-
-    Attributes:
-        to: a name from `FORMATS`.
-        balance_length: keep equal numbers of pairs in which the longer and the shorter answer is chosen.
-        max_similarity: maximum similarity of the answers of a pair; None for no limit.
-        max_pairs_per_prompt: maximum number of pairs per prompt; None for no limit.
-        best_of: number of responses per prompt to imitate.
-        min_reward: minimum reward of a response to imitate; None for no limit. With `pairs.min_confidence`
-            responses are ranked by the bound that their reward exceeds with that probability, and the bound counts.
-        threshold: minimum reward for a label of true; None for the median of the group.
-        reasoning: treatment of reasoning.
-        branch_at: number of the policy's turn to export; None for whole responses.
-        split: share of prompts for validation; 0 for no split.
-        mixed_settings: accept inputs that were scored with different settings.
-    """
-
-    to: str
-    pairs: PairOptions = field(default_factory=PairOptions)
-    balance_length: bool = False
-    max_similarity: float | None = None
-    max_pairs_per_prompt: int | None = None
-    best_of: int = 1
-    min_reward: float | None = None
-    threshold: float | None = None
-    reasoning: ReasoningPolicy = "keep"
-    branch_at: int | None = None
-    split: float = 0.0
-    mixed_settings: bool = False
-    seed: int = 0
-
-    @property
-    def needs_comparisons(self) -> bool:
-        """Whether the choice of pairs needs the judge's own comparisons."""
-        return self.pairs.selection == "compared" or self.pairs.min_confidence is not None

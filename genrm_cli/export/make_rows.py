@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from genrm_cli.export.balance import balanced, count_neighbours, similarity, spread_order
-from genrm_cli.export.candidates import Candidate, Drop, ExportOptions
+from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
+from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.pairs import ChosenPair, choose_pairs
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable, StoredRollout, digest_of_items
@@ -70,7 +71,7 @@ class RowMaker:
         self._compared = compared
 
     def iter_rows(self) -> Iterator[_MadeRow]:
-        """Yield all rows in their output format, each with the digest of its prompt.
+        """Yield all rows in their output format, each with the number of its group.
 
         Labelled rows are spread by prompt; all others are ordered by group.
         """
@@ -117,10 +118,10 @@ class RowMaker:
         preferences, confidence, compared = None, None, self._compared
         if compared is not None:
             preferences = compared.preferences(group)
-            confidence = None if self._options.pairs.min_confidence is None else compared.confidence(group)
+            confidence = None if self._options.min_confidence is None else compared.confidence(group)
         return choose_pairs(
             candidates,
-            self._options.pairs,
+            self._options,
             self.counts.dropped,
             preferences=preferences,
             confidence=confidence,
@@ -211,7 +212,7 @@ class RowMaker:
 
     def _rank_to_imitate(self, candidate: Candidate) -> tuple[bool, float, int]:
         """Return the sort key of responses to imitate: lower confidence bound, unknown ones last."""
-        bound = candidate.lower_bound(self._options.pairs.min_confidence)
+        bound = candidate.lower_bound(self._options.min_confidence)
         return math.isnan(bound), -bound, candidate.index
 
     def _why_not_imitated(self, candidate: Candidate, used: int) -> Drop | None:
@@ -219,7 +220,7 @@ class RowMaker:
         options = self._options
         if candidate.is_gated:
             return Drop.GATED
-        bound = candidate.lower_bound(options.pairs.min_confidence)
+        bound = candidate.lower_bound(options.min_confidence)
         if math.isnan(bound):
             return Drop.UNKNOWN_CONFIDENCE
         if options.min_reward is not None and bound < options.min_reward:
@@ -268,12 +269,12 @@ class RowMaker:
         return rendered
 
     def _counted(self, row: Json, *sides: tuple[str, Candidate]) -> _MadeRow:
-        """Return a row with the digest of its prompt, its responses counted on their sides."""
+        """Return a row with the number of its group, its responses counted on their sides."""
         for name, candidate in sides:
             side = self.counts.sides.setdefault(name, SideNumbers())
             side.rewards.append(candidate.reward)
             side.chars.append(candidate.chars)
-        return row, sides[0][1].prompt
+        return row, self._table.group_number_of(sides[0][1].row)
 
     def _prompt(self, candidate: Candidate, stored: StoredRollout) -> Prompt:
         group = self._table.group_of(candidate.row)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from genrm_cli import __version__
-from genrm_cli.export.candidates import ExportOptions
 from genrm_cli.export.make_rows import RowCounts
+from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.read_scored import Reading
 from genrm_cli.scored.json_form import Json, to_json
 
@@ -21,6 +21,7 @@ _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 def manifest_of(
     reading: Reading,
     counts: RowCounts,
+    to: str,
     options: ExportOptions,
     groups: int,
     outputs: Sequence[str],
@@ -30,7 +31,7 @@ def manifest_of(
     records = [{} if metrics is None else to_json(metrics) for metrics in reading.metrics]
     return {
         "format": MANIFEST_FORMAT,
-        "to": options.to,
+        "to": to,
         "advisory": ADVISORY,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"genrm": __version__},

@@ -8,7 +8,8 @@ from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
 
-from genrm_cli.export.candidates import Candidate, Drop, PairOptions, Preferences
+from genrm_cli.export.candidates import Candidate, Drop, Preferences
+from genrm_cli.export.options import ExportOptions
 
 Confidence = Callable[[int, int], float | None]
 """Probability that the judge truly prefers the first index to the second; None if unknown."""
@@ -24,7 +25,7 @@ class ChosenPair:
 
 def choose_pairs(
     candidates: Sequence[Candidate],
-    options: PairOptions,
+    options: ExportOptions,
     dropped: Counter[Drop],
     *,
     preferences: Preferences | None = None,
@@ -61,14 +62,14 @@ def choose_pairs(
 
 def _select(
     candidates: Sequence[Candidate],
-    options: PairOptions,
+    options: ExportOptions,
     preferences: Preferences,
     dropped: Counter[Drop],
     key: str,
 ) -> Iterable[tuple[Candidate, Candidate]]:
     """Yield the pairs of a selection, the one with the higher reward first."""
     ranked = sorted(candidates, key=lambda candidate: (-candidate.reward, candidate.index))
-    match options.selection:
+    match options.pairs:
         case "all":
             return combinations(ranked, 2)
         case "compared":
@@ -83,7 +84,7 @@ def _select(
         dropped[Drop.NONE_PASSES_GATES] += 1
         return ()
     others = [candidate for candidate in ranked if candidate is not best]
-    match options.selection:
+    match options.pairs:
         case "best-typical-worst":
             rewards = [candidate.reward for candidate in ranked]
             typical = fmean(rewards) - 2 * pstdev(rewards)
@@ -119,7 +120,7 @@ def _compared(ranked: Sequence[Candidate], preferences: Preferences) -> Iterator
 
 
 def _why_dropped(
-    better: Candidate, worse: Candidate, options: PairOptions, sure: float | None, preferences: Preferences | None
+    better: Candidate, worse: Candidate, options: ExportOptions, sure: float | None, preferences: Preferences | None
 ) -> Drop | None:
     """Return why a pair is dropped, by the first filter that it fails; None if it passes all."""
     if better.reward <= worse.reward:
@@ -130,7 +131,7 @@ def _why_dropped(
         return Drop.MIXED_PROMPTS
     if better.text == worse.text:
         return Drop.EQUAL_TEXTS
-    if options.selection == "compared" and preferences is not None:
+    if options.pairs == "compared" and preferences is not None:
         preferred = preferences[min(better.index, worse.index), max(better.index, worse.index)]
         if preferred == 0:
             return Drop.ORDERS_DISAGREE

@@ -99,6 +99,10 @@ class ScoredTable(AbstractContextManager["ScoredTable"]):
         _, rollout, kept = self._store.read(row)
         return StoredRollout(rollout, *kept)
 
+    def group_number_of(self, row: int) -> int:
+        """Return the number of the group of a rollout."""
+        return self._group[row]
+
     def group_of(self, row: int) -> ScoredGroupName:
         """Return the group of a rollout."""
         return self.groups[self._group[row]]

@@ -146,7 +146,7 @@ def duration(default: float | None, help_text: str, *, low: float = 0.001, is_co
     return setting(default, help_text, low=low, high=MAX_DURATION_S, kind=DURATION, is_common=is_common)
 
 
-def setting_of(field: "Field[Any]", subject: str, panel: Panel) -> Setting | None:
+def setting_of(field: "Field[Any]", subject: str = "", panel: Panel | None = None) -> Setting | None:
     """Return the setting that a field declares; None if the field has no flag."""
     declared: Setting | None = field.metadata.get(_METADATA)
     if declared is None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from genrm_cli.catalog import PAIR_SELECTIONS
 from genrm_cli.export.balance import BUCKET_CHARS, balanced
-from genrm_cli.export.candidates import Candidate, PairOptions
+from genrm_cli.export.candidates import Candidate
+from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.pairs import choose_pairs
 
 
@@ -22,7 +23,7 @@ def chosen(rewards, selection="best-worst", dropped=None, **options):
     """Return the indices of the pairs of a group with these rewards."""
     pairs = choose_pairs(
         [candidate(index, reward) for index, reward in enumerate(rewards)],
-        PairOptions(selection, **options),
+        ExportOptions(pairs=selection, **options),
         Counter() if dropped is None else dropped,
     )
     return [(pair.chosen.index, pair.rejected.index) for pair in pairs]
@@ -47,13 +48,13 @@ GROUPS = st.lists(
     ]
 )
 OPTIONS = st.builds(
-    PairOptions,
-    st.sampled_from(sorted(PAIR_SELECTIONS)),
-    st.integers(1, 4),
-    st.sampled_from([0.0, 0.5, 1.0]),
-    st.sampled_from([None, 0.6, 0.9]),
-    st.sampled_from([None, 1.5]),
-    st.integers(0, 3),
+    ExportOptions,
+    pairs=st.sampled_from(sorted(PAIR_SELECTIONS)),
+    top=st.integers(1, 4),
+    min_gap=st.sampled_from([0.0, 0.5, 1.0]),
+    min_confidence=st.sampled_from([None, 0.6, 0.9]),
+    max_length_ratio=st.sampled_from([None, 1.5]),
+    seed=st.integers(0, 3),
 )
 VERDICTS = st.dictionaries(
     st.tuples(st.integers(0, 8), st.integers(0, 8)).filter(lambda pair: pair[0] < pair[1]), st.sampled_from([-1, 0, 1])
@@ -75,7 +76,7 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
         assert options.min_confidence is None or sure >= options.min_confidence
         if options.max_length_ratio is not None:
             assert max(better.chars, worse.chars) <= options.max_length_ratio * min(better.chars, worse.chars)
-        if options.selection == "compared":
+        if options.pairs == "compared":
             preferred = verdicts[min(better.index, worse.index), max(better.index, worse.index)]
             assert preferred == (1 if better.index < worse.index else -1)
     assert len({(pair.chosen.index, pair.rejected.index) for pair in pairs}) == len(pairs)
@@ -84,7 +85,7 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
         "top-bottom": min(options.top, len(group) // 2) ** 2,
         "teacher-student": sum(not each.is_teacher for each in group),
         "compared": sum(max(pair) < len(group) for pair in verdicts),
-    }.get(options.selection, 1)
+    }.get(options.pairs, 1)
     assert len(pairs) + dropped.total() == (considered if len(group) > 1 else 1)
 
 
@@ -119,7 +120,7 @@ def test_the_typical_worst_is_not_an_outlier():
 def test_a_response_that_broke_a_gate_is_rejected_only():
     """The best that passes the gates is chosen, although one that does not has a higher reward."""
     group = [candidate(0, 5.0, gated=True), candidate(1, 4.0), candidate(2, 1.0, gated=True)]
-    (pair,) = choose_pairs(group, PairOptions(), Counter())
+    (pair,) = choose_pairs(group, ExportOptions(), Counter())
     assert (pair.chosen.index, pair.rejected.index) == (1, 2)
 
 
@@ -127,7 +128,7 @@ def test_unknown_confidence_is_not_high_confidence():
     """A pair whose confidence cannot be computed is dropped under a reason of its own."""
     dropped: Counter[str] = Counter()
     group = [candidate(0, 5.0), candidate(1, 1.0)]
-    options = PairOptions(min_confidence=0.5)
+    options = ExportOptions(min_confidence=0.5)
     assert choose_pairs(group, options, dropped, confidence=lambda i, j: None) == []
     assert dropped == {"unknown_confidence": 1}
 
@@ -161,7 +162,7 @@ def test_a_teacher_is_chosen_over_the_policy_only():
         candidate(5, 2.0),
     ]
     dropped = Counter()
-    pairs = choose_pairs(group, PairOptions("teacher-student"), dropped)
+    pairs = choose_pairs(group, ExportOptions(pairs="teacher-student"), dropped)
     assert [(pair.chosen.index, pair.rejected.index) for pair in pairs] == [(0, 2), (0, 5)]
     assert dropped == {
         "teacher_worse": 1,

@@ -1,0 +1,57 @@
+"""The options of an export, as `genrm export` takes them."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from genrm_cli.catalog import PAIR_SELECTIONS, REASONING_POLICIES, explained
+from genrm_cli.settings.declare import setting
+
+_pair = partial(setting, panel="Pairs to train on")
+_other = partial(setting, panel="Other data sets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """Which rollouts to export, and in what form. None is no limit."""
+
+    pairs: str = _pair("best-worst", f"{explained(PAIR_SELECTIONS)}.", choices=PAIR_SELECTIONS)
+    top: int = _pair(2, "top-bottom: number of responses at each end.", low=1)
+    min_gap: float = _pair(0.0, "Minimum difference between the two rewards.", low=0)
+    min_confidence: float | None = _pair(
+        None,
+        "Minimum probability that the judge truly prefers the chosen response. trl-sft: rank by the bound that the "
+        "reward exceeds with this probability; $min_reward applies to the bound.",
+        low=0.001,
+        high=0.999,
+    )
+    max_length_ratio: float | None = _pair(None, "Maximum ratio between the lengths of the two answers.", low=1)
+    balance_length: bool = _pair(
+        False,
+        "Balance the pairs: the longer answer is chosen as often as the shorter, at each length difference.",
+    )
+    max_similarity: float | None = _pair(
+        None, "Drop pairs of near-duplicates: maximum overlap of three-word sequences.", low=0, high=1
+    )
+    max_pairs_per_prompt: int | None = _pair(None, "Keep the N pairs of each prompt with the widest gap.", low=1)
+    best_of: int = _other(1, "trl-sft: number of responses to keep for each prompt.", low=1)
+    min_reward: float | None = _other(None, "trl-sft: minimum reward.")
+    threshold: float | None = _other(
+        None, "trl-kto: label rewards at or above this as true. Default: the group's median."
+    )
+    reasoning: Literal["keep", "strip", "separate"] = setting(
+        "keep", f"How to export reasoning. {explained(REASONING_POLICIES)}."
+    )
+    branch_at: int | None = setting(
+        None,
+        "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses.",
+        low=1,
+    )
+    split: float = setting(0.0, "Share of prompts to put into OUT.validation.jsonl.", low=0, high=0.9)
+    mixed_settings: bool = setting(False, "Accept inputs that were scored with different settings.")
+    seed: int = setting(0, "Random seed for choices and splits.")
+
+    @property
+    def needs_comparisons(self) -> bool:
+        """Whether the choice of pairs needs the judge's own comparisons."""
+        return self.pairs == "compared" or self.min_confidence is not None
