@@ -10,7 +10,7 @@ from statistics import median
 from genrm_cli.export.balance import balanced, count_neighbours, similarity, spread_order
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
-from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.pairs import ChosenPair, choose_pairs
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable, StoredRollout, digest_of_items

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from genrm_cli import __version__
+from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.make_rows import RowCounts
-from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.read_scored import Reading
 from genrm_cli.scored.json_form import Json, to_json
 

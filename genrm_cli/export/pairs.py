@@ -9,7 +9,7 @@ from random import Random
 from statistics import fmean, pstdev
 
 from genrm_cli.export.candidates import Candidate, Drop, Preferences
-from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.export_options import ExportOptions
 
 Confidence = Callable[[int, int], float | None]
 """Probability that the judge truly prefers the first index to the second; None if unknown."""

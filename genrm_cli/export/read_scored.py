@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.export.candidates import Drop
-from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.scored_table import ScoredTable
 from genrm_cli.rollouts.declared import Requirement, parse_requirement
 from genrm_cli.rollouts.grouping import digest_of_prompt

@@ -8,9 +8,9 @@ from functools import reduce
 from genrm_cli.errors import InputError, Message, SettingRef, UsageError
 from genrm_cli.export.balance import validation_prompts
 from genrm_cli.export.candidates import message_of
+from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
-from genrm_cli.export.options import ExportOptions
 from genrm_cli.export.read_scored import Reading, read_scored
 from genrm_cli.export.rows import ExportFormat, Unit
 from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from genrm_cli.catalog import PAIR_SELECTIONS
 from genrm_cli.export.balance import BUCKET_CHARS, balanced
 from genrm_cli.export.candidates import Candidate
-from genrm_cli.export.options import ExportOptions
+from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.pairs import choose_pairs
 
 

@@ -8,8 +8,8 @@ from genrm_cli.catalog import explained, listed
 from genrm_cli.cli.console import counted, percent_text, print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, option, with_settings
 from genrm_cli.errors import Message, UsageError
+from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.options import ExportOptions
 from genrm_cli.json_types import Record
 from genrm_cli.settings.kinds import did_you_mean
 
