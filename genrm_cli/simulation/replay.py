@@ -8,22 +8,18 @@ from numpy.random import Generator, default_rng
 
 from genrm_cli.rewards.estimators import (
     ESTIMATORS,
-    BatchEstimate,
-    Calibration,
     CalibrationStatistics,
     VerdictBatch,
     Verdicts,
 )
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
-from genrm_cli.rewards.forecast import Pairs, forecast_reliability
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
 from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 _DENSE = 0.9  # share of the ordered pairs
 DRAWS = 4  # of the order of the rollouts, and with it of the plan
 _ROUNDS = 1_000
-_TRIES = 100
-_SHUFFLE, _BOOTSTRAP, _OTHER = 0, 1, 2
+_SHUFFLE, _BOOTSTRAP = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +44,6 @@ class ReplayMetrics:
         agreement_all: the same with the consensus of all verdicts, those of the plan included: comparable between
             plans of different sizes, and too high for each.
         reliability: as a run reports it, mean over groups; None if it is unknown.
-        reliability_predicted: as a run of the strategy's first plan predicts it for this one; None for the first plan,
-            and where it is unknown.
-        reliability_measured: correlation with the rewards of a second such plan that has no verdict in common; None
-            where there is no such plan.
     """
 
     judge: str
@@ -64,8 +56,6 @@ class ReplayMetrics:
     gain: Estimated
     agreement_all: Estimated
     reliability: float | None
-    reliability_predicted: float | None
-    reliability_measured: Estimated | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +134,18 @@ def replay(
     groups, n = dense.shape
     weights = bootstrap(groups, seed)
     first_rows: dict[int, Floats] = {}
-    smallest: dict[tuple[str, str], tuple[Pairs, list[_Drawn]]] = {}
     for plan in plans:
         # One plan for all groups: their rollouts are in random order already.
-        first, second = (indices[0] for indices in indices_of(plan, n, range(1), seed))
-        pairs = list(zip(first.tolist(), second.tolist(), strict=True))
-        other = _other_order(first, second, n, seed)
+        pairs = indices_of(plan, n, range(1), seed)
         found: dict[str, list[_Drawn]] = {name: [] for name in estimators}
         for draw in range(DRAWS):
             shown = dense.shuffled(default_rng([seed, _SHUFFLE, draw]))
-            for name, drawn in _iter_drawn(shown, (first, second), estimators, other):
+            for name, drawn in _iter_drawn(shown, pairs, estimators):
                 found[name].append(drawn)
         for name, draws in found.items():
             agreement = np.mean([draw.agreement for draw in draws], axis=0)
             baseline = first_rows.setdefault(plan.calls, agreement)
-            made, before = smallest.setdefault((plan.strategy, name), (pairs, draws))
-            forecasts = [
-                forecast_reliability(name, n, made, pairs, drawn.reliability or 0.0, drawn.calibration)
-                for drawn in (before if made is not pairs else ())
-            ]
+            reliabilities = [draw.reliability for draw in draws if draw.reliability is not None]
             yield ReplayMetrics(
                 judge,
                 plan.strategy,
@@ -173,85 +156,39 @@ def replay(
                 agreement=estimated(agreement, weights),
                 gain=estimated(agreement - baseline, weights),
                 agreement_all=estimated(np.mean([draw.agreement_all for draw in draws], axis=0), weights),
-                reliability=_mean_or_none([draw.reliability for draw in draws]),
-                reliability_predicted=_mean_or_none([None if each is None else each.value for each in forecasts]),
-                reliability_measured=None if other is None else _correlation(draws, weights),
+                reliability=float(np.mean(reliabilities)) if len(reliabilities) == DRAWS else None,
             )
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """The numbers of one order of the rollouts: by group [G], those of the second plan [3, G], or over all."""
+    """The numbers of one order of the rollouts: by group [G], or over all."""
 
     agreement: Floats
     agreement_all: Floats
     reliability: float | None
-    products: Floats
-    calibration: Calibration
 
 
 def _iter_drawn(
-    shown: DenseVerdicts, plan: tuple[Indices, Indices], estimators: Sequence[str], other: Indices | None
+    shown: DenseVerdicts, plan: tuple[Indices, Indices], estimators: Sequence[str]
 ) -> Iterator[tuple[str, _Drawn]]:
     groups, _ = shown.shape
-    first, second = (np.tile(column, (groups, 1)) for column in plan)
+    first, second = (np.broadcast_to(column, (groups, column.shape[1])) for column in plan)
     unused = shown.valid.copy()
     unused[np.arange(groups)[:, None], first, second] = False
     consensus, consensus_all = shown.consensus(unused), shown.consensus(shown.valid)
-    estimates, calibration = _estimates(shown.chosen(first, second), estimators)
-    seconds = None if other is None else _estimates(shown.chosen(other[first], other[second]), estimators)[0]
-    for name, estimate in estimates.items():
+    batch, statistics = shown.chosen(first, second), CalibrationStatistics()
+    statistics.add_batch(batch)
+    for name in estimators:
+        estimate = ESTIMATORS[name](batch, statistics.fit())
         yield (
             name,
             _Drawn(
                 agreement=correlations(estimate.base_scores, consensus, estimate.scored),
                 agreement_all=correlations(estimate.base_scores, consensus_all, estimate.scored),
                 reliability=float(estimate.reliabilities.mean()) if estimate.assessed.all() else None,
-                products=np.zeros((3, groups)) if seconds is None else _products(estimate, seconds[name]),
-                calibration=calibration,
             ),
         )
-
-
-def _other_order(first: Indices, second: Indices, n: int, seed: int) -> Indices | None:
-    """Return an order of the rollouts in which the plan repeats no verdict, and as few pairs as were found.
-
-    None if every order that was tried repeats a verdict.
-    """
-    generator, used = default_rng([seed, _OTHER]), np.zeros((n, n), dtype=np.bool_)
-    used[first, second] = True
-    best, fewest = None, n * n
-    for _ in range(_TRIES):
-        order = generator.permutation(n)
-        repeated = int(used[order[second], order[first]].sum())
-        if repeated < fewest and not used[order[first], order[second]].any():
-            best, fewest = order, repeated
-    return best
-
-
-def _estimates(batch: VerdictBatch, estimators: Sequence[str]) -> tuple[dict[str, BatchEstimate], Calibration]:
-    statistics = CalibrationStatistics()
-    statistics.add_batch(batch)
-    calibration = statistics.fit()
-    return {name: ESTIMATORS[name](batch, calibration) for name in estimators}, calibration
-
-
-def _products(one: BatchEstimate, other: BatchEstimate) -> Floats:
-    """Return [3, G] sums of the products of the base scores less their means: of both, and of each with itself."""
-    scored = one.scored & other.scored
-    x, y = (np.where(scored, each.base_scores - scored_means(each.base_scores, scored), 0.0) for each in (one, other))
-    return np.stack([(x * y).sum(axis=1), (x * x).sum(axis=1), (y * y).sum(axis=1)])
-
-
-def _correlation(draws: Sequence[_Drawn], weights: Floats) -> Estimated | None:
-    """Return the correlation of the two plans' rewards within groups; None where they have no spread."""
-    sums = np.sum([draw.products for draw in draws], axis=0)
-    resampled = np.concatenate([np.full((1, sums.shape[1]), 1 / sums.shape[1]), weights]) @ sums.T
-    scale = np.sqrt(resampled[:, 1] * resampled[:, 2])
-    if not (scale > 0).all():
-        return None
-    value, *rest = (resampled[:, 0] / scale).tolist()
-    return Estimated(value, *np.quantile(rest, (0.025, 0.975)).tolist())
 
 
 def bootstrap(groups: int, seed: int) -> Floats:
@@ -264,8 +201,3 @@ def estimated(by_group: Floats, weights: Floats) -> Estimated:
     """Return the mean over groups with its interval, from the weights of `bootstrap`."""
     low, high = np.quantile(weights @ by_group, (0.025, 0.975)).tolist()
     return Estimated(float(by_group.mean()), low, high)
-
-
-def _mean_or_none(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known and len(known) == len(values) else None

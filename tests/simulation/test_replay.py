@@ -1,7 +1,6 @@
 """Plans and estimators on recorded verdicts: what is known of the judge comes out."""
 
 import numpy as np
-import pytest
 from numpy.random import default_rng
 from simulated_pairs import ordered_pairs
 from verdict_rows import verdicts_of
@@ -49,20 +48,6 @@ def test_the_better_estimator_wins_at_equal_calls() -> None:
     assert simple.gain.value == 0
     assert combined.gain.low > 0
     assert combined.gain.low <= combined.gain.value <= combined.gain.high
-
-
-def test_the_predicted_reliability_is_measured() -> None:
-    """Two plans without a common verdict correlate as the reliability predicts."""
-    _, combined = replayed(recorded(groups=600, intransitivity=0), plan_within("ring", N, 6))
-    assert combined.reliability_measured is not None
-    assert combined.reliability == pytest.approx(combined.reliability_measured.value, abs=0.07)
-
-
-def test_the_reliability_of_a_larger_plan_is_predicted_from_the_first_one() -> None:
-    """Within .05 of what the larger plan reports; the first plan has nothing to be predicted from."""
-    simple, single, _, double = replayed(recorded(), plan_within("ring", N, 6), plan_within("ring", N, 12))
-    assert (simple.reliability_predicted, single.reliability_predicted) == (None, None)
-    assert double.reliability_predicted == pytest.approx(double.reliability, abs=0.05)
 
 
 def test_verdicts_that_mean_nothing_agree_with_nothing() -> None:

@@ -26,8 +26,7 @@ _ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
 _LEGEND = (
     "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; its own "
     "noise lowers it, so compare only rows with the same number of calls. All: with the consensus of all verdicts. "
-    "±: half of the 95 % interval, by bootstrap over groups. Predicted: the reliability as a run of the strategy's "
-    "first plan predicts it. Measured: the correlation of two such plans."
+    "±: half of the 95 % interval, by bootstrap over groups."
 )
 
 
@@ -228,7 +227,7 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
 
 
 def _replay_table(rows: "Sequence[ReplayMetrics]") -> Table:
-    heads = ("calls", "agreement", "gain", "all", "reliability", "predicted", "measured")
+    heads = ("calls", "agreement", "gain", "all", "reliability")
     table = new_table("strategy", "estimator", *heads, texts=2)
     for row in rows:
         add_row(
@@ -240,8 +239,6 @@ def _replay_table(rows: "Sequence[ReplayMetrics]") -> Table:
             _interval_text(row.gain, sign="+"),
             f"{row.agreement_all.value:.3f}",
             _number_text(row.reliability),
-            _number_text(row.reliability_predicted),
-            _number_text(None if row.reliability_measured is None else row.reliability_measured.value),
         )
     return table
 
