@@ -1,7 +1,6 @@
 """The options of a collecting run and its files: outputs, records on their way there, the summary of an earlier run."""
 
 import json
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -127,13 +126,16 @@ def read_summary(uri: str, s3: S3Options) -> Record | None:
 
 
 class EpisodeRecords:
-    """The rendered records of a run by index; about 17 bytes of memory each, the text in a temporary file."""
+    """The rendered records of a run by index; their text is in a temporary file."""
 
-    def __init__(self, planned: int) -> None:
+    def __init__(self) -> None:
         self._spool = Spool()
-        self._places = array("Q", bytes(8 * planned)), array("Q", bytes(8 * planned))
-        self._is_episode = bytearray(planned)
-        self.has_failures = False
+        self._places: dict[bool, dict[int, tuple[int, int]]] = {True: {}, False: {}}
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether any is not an episode of the output."""
+        return bool(self._places[False])
 
     def close(self) -> None:
         """Drop the temporary file."""
@@ -141,13 +143,9 @@ class EpisodeRecords:
 
     def add(self, index: int, record: Record, *, is_episode: bool) -> None:
         """Store the record of an episode or of a failure."""
-        offsets, lengths = self._places
-        offsets[index], lengths[index] = self._spool.append(render_record(record))
-        self._is_episode[index] = is_episode
-        self.has_failures |= not is_episode
+        self._places[is_episode][index] = self._spool.append(render_record(record))
 
     def iter_lines(self, *, episodes: bool) -> Iterator[bytes]:
         """Yield the lines of the episodes, or of the failures, in order."""
-        for offset, length, is_episode in zip(*self._places, self._is_episode, strict=True):
-            if length and is_episode == episodes:
-                yield self._spool.read(offset, length)
+        for _, place in sorted(self._places[episodes].items()):
+            yield self._spool.read(*place)

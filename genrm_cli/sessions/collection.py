@@ -151,7 +151,7 @@ class _Collecting:
         """Play all episodes, write the outputs and return the summary."""
         options, run, output = self._options, self._run, self._places.episodes
         started_s = time.monotonic()
-        with closing(EpisodeRecords(self.counts.planned)) as records:
+        with closing(EpisodeRecords()) as records:
             async with AsyncExitStack() as opened:
                 journal = None
                 if options.agents:

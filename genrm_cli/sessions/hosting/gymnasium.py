@@ -24,7 +24,6 @@ from genrm_cli.serve.prometheus import labelled_counter
 from genrm_cli.serve.shapes.call import Reply
 from genrm_cli.serve.shapes.nemo_gym import aggregate
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
-from genrm_cli.sessions.counts import RoleCounts
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
@@ -119,8 +118,8 @@ def _whole_number(value: object, name: str) -> int:
 COOKIE = "genrm_session"
 
 
-def build_environment_app(sessions: HostedSessions, roles: Mapping[str, RoleCounts], gate: Gate) -> Router:
-    """Return the ASGI application of an environment; `roles` counts the calls of its models."""
+def build_environment_app(sessions: HostedSessions, gate: Gate) -> Router:
+    """Return the ASGI application of an environment."""
 
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
@@ -149,15 +148,14 @@ def build_environment_app(sessions: HostedSessions, roles: Mapping[str, RoleCoun
 
     posts = [("POST", path, answering(handle)) for path, handle in ENDPOINTS.items()]
     pages = [("/", health), ("/healthz", health), ("/readyz", health), ("/reverify_mode", reverify_mode)]
-    return build_router([*posts, ("GET", "/tasks", tasks)], pages, EnvironmentCollector(sessions, roles), gate)
+    return build_router([*posts, ("GET", "/tasks", tasks)], pages, EnvironmentCollector(sessions), gate)
 
 
 class EnvironmentCollector(Collector):
-    """Collects the counters of an environment's sessions and models."""
+    """Collects the counters of an environment's sessions."""
 
-    def __init__(self, sessions: HostedSessions, roles: Mapping[str, RoleCounts]) -> None:
+    def __init__(self, sessions: HostedSessions) -> None:
         self._sessions = sessions
-        self._roles = roles
 
     def describe(self) -> Iterator[Metric]:
         """Describe no metrics in advance."""
@@ -165,7 +163,7 @@ class EnvironmentCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        counts, roles = self._sessions.counts, self._roles.items()
+        counts = self._sessions.counts
         yield GaugeMetricFamily("genrm_sessions_kept", "Sessions in memory, ended ones included", len(self._sessions))
         yield CounterMetricFamily("genrm_sessions", "Sessions begun", counts.begun)
         yield CounterMetricFamily("genrm_policy_turns", "Turns taken by policies", counts.turns)
@@ -173,15 +171,6 @@ class EnvironmentCollector(Collector):
         yield labelled_counter(
             "client_faults", "Faults of the simulated client in ended sessions", "fault", counts.faults
         )
-        yield labelled_counter("model_calls", "Calls to models", "role", {role: each.calls for role, each in roles})
-        yield labelled_counter(
-            "model_failures", "Turns without an answer", "role", {role: each.failures for role, each in roles}
-        )
-        tokens = CounterMetricFamily("genrm_model_tokens", "Tokens of models", labels=["role", "kind"])
-        for role, each in roles:
-            tokens.add_metric([role, "prompt"], each.prompt_tokens)
-            tokens.add_metric([role, "completion"], each.completion_tokens)
-        yield tokens
 
 
 async def serve_environment(
@@ -200,12 +189,10 @@ async def serve_environment(
     """
     settings = run.settings.serve
     with listen_on(settings, has_token=token is not None) as listening:
-        roles: dict[str, RoleCounts] = {role: RoleCounts() for role in client}
         async with open_agents(list(client.items()), environment, run, None) as agents:
 
             async def answer(ask: Ask) -> str:
                 outcome = await agents.ask(ask.role, ask.conversation, 1)
-                roles[ask.role].add(outcome)
                 try:
                     return spoken_words(outcome)
                 except SilentError as silent:
@@ -213,6 +200,6 @@ async def serve_environment(
 
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
             sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
-            app = build_environment_app(sessions, roles, Gate(settings.max_body, token))
+            app = build_environment_app(sessions, Gate(settings.max_body, token))
             on_ready(url_of(listening))
             await run_server(app, listening)
