@@ -65,21 +65,23 @@ class Scorer(GroupScorer):
         *,
         key: str | None = None,
         principle: str | None = None,
+        reference: str | None = None,
         calibration: Calibration | None = None,
     ) -> GroupRewards:
         """Compare the responses to one prompt and return their rewards; like `score_group`.
 
         Args:
-            prompt: see `Group.of`, also for `responses`, `key` and `principle`.
+            prompt: see `Group.of`, also for `responses`, `key`, `principle` and `reference`.
             responses: n >= 0.
             key: name of the group.
             principle: the criterion to judge by.
+            reference: the known answer.
             calibration: see `score_group`.
 
         Raises:
             InputError: the prompt or a response cannot be read.
         """
-        group = Group.of(prompt, responses, key=key, principle=principle)
+        group = Group.of(prompt, responses, key=key, principle=principle, reference=reference)
         return await self.score_group(group, calibration=calibration)
 
 
@@ -91,12 +93,12 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     Args:
         prompt: see `Group.of`.
         responses: see `Group.of`.
-        settings: see `Scorer`; also `key` and `principle` of this group.
+        settings: see `Scorer`; also `key`, `principle` and `reference` of this group.
 
     Raises:
         GenrmError: see `Scorer` and `Scorer.score`.
     """
-    group = Group.of(prompt, responses, key=settings.pop("key", None))
+    group = Group.of(prompt, responses, key=settings.pop("key", None), reference=settings.pop("reference", None))
     scorer = Scorer(**settings)
 
     async def score_once() -> GroupRewards:

@@ -143,6 +143,7 @@ class Reason(StrEnum):
     NO_GROUP = "no_group", "no value for the group field"
     ALONE = "alone", "only rollout in its group"
     MIXED_PROMPTS = "mixed_prompts", "the prompts of the group differ, so its rollouts cannot be compared"
+    MIXED_REFERENCES = "mixed_references", "the reference answers of the group differ, so it cannot be judged"
     NO_OPPONENT = "no_opponent", "no other rollout of the group can be compared"
     NOT_PLANNED = "not_planned", "no comparison was planned for this rollout"
     NOT_ASKED = "not_asked", "the run stopped before its comparisons"

@@ -10,6 +10,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
+from genrm_cli.rollouts.reading.chosen_fields import reference_at
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
 from genrm_cli.scored.json_form import extended
@@ -101,7 +102,9 @@ class LabelledPairs:
                 raise ChangedInputError(f"{source.uri}: changed while being read; run again once nothing writes to it")
             pair = again[1]
             answers = ((Text(pair.chosen),), (Text(pair.rejected),))
-            rollouts = [Rollout(pair.conversation, answer, principle=pair.principle) for answer in answers]
+            rollouts = [
+                Rollout(pair.conversation, answer, pair.principle, reference=pair.reference) for answer in answers
+            ]
             yield case, Group(pair.key, rollouts)
 
 
@@ -121,7 +124,9 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
     for line, pair in _iter_pairs(source, run.settings, reject):
         chars = len(pair.chosen), len(pair.rejected)
         metrics.prompt_chars += 2 * (sum(chars) + sum(len(turn.text) for turn in pair.conversation))
-        found.cases.append(Case(line, replace(pair, conversation=(), chosen="", rejected="", principle=None), *chars))
+        found.cases.append(
+            Case(line, replace(pair, conversation=(), chosen="", rejected="", principle=None, reference=None), *chars)
+        )
     metrics.lines = metrics.rejects + len({case.line for case in found.cases})
     metrics.groups, metrics.planned = len(found.cases), 2 * len(found.cases)
     metrics.planned_calls = metrics.planned * run.plan.judges[0].turns
@@ -148,6 +153,8 @@ def _iter_pairs(
                 )
             record = parse_record(line.raw)
             pairs = parse_pairs(record, line.number)
+            if (path := settings.input.reference_field) is not None:
+                pairs = [replace(pair, reference=reference_at(record, path)) for pair in pairs]
             check_declared(record, requirements)
             for pair in pairs:
                 if pair.key in first_lines:  # two verdicts on one pair are not two observations

@@ -96,7 +96,8 @@ def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[Judge
             specs.append(JudgeSpec(config, None))
             continue
         source = source_of_profile(config)
-        roles = PROFILES[ROLES_PROFILE] if source is ProfileSource.DEFAULT else None
+        may_take_roles = source is ProfileSource.DEFAULT and settings.input.reference_field is None
+        roles = PROFILES[ROLES_PROFILE] if may_take_roles else None
         specs.append(JudgeSpec(config, profile_of(config), source=source, roles=roles))
     return specs + [JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)]
 

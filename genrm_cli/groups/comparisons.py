@@ -44,29 +44,29 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
 
 
 def iter_requests(
-    key: str | None, answered: Sequence[int], view: SharedView, principle: str | None, plan: GroupPlan
+    key: str | None, answered: Sequence[int], view: SharedView, plan: GroupPlan
 ) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests to the judges whose verdicts count.
 
     Args:
         key: key of the group.
         answered: indices of the rollouts that have a response.
-        view: the conversation, and the responses of `answered` in their order.
-        principle: the criterion to judge by.
+        view: the responses of `answered` in their order, and what else is shown.
         plan: plan of the run.
     """
     if len(answered) < 2 or not plan.judges:
         return
     response_of = dict(zip(answered, view.responses, strict=True))
+    principle, reference = view.principle, view.reference
     for (i, j, repeat), numbers in _plan_judges(key, answered, plan):
-        prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle)
+        prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle, reference)
         for number in numbers:
             yield RequestId(number, repeat, (i, j)), prompt
     for number, judge in enumerate(plan.judges):
         if judge.grading is not None:
             for request in _iter_lineups(key, answered, number, judge.grading, plan):
                 responses = tuple(response_of[index] for index in request.shown)
-                yield request, ListwisePrompt(view.conversation, responses, principle)
+                yield request, ListwisePrompt(view.conversation, responses, principle, reference=reference)
 
 
 def _plan_judges(key: str | None, answered: Sequence[int], plan: GroupPlan) -> list[tuple[Comparison, list[int]]]:

@@ -41,7 +41,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         raise UsageError(f"judge {grading[0]!r} grades responses; with share, every judge must compare pairs.")
     given, use_principle = settings.input, settings.judge.use_principle
     patterns = settings.judge.redact_pattern
-    return GroupPlan(
+    plan = GroupPlan(
         pairing=_pairing(settings),
         judges=judges,
         graders=graders_in(settings),
@@ -67,7 +67,11 @@ def compile_plan(settings: Settings) -> GroupPlan:
         ignore_media=given.ignore_media,
         blank_loses=given.empty == "lose",
         shows_as_gym=settings.judge.compat is not None,
+        reference_field=given.reference_field,
     )
+    if plan.reference_field is not None:
+        plan.refuse_reference()
+    return plan
 
 
 def asks_for_verdicts(settings: Settings) -> bool:

@@ -1,7 +1,7 @@
 """Components graded by a judge: the judges that grade, the requests to one about a group, and its grades."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal
@@ -92,8 +92,6 @@ def iter_gradings(
     number: int,
     answered: Sequence[int],
     view: SharedView,
-    principle: str | None,
-    backgrounds: Mapping[int, str | None],
 ) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests to a grader about a group.
 
@@ -102,24 +100,28 @@ def iter_gradings(
         grader: the grader to ask.
         number: number of the grader among all judges of the run.
         answered: indices of the rollouts that can be compared.
-        view: the conversation, and the responses of `answered` in their order.
-        principle: a further criterion besides the rubrics.
-        backgrounds: further context of each rollout's task.
+        view: the responses of `answered` in their order, and what else is shown; its principle is a further criterion
+            besides the rubrics.
     """
     if not count_gradings(grader, len(answered)):
         return
     response_of = dict(zip(answered, view.responses, strict=True))
     if grader.kind == "rubric":
         for index in answered:
-            prompt = ListwisePrompt(view.conversation, (response_of[index],), principle, backgrounds[index])
-            yield RequestId(number, 0, (index,)), prompt
+            yield RequestId(number, 0, (index,)), _prompt(view, (response_of[index],), index)
         return
     # The position matters to a judge: the order depends on the group, and is the same in every run.
     order = list(answered)
     random.Random(f"{key} {grader.component}").shuffle(order)
     shown = tuple(response_of[index] for index in order)
-    prompt = ListwisePrompt(view.conversation, shown, principle, backgrounds[order[0]])
+    prompt = _prompt(view, shown, order[0])
+    if grader.kind == DIVERSITY:  # what responses have in common does not depend on it
+        prompt = replace(prompt, reference=None)
     yield RequestId(number, 0, tuple(order)), prompt
+
+
+def _prompt(view: SharedView, shown: tuple[str, ...], index: int) -> ListwisePrompt:
+    return ListwisePrompt(view.conversation, shown, view.principle, view.backgrounds.get(index), view.reference)
 
 
 def render_scenario(record: JsonObject) -> str | None:

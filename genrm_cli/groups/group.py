@@ -29,17 +29,23 @@ class Group:
             a single rollout that belongs to no group.
         rollouts: rollouts in the group's order.
         records: fields of each rollout, for components that read them; otherwise empty.
-        mixed_prompts: whether the prompts differ, so that no rollouts can be compared.
+        mixed: why no rollouts can be compared: their prompts or reference answers differ; None if they do not.
     """
 
     key: str | None
     rollouts: Sequence[Rollout]
     records: Sequence[JsonObject] = ()
-    mixed_prompts: bool = False
+    mixed: Reason | None = None
 
     @classmethod
     def of(
-        cls, prompt: object, responses: Sequence[object], *, key: str | None = None, principle: str | None = None
+        cls,
+        prompt: object,
+        responses: Sequence[object],
+        *,
+        key: str | None = None,
+        principle: str | None = None,
+        reference: str | None = None,
     ) -> Self:
         """Build a group from a prompt and the responses to it.
 
@@ -49,6 +55,7 @@ class Group:
                 Responses API, or None if the generation failed.
             key: name of the group; by default a hash of the prompt.
             principle: the criterion to judge by; by default the setting `principle`.
+            reference: the known answer, to be shown to the judge as such.
 
         Raises:
             InputError: the prompt or a response cannot be read.
@@ -59,7 +66,10 @@ class Group:
             turns = turns_of_prompt(prompt)
         except UnreadableRecordError as error:
             raise InputError(f"{error}.") from error
-        rollouts = [Rollout(turns, _parse_response(index, each), principle) for index, each in enumerate(responses)]
+        rollouts = [
+            Rollout(turns, _parse_response(index, each), principle, reference=reference)
+            for index, each in enumerate(responses)
+        ]
         lines = [gym_line(prompt, response) for response in responses]
         records = [line for line in lines if line is not None]
         return cls(
@@ -103,7 +113,7 @@ class JudgedGroup:
 
     key: str | None
     size: int
-    mixed_prompts: bool
+    mixed: Reason | None
     answered: tuple[int, ...]
     has_response: tuple[bool, ...]
     not_compared: tuple[Explanation | None, ...]
@@ -132,7 +142,7 @@ class JudgedGroup:
     @property
     def is_comparable(self) -> bool:
         """Whether the rollouts answer one prompt."""
-        return not self.mixed_prompts and self.key is not None
+        return self.mixed is None and self.key is not None
 
     def sort(self) -> None:
         """Bring the results into an order that does not depend on which request was answered first."""

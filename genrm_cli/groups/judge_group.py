@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -20,7 +20,6 @@ from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
-from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SharedView, choose_view, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
@@ -171,7 +170,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     """
     plan.refuse_large(group.key, len(group.rollouts))
     not_compared = tuple(map(plan.why_not_compared, group.rollouts))
-    answered = () if group.mixed_prompts else tuple(index for index, why in enumerate(not_compared) if why is None)
+    answered = () if group.mixed else tuple(index for index, why in enumerate(not_compared) if why is None)
     is_gym, compared = _is_shown_as_gym(group, plan), [group.rollouts[index] for index in answered]
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
     texts: Iterable[tuple[str, str]] = ((rollout.reasoning, rollout.answer or "") for rollout in group.rollouts)
@@ -180,7 +179,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),
-        mixed_prompts=group.mixed_prompts,
+        mixed=group.mixed,
         answered=answered,
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=not_compared,
@@ -217,43 +216,36 @@ def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iter
     """Yield the requests about a group; the first number of an id counts judges, then graders."""
     if not judged.answered or not plan.count_requests(len(judged.answered)):
         return
-    view, principle, backgrounds = view_for_judges(judged, group, plan)
-    for id_, prompt in iter_requests(group.key, judged.answered, view, principle, plan):
+    view = view_for_judges(judged, group, plan)
+    if view.reference is not None:
+        plan.refuse_reference()
+    for id_, prompt in iter_requests(group.key, judged.answered, view, plan):
         if plan.keep_replies and isinstance(prompt, PairwisePrompt):
             profile = plan.judges[id_.judge].profile
             if isinstance(profile, Profile) and (changes := profile.count_neutralised(prompt)):
                 judged.neutralised[id_] = changes
         yield id_, prompt
     for number, grader in enumerate(plan.graders, len(plan.judges)):
-        yield from iter_gradings(group.key, grader, number, judged.answered, view, principle, backgrounds)
+        yield from iter_gradings(group.key, grader, number, judged.answered, view)
 
 
-def view_for_judges(
-    judged: JudgedGroup, group: Group, plan: GroupPlan
-) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
+def view_for_judges(judged: JudgedGroup, group: Group, plan: GroupPlan) -> SharedView:
     """Return the texts that leave this machine, masked if so planned; lengths are measured before masking."""
     judged.redactions = Counter()
     return shown_to_judges(group, judged.answered, plan, judged.redactions)
 
 
-def shown_to_judges(
-    group: Group, answered: Sequence[int], plan: GroupPlan, redactions: Counter[str]
-) -> tuple[SharedView, str | None, Mapping[int, str | None]]:
-    """Return the view of some rollouts of a group, the principle, and the backgrounds; counts what it masks."""
-    view = _view_of(group, answered, plan)
+def shown_to_judges(group: Group, answered: Sequence[int], plan: GroupPlan, redactions: Counter[str]) -> SharedView:
+    """Return the view of some rollouts of a group, with all that the judges are shown; counts what it masks."""
     own_principle = group.rollouts[0].principle if plan.uses_own_principle else None
-    principle = own_principle or plan.principle
-    backgrounds: dict[int, str | None] = {}
-    if plan.graders:
-        backgrounds = {index: render_scenario(group.records[index]) if group.records else None for index in answered}
-    if plan.redactor is None:
-        return view, principle, backgrounds
-    redact = plan.redactor.redact
-    conversation = tuple(Turn(turn.role, redact(turn.text, redactions)) for turn in view.conversation)
-    responses = [redact(response, redactions) for response in view.responses]
-    principle = principle and redact(principle, redactions)
-    backgrounds = {index: background and redact(background, redactions) for index, background in backgrounds.items()}
-    return SharedView(conversation, responses), principle, backgrounds
+    with_scenarios = plan.graders and group.records
+    view = replace(
+        _view_of(group, answered, plan),
+        principle=own_principle or plan.principle,
+        backgrounds={index: render_scenario(group.records[index]) for index in answered} if with_scenarios else {},
+    )
+    redactor = plan.redactor
+    return view if redactor is None else view.masked(lambda text: redactor.redact(text, redactions))
 
 
 def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedView:

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from genrm_cli.errors import InputError, SettingRef
+from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.groups.graders import Grader, count_gradings
+from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
 from genrm_cli.pairing import count_comparisons
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
+from genrm_cli.rollouts.reading.chosen_fields import reference_at
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
@@ -142,6 +144,7 @@ class GroupPlan:
         ignore_media: compare responses with images or files, which a text judge does not see.
         blank_loses: give blank responses the lowest score of their group instead of leaving them unscored.
         shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
+        reference_field: dotted path of the reference answer to show; None for none.
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)
@@ -164,6 +167,29 @@ class GroupPlan:
     ignore_media: bool = False
     blank_loses: bool = False
     shows_as_gym: bool = False
+    reference_field: str | None = None
+
+    def with_chosen_fields(self, rollout: Rollout, record: JsonObject) -> Rollout:
+        """Return a rollout with what the settings take from its record for the judge."""
+        if self.reference_field is None:
+            return rollout
+        return replace(rollout, reference=reference_at(record, self.reference_field))
+
+    def refuse_reference(self) -> None:
+        """Refuse to hold back a reference answer from a judge.
+
+        Raises:
+            UsageError: NeMo Gym shows none, or the profile of a judge has no place for it.
+        """
+        if self.shows_as_gym:
+            raise UsageError(naming("NeMo Gym shows judges no reference answer; omit $compat or $reference_field."))
+        for judge in self.judges:
+            if judge.profile is not None and not judge.profile.takes_reference:
+                raise UsageError(
+                    f"the profile {judge.profile.name} has no place for a reference answer. Choose one with sections (",
+                    SettingRef("profile", "nemotron-plain"),
+                    "), or add {reference} to a profile of your own.",
+                )
 
     def why_not_compared(self, rollout: Rollout) -> Explanation | None:
         """Return why a rollout cannot be compared; None if it can.

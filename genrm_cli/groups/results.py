@@ -220,8 +220,8 @@ class Reasons:
             return Explanation(Reason.NO_RESPONSE)
         if not_compared is not None:
             return not_compared
-        if self.judged.mixed_prompts:
-            return Explanation(Reason.MIXED_PROMPTS)
+        if self.judged.mixed:
+            return Explanation(self.judged.mixed)
         if self.judged.key is None:
             return Explanation(Reason.NO_GROUP)
         if self.noisy and self.base_scores[index] is not None:
@@ -276,5 +276,5 @@ class Reasons:
         if self.judged.not_compared[index] is not None and source in ("judge", "rules", "responses"):
             return True
         return name in self.plan.rewards.from_verdicts or (
-            self.judged.mixed_prompts and source in ("judge", "responses")
+            self.judged.mixed is not None and source in ("judge", "responses")
         )

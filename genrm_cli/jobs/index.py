@@ -111,6 +111,8 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.metrics.truncated += rollout.is_truncated
         self.metrics.excluded += rollout.excluded is not None
         self.metrics.with_media += bool(rollout.media)
+        if self.plan.reference_field is not None:
+            self.metrics.without_reference += why is None and rollout.reference is None
         self.metrics.stripped_tokens += rollout.stripped_tokens
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
         # A line that is a group in a set stays a group, regardless of other files.
@@ -133,7 +135,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         )
         kept = [record for record in records if record is not None]
         key = self.table.key_of(list(rows), keys[0])
-        return Group(key, rollouts, kept, self.table.prompts_differ(list(rows)))
+        return Group(key, rollouts, kept, self.table.mixed(list(rows)))
 
     def where(self, row: int) -> str:
         """Return the number of a row's line, after the file of a set."""
@@ -183,7 +185,7 @@ def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject],
             index.lines.append(run.metrics.lines - before)
         _leave_out_after(run.settings.limits.limit, index.table)
         if (budget := run.settings.pairing.budget) is not None:
-            comparable = (rows for rows in index.table.iter_groups() if not index.table.prompts_differ(rows))
+            comparable = (rows for rows in index.table.iter_groups() if not index.table.mixed(rows))
             index.plan = fit_budget(run.plan, Counter(map(index.table.count_answered, comparable)), budget)
         count_groups(index, run.metrics)
     except BaseException:
@@ -205,6 +207,11 @@ def _read_lines(
             record, format_, rollouts = parse_line(line, settings, requirements, nulls.append)
             if run.plan.shows_as_gym:
                 refuse_as_gym(record)
+            if run.plan.reference_field is not None:
+                rollouts = [
+                    run.plan.with_chosen_fields(rollout, format_.own_record(record, position))
+                    for position, rollout in enumerate(rollouts)
+                ]
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
@@ -242,7 +249,7 @@ def _leave_out_after(limit: int | None, table: GroupTable) -> None:
     for rows in table.iter_groups():
         if limit == 0:
             table.leave_out(rows)
-        elif table.count_answered(rows) > 1 and not table.prompts_differ(rows):
+        elif table.count_answered(rows) > 1 and not table.mixed(rows):
             limit -= 1
 
 
@@ -263,8 +270,8 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
         metrics.groups_left_out += table.is_left_out(rows)
         if len(rows) > 1 and not table.is_left_out(rows):
             metrics.rollouts_in_groups += len(rows)
-        if table.prompts_differ(rows):
-            metrics.groups_with_mixed_prompts += 1
+        if (mixed := table.mixed(rows)) is not None:
+            metrics.groups_with_mixed_prompts += mixed is Reason.MIXED_PROMPTS
             continue
         metrics.groups_over_steps += index.spans_steps(rows)
         answered = table.count_answered(rows)

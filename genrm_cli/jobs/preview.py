@@ -21,6 +21,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import TornPrompts
+from genrm_cli.rollouts.reading.chosen_fields import reference_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.parse_lines import format_of
@@ -54,8 +55,8 @@ class ProblemKind(StrEnum):
     LINE_IS_GROUP = "no field that names its group: the line is a group of its own"
     DUPLICATE = "duplicate, with the group and index of another"
     NO_PROMPT = "no prompt: the judge would see the response only"
+    NO_REFERENCE = "no reference answer"
     MOSTLY_BLANK = "more than half of its responses are blank"
-    MIXED_PROMPTS = "its prompts differ, so its rollouts cannot be compared"
 
 
 @dataclass(slots=True)
@@ -110,12 +111,18 @@ class Problems:
         for row, rollout in zip(rows, group.rollouts, strict=True):
             if rollout.is_comparable and not rollout.has_prompt and not rollout.is_session:
                 self.add("rollout", ProblemKind.NO_PROMPT, f"line {index.where(row)}")
+            if index.plan.reference_field is not None and rollout.is_comparable and rollout.reference is None:
+                missing = (
+                    "no reference answer: nothing under ",
+                    SettingRef("reference_field", index.plan.reference_field),
+                )
+                self.add("rollout", ProblemKind.NO_REFERENCE, f"line {index.where(row)}", *missing)
         reasons = [why.reason for why in map(index.plan.why_not_compared, group.rollouts) if why is not None]
         blank = reasons.count(Reason.BLANK)
         if blank * 2 > len(rows) > 1:
             self.add("group", ProblemKind.MOSTLY_BLANK, group.key)
-        if group.mixed_prompts:
-            self.add("group", ProblemKind.MIXED_PROMPTS, group.key)
+        if group.mixed is not None:
+            self.add("group", group.mixed, group.key, group.mixed.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +169,7 @@ class Contents:
         self.views[judged.view] += 1
         is_compared = len(judged.answered) > 1
         if self.example is None or is_compared > self._example_is_compared:
-            view = view_for_judges(judged, group, plan)[0]
+            view = view_for_judges(judged, group, plan)
             shown = zip(judged.answered, view.responses[:_EXAMPLE_RESPONSES], strict=False)
             prompt = _excerpt(view.conversation[-1].text if view.conversation else "")
             responses = [ExampleResponse(index, _excerpt(text)) for index, text in shown]
@@ -366,17 +373,20 @@ def _add_readings(found: dict[str, Reading], source: Source, run: RunContext) ->
             record = parse_record(line.raw)
             format_ = format_of(record, run.settings.input)
             if format_.name in run.metrics.formats and format_.name not in found:
-                found[format_.name] = _reading_of(line.number, record, format_)
+                found[format_.name] = _reading_of(line.number, record, format_, run)
         except (BadLineError, UnreadableRecordError):
             continue
 
 
-def _reading_of(number: int, record: Record, format_: Format) -> Reading:
+def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -> Reading:
     first = format_.read(record)[0]
     fields = format_.fields_in(record)
     roles = {role: list(names) for role, names in fields.roles().items() if role != "metadata"}
-    if references := [name for name in REFERENCES if name in record and name not in fields.response]:
-        roles["reference"] = references
+    shown = run.settings.input.reference_field
+    roles["reference"] = [name for name in REFERENCES if name in record and name not in (*fields.response, shown)]
+    if shown is not None and reference_at(record, shown) is not None:
+        roles["reference, shown to the judge"] = [shown]
+    roles = {role: names for role, names in roles.items() if names}
     read = {name.partition(".")[0] for names in roles.values() for name in names}
     return Reading(
         number,

@@ -17,7 +17,7 @@ from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile,
 from genrm_cli.judging.requests import Prompt
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.panel import judges_of
-from genrm_cli.verdicts import Explanation, Reason
+from genrm_cli.verdicts import Explanation
 
 STAND_IN_PROFILE = "nemotron-plain"
 _FIRST_REPLY = "(the judge's first reply)"
@@ -91,14 +91,14 @@ def iter_shown_groups(inputs: Sequence[str], run: RunContext, key: str | None) -
 def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
     """Return a group with the texts that judges are shown, masked as for them."""
     judged = begin_group(group, plan)
-    view, _, _ = view_for_judges(judged, group, plan)
+    view = view_for_judges(judged, group, plan)
     texts = dict(zip(judged.answered, view.responses, strict=True))
     rollouts = []
     for index, (rollout, why) in enumerate(zip(group.rollouts, judged.not_compared, strict=True)):
         if index not in texts:
             answer = rollout.answer or ""
             texts[index] = answer if plan.redactor is None else plan.redactor.redact(answer, Counter())
-            why = why or Explanation(Reason.MIXED_PROMPTS)
+            why = why or (Explanation(group.mixed) if group.mixed else None)
         rollouts.append(ShownRollout(texts[index], None if why is None else why.text, rollout.is_truncated))
     return ShownGroup(group.key, judged.view if judged.answered else None, rollouts)
 

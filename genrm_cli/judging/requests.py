@@ -12,12 +12,14 @@ class PairwisePrompt:
     Attributes:
         conversation: `(role, text)` turns, oldest first; empty if the input did not record it.
         principle: the criterion to judge by, in words; None leaves it to the profile.
+        reference: the known answer, to be shown as such; only profiles that take one are given it.
     """
 
     conversation: Sequence[tuple[str, str]]
     response_1: str
     response_2: str
     principle: str | None = None
+    reference: str | None = None
 
     @property
     def responses(self) -> tuple[str, ...]:
@@ -29,13 +31,15 @@ class PairwisePrompt:
 class ListwisePrompt:
     """A conversation and one response to it, or those of a group, to be graded.
 
-    `background` is further context for the judge, such as the goal and the constraints of a scenario.
+    `background` is further context for the judge, such as the goal and the constraints of a scenario; for `reference`
+    see `PairwisePrompt`.
     """
 
     conversation: Sequence[tuple[str, str]]
     responses: tuple[str, ...]
     principle: str | None = None
     background: str | None = None
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

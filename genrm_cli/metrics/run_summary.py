@@ -55,6 +55,7 @@ class RunSummary:
     truncated_responses: int
     excluded_rollouts: int
     rollouts_with_media: int
+    without_reference: int
     stripped_tokens: int
     not_numbers: int
     not_numbers_first: str | None

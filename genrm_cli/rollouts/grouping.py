@@ -111,6 +111,7 @@ class GroupTable:
         self._file_starts = array("Q")
         self._keys = array("Q")  # hashes; prompts distinguish keys that share one by chance
         self._prompts = array("Q")
+        self._references = array("q")
         self._indices = array("q")
         self._lines = array("Q")
         self._positions = array("I")
@@ -161,6 +162,7 @@ class GroupTable:
         if self._spans_files:  # the prompt may become the key
             prompt = _prompt_as_key(prompt, rollout)
         self._prompts.append(prompt)
+        self._references.append(hash(rollout.reference))
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
         self._positions.append(place.position)
@@ -168,7 +170,7 @@ class GroupTable:
         self._answered.append(compared)
         self._split.append(may_split)
         self._left_out.append(False)
-        chars = sum(len(turn.text) for turn in rollout.prompt)
+        chars = sum(len(turn.text) for turn in rollout.prompt) + len(rollout.reference or "")
         if rollout.tools and not only_words(rollout.response or ()):  # shown before a transcript
             chars += sum(map(len, rollout.tools))
         self._prompt_chars.append(min(2**32 - 1, chars))
@@ -316,12 +318,15 @@ class GroupTable:
         answers = sum(self._answer_chars[row] for row in answered)
         return (prompts + responses * answers) / len(answered)
 
-    def prompts_differ(self, rows: list[int]) -> bool:
-        """Whether the rollouts of a group answer different prompts, so that comparing them means nothing.
+    def mixed(self, rows: list[int]) -> Reason | None:
+        """Return why comparing the rollouts of a group means nothing: what they answer differs; None if it does not.
 
         Rollouts without a response do not count: if the environment states the task, their lines lack it.
         """
-        return len({self._prompts[row] for row in rows if self._answered[row]}) > 1
+        answered = [row for row in rows if self._answered[row]]
+        if len({self._prompts[row] for row in answered}) > 1:
+            return Reason.MIXED_PROMPTS
+        return Reason.MIXED_REFERENCES if len({self._references[row] for row in answered}) > 1 else None
 
     def _split_by_prompt(self, rows: list[int]) -> list[list[int]]:
         """Split a task index that was used for several prompts into one group per prompt, in order of appearance.

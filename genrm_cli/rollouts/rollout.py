@@ -224,7 +224,7 @@ class Rollout:
         left_out: why this run excludes it, rather than its line: a later attempt replaces it, or a trial does not
             reach it.
         prompt_media: kinds of the images and files in the prompt.
-        reference: the known answer of the task, if the line has one; never a response.
+        reference: the known answer of the task, if the judge is to be shown one; never a response.
         tools: the functions that the policy could call: JSON texts in the shape of OpenAI's chat completions.
     """
 

@@ -6,8 +6,8 @@ imitate a marker: within it `[---` becomes `(---` and `---]` becomes `---)`.
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal
 
@@ -89,12 +89,28 @@ class SharedView:
         responses: the texts.
         shown: the same texts with details of each; empty for a view that was built directly.
         view: the view chosen by `auto`.
+        reference: the known answer of the task, to be shown as such; None for none.
+        principle: the criterion to judge by; None leaves it to the profile.
+        backgrounds: further context of each rollout's task for graders, by index in its group.
     """
 
     conversation: tuple[Turn, ...]
     responses: list[str]
     shown: tuple[ShownResponse, ...] = ()
     view: View = "answer"
+    reference: str | None = None
+    principle: str | None = None
+    backgrounds: Mapping[int, str | None] = field(default_factory=dict)
+
+    def masked(self, mask: Callable[[str], str]) -> "SharedView":
+        """Return the view with all of its texts masked, and without their details."""
+        return SharedView(
+            tuple(Turn(turn.role, mask(turn.text)) for turn in self.conversation),
+            list(map(mask, self.responses)),
+            reference=self.reference and mask(self.reference),
+            principle=self.principle and mask(self.principle),
+            backgrounds={index: text and mask(text) for index, text in self.backgrounds.items()},
+        )
 
 
 def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> SharedView:
@@ -112,7 +128,7 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
     tools = {rollout.tools for rollout in rollouts}
     if view == "transcript" and options.tool_definitions and len(tools) == 1 and (given := tools.pop()):
         conversation = _with_tools(conversation, given, options.max_step_chars)
-    return SharedView(conversation, [each.text for each in shown], shown, view)
+    return SharedView(conversation, [each.text for each in shown], shown, view, rollouts[0].reference)
 
 
 def _with_tools(conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int) -> tuple[Turn, ...]:

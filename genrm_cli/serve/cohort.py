@@ -45,19 +45,20 @@ class Member:
         id: unique in its cohort; it fixes the order of the members.
         line: the rollout as in a line of a file.
         digest: digest of the line; equal lines have equal digests.
-        task: prompt and principle, which all members of a cohort share.
+        task: prompt, principle and reference, which all members of a cohort share.
     """
 
     id: str
     line: Mapping[str, Any]
     rollout: Rollout
     digest: bytes
-    task: tuple[int, str | None]
+    task: tuple[int, str | None, str | None]
 
     @classmethod
     def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes) -> Self:
         """Return a member; its task is that of its rollout."""
-        return cls(id_, line, rollout, digest, (digest_of_prompt(rollout.prompt), rollout.principle))
+        task = digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference
+        return cls(id_, line, rollout, digest, task)
 
 
 _NO_ROLLOUT = Rollout((), None)
@@ -125,7 +126,8 @@ class Cohort:
         first = next(iter(self.members.values()), None)
         if first is not None and first.task != member.task:
             raise DisagreementError(
-                f"group {self.name!r}: messages or principle of member {member.id!r} are not those of {first.id!r}"
+                f"group {self.name!r}: messages, principle or reference of member {member.id!r} are not those of "
+                f"{first.id!r}"
             )
 
     def release_texts(self) -> None:

@@ -43,6 +43,12 @@ class InputSettings:
     answer_tool: str | None = reward_setting(
         None, "Judge the arguments of the last call to this tool, for example submit_final_result.", trust=False
     )
+    reference_field: str | None = reward_setting(
+        None,
+        "Dotted path of the reference answer to show to the judge, in a section of its own, for example "
+        "expected_answer.",
+        trust=False,
+    )
     tool_definitions: bool = reward_setting(
         True,
         "Show the tools that the policy could call, where a line defines them, to the judge of transcripts.",

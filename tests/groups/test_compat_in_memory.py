@@ -8,6 +8,7 @@ from genrm_process import Json
 from judge_server_fixture import JudgeServer
 
 import genrm_cli as genrm
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.rollouts.gym_view import view_gym_group
 from genrm_cli.serve.shapes.call import rollout_of
 
@@ -52,9 +53,10 @@ def test_other_responses_are_shown_as_without_compat() -> None:
 def test_a_response_of_a_request_becomes_a_line_of_gym_under_compat(as_gym: bool, name: str) -> None:
     """An `item` that is an object of the Responses API; a text stays a completion."""
     request = {"messages": "Why?", "principle": "Be short."}
-    item = rollout_of("a", "group", request, {"item": said("One."), "record": {"id": 7}}, as_gym=as_gym)
+    plan = GroupPlan(shows_as_gym=as_gym)
+    item = rollout_of("a", "group", request, {"item": said("One."), "record": {"id": 7}}, plan)
     assert item.line[name] == said("One.")
     assert (item.line["id"], item.line["prompt_id"], item.rollout.principle) == (7, "group", "Be short.")
-    text = rollout_of("b", "group", request, {"text": "One."}, as_gym=as_gym)
+    text = rollout_of("b", "group", request, {"text": "One."}, plan)
     assert text.line["completion"] == "One."
     assert text.task == item.task

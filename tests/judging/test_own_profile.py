@@ -50,6 +50,14 @@ def test_a_template_is_filled_in_one_pass() -> None:
     }
 
 
+def test_a_profile_with_the_placeholder_takes_a_reference() -> None:
+    """It says so where a prompt has none; a profile without the placeholder does not take one."""
+    own = profile(messages=[{"role": "user", "content": "{reference}: {response_1} {response_2}"}])
+    texts = [own.render_messages(PairwisePrompt([], "a", "b", None, given))[0]["content"] for given in ("42", None)]
+    assert texts == ["42: a b", "(There is no reference answer.): a b"]
+    assert (own.takes_reference, profile().takes_reference) == (True, False)
+
+
 def test_a_word_in_doubled_braces_is_itself() -> None:
     """`{{word}}` is shown as `{word}`; all braces without such a word stay as they are."""
     own = profile(messages=[{"role": "user", "content": '{response_1} {response_2} {{boxed}} {{"a": {"b": 5}}}'}])

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from judge_families import PAIR_PROFILES
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
+from genrm_cli.judging.profiles.profile import render_messages, sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 
@@ -49,6 +51,23 @@ def test_the_form_of_the_answer_comes_last(name: str, form: str) -> None:
     """Each prompt ends with a request for the form of answer that the family parses."""
     text = messages_of(name, PairwisePrompt([("user", "Why?")], "a", "b"))[0]["content"]
     assert form in text.rpartition("===]")[2]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_reference_has_a_section_of_its_own_unless_the_profile_says_that_it_takes_none(name: str) -> None:
+    """A prompt without one is rendered as ever, so that old verdicts stay valid."""
+    profile = PROFILES[name]
+    prompt = sample_prompt(profile, [("user", "6 x 7?")], "41", "42")
+    plain, referring = (render_messages(profile, each) for each in (prompt, replace(prompt, reference="[===] 42")))
+    assert profile.takes_reference == (name not in (*WITH_ROLES, "nemotron-principle"))
+    if not profile.takes_reference:
+        assert referring == plain
+        return
+    (message,), (without,) = referring, plain
+    section = "\n[=== BEGIN REFERENCE ANSWER ===]\n(===) 42\n[=== END REFERENCE ANSWER ===]\n"
+    before, found, after = message["content"].partition(section)
+    assert found
+    assert before.partition("Check against")[0] + after.lstrip("\n") == without["content"]
 
 
 ATTACK_PIECES = [

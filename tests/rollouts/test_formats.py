@@ -66,7 +66,7 @@ def follow(format_, record):
     for position, rollout in enumerate(rollouts):
         table.append(group_key(rollout, 1, value_at(record, "prompt.0")), rollout, Place(1, position))
     for rows in table.iter_groups():
-        table.prompts_differ(rows)
+        table.mixed(rows)
     answered = [rollout for rollout in rollouts if rollout.answer is not None]
     if answered:
         assert all(isinstance(text, str) for text in view_group(answered).responses)

@@ -202,7 +202,7 @@ def test_one_task_index_with_two_prompts_is_two_groups():
     keys = [table.key_of(rows, "a") for rows in sorted(groups)]
     assert len(set(keys)) == 3
     assert keys[2] == "a"
-    assert not any(table.prompts_differ(rows) for rows in groups)
+    assert not any(table.mixed(rows) for rows in groups)
 
 
 def test_prompts_that_differ_under_a_field_are_found():
@@ -211,8 +211,8 @@ def test_prompts_that_differ_under_a_field_are_found():
     for line, prompt in enumerate((QUESTION, QUESTION, HOW), 1):
         table.append("step:1", rollout(prompt=prompt), Place(line, 0), may_split=False)
     assert list(table.iter_groups()) == [[0, 1, 2]]
-    assert table.prompts_differ([0, 1, 2])
-    assert not table.prompts_differ([0, 1])
+    assert table.mixed([0, 1, 2])
+    assert not table.mixed([0, 1])
 
 
 def test_a_later_attempt_at_a_group_replaces_the_earlier_one():
@@ -244,7 +244,7 @@ def test_excluded_rollouts_are_not_compared():
 def test_a_rollout_without_a_response_does_not_spoil_its_group():
     """Where the environment states the task in the output, a line without one lacks the prompt."""
     table = table_of(rollout("a"), rollout("a"), rollout("a", prompt=(), response=None))
-    assert not table.prompts_differ([0, 1, 2])
+    assert not table.mixed([0, 1, 2])
     assert table.count_answered([0, 1, 2]) == 2
 
 
@@ -253,7 +253,7 @@ def test_episodes_may_open_differently():
     table = table_of(
         *(rollout("s", prompt=(Turn("user", text),), is_session=True, opens_freely=True) for text in ("a", "b"))
     )
-    assert not table.prompts_differ([0, 1])
+    assert not table.mixed([0, 1])
 
 
 @pytest.mark.parametrize("chars", [10, 10_000])

@@ -198,12 +198,6 @@ def test_named_fields_and_formats_choose():
     assert FORMATS["chat"].read(line)[0].answer == "R"
 
 
-def test_the_reference_of_a_line_is_kept_beside_its_response():
-    """The known answer is never shown unasked, but the rollout has it."""
-    (rollout,) = recognise(line := {"question": "Q?", "gts": 4, "response": "A"}).read(line)
-    assert (rollout.answer, rollout.reference) == ("A", "4")
-
-
 def test_messages_that_wait_for_an_answer_have_no_response():
     """An old turn of the history is not judged, and no choice is no response."""
     waiting = [*OLD, asked("Q?")]

@@ -8,9 +8,9 @@ from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.serve.cohort import Cohort, DisagreementError, Joining, Member, in_order
 
 
-def member(id_, text="text", prompt="Why?", principle=None):
+def member(id_, text="text", prompt="Why?", principle=None, reference=None):
     """Make a member whose digest is its text."""
-    rollout = Rollout((Turn("user", prompt),), (Text(text),), principle)
+    rollout = Rollout((Turn("user", prompt),), (Text(text),), principle, reference=reference)
     return Member.of(str(id_), {"text": text}, rollout, text.encode())
 
 
@@ -66,8 +66,9 @@ def test_a_member_that_comes_after_the_end_is_late():
     [
         (member("b"), 3, "member 'b' says size 3, the first member said 2"),
         (member("a", "other"), 2, "'a' came before with another content"),
-        (member("b", prompt="When?"), 2, "messages or principle of member 'b' are not those of 'a'"),
-        (member("b", principle="Be kind."), 2, "messages or principle of member 'b'"),
+        (member("b", prompt="When?"), 2, "messages, principle or reference of member 'b' are not those of 'a'"),
+        (member("b", principle="Be kind."), 2, "messages, principle or reference of member 'b'"),
+        (member("b", reference="42"), 2, "messages, principle or reference of member 'b'"),
     ],
 )
 def test_a_contradiction_is_named_and_changes_nothing(request_, size, said):

@@ -4,8 +4,8 @@ from genrm_cli.settings import Settings, changed, settings_from
 from genrm_cli.settings.table import all_settings, digest_of, value_of
 
 DECIDING = """
-    format limit group_by view view_max_chars answer_field answer_tool tool_definitions ignore_media empty
-    prompt_field response_field id_field
+    format limit group_by view view_max_chars answer_field answer_tool ignore_media empty
+    reference_field tool_definitions prompt_field response_field id_field
     require_metadata strategy ring_k budget repeats both_orders order_balanced seed judge model profile
     principle temperature top_p max_reply_tokens redact_pattern compat quorum disagreement estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff

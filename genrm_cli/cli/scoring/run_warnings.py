@@ -102,6 +102,8 @@ def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
             detail = metrics.unscored_examples.get(reason)
             example = f", for example {detail}" if detail else ""
             yield f"{counted(count, 'rollout')} unscored: {Reason(reason).text}{example}."
+    if missing := metrics.without_reference:
+        yield f"{counted(missing, 'rollout')} judged without a reference answer: no value under --reference-field."
     media, reasons = metrics.rollouts_with_media, metrics.unscored_reasons
     if media and Reason.MEDIA not in reasons:
         yield f"{counted(media, 'rollout')} compared with media that the judge does not see."

@@ -13,10 +13,16 @@ from types import MappingProxyType
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.custom_verdict import parse_verdict, refuse_unknown
 from genrm_cli.judging.profiles.profile import ChatMessage, Fields, Profile, freeze
-from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NOT_RECORDED, count_neutralised, render_pairwise
+from genrm_cli.judging.profiles.prompt import (
+    DEFAULT_PRINCIPLE,
+    NO_REFERENCE,
+    NOT_RECORDED,
+    count_neutralised,
+    render_pairwise,
+)
 from genrm_cli.judging.requests import PairwisePrompt
 
-PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle")
+PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle", "reference")
 
 _PLACEHOLDER = re.compile(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")  # a literal word in braces, or a placeholder
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
@@ -34,13 +40,16 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
         UsageError: a key is missing, unknown or invalid.
     """
     refuse_unknown(table, _KEYS, where)
-    if "frame" in table:
+    takes_reference = "frame" in table
+    if takes_reference:
         render, count = _parse_frame(table, where), count_neutralised
     else:
         delimiters = table.get("delimiters", [])
         if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
             raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
-        render = partial(_render_messages, _parse_templates(table, where), delimiters)
+        templates = _parse_templates(table, where)
+        render = partial(_render_messages, templates, delimiters)
+        takes_reference = "reference" in _placeholders_of(templates)
 
         def count(prompt: PairwisePrompt) -> dict[str, int]:
             counts = {word: _neutralise(text, delimiters)[1] for word, text in _texts_of(prompt).items()}
@@ -57,6 +66,7 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
         render_messages=render,
         parse_reply=parse_verdict(table.get("verdict"), where),
         count_neutralised=count,
+        takes_reference=takes_reference,
     )
 
 
@@ -90,6 +100,7 @@ def _texts_of(prompt: PairwisePrompt) -> dict[str, str]:
         "response_1": prompt.response_1,
         "response_2": prompt.response_2,
         "principle": DEFAULT_PRINCIPLE if prompt.principle is None else prompt.principle,
+        "reference": NO_REFERENCE if prompt.reference is None else prompt.reference,
     }
 
 
@@ -114,7 +125,7 @@ def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:
         if not isinstance(message, Mapping) or set(message) != {"role", "content"}:
             raise UsageError(f"{where}: each of [[messages]] must have exactly a role and a content.")
         templates.append({"role": str(message["role"]), "content": str(message["content"])})
-    used = {found[2] for template in templates for found in _PLACEHOLDER.finditer(template["content"]) if found[2]}
+    used = _placeholders_of(templates)
     if unknown := used - set(PLACEHOLDERS):
         word, known = min(unknown), ", ".join(PLACEHOLDERS)
         raise UsageError(
@@ -123,6 +134,10 @@ def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:
     if missing := {"response_1", "response_2"} - used:
         raise UsageError(f"{where}: no message contains {{{min(missing)}}}.")
     return templates
+
+
+def _placeholders_of(templates: list[ChatMessage]) -> set[str]:
+    return {found[2] for template in templates for found in _PLACEHOLDER.finditer(template["content"]) if found[2]}
 
 
 def parse_name(table: Fields, where: str) -> str:

@@ -30,6 +30,7 @@ class AnyProfile:
         request_fields: fields of the request other than model and messages. They and their order are part of the
             request's identity; all values are immutable.
         models: patterns of the lower-case names of its models, such as `rm-r1-*`, which choose it by default.
+        takes_reference: whether its messages show the reference answer of a prompt that has one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class AnyProfile:
     about: str
     request_fields: Fields
     models: tuple[str, ...] = field(default=(), kw_only=True)
+    takes_reference: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) ->
         responses=tuple(map(_without_tags, prompt.responses)),
         principle=_without_tags(principle),
         background=prompt.background and _without_tags(prompt.background),
+        reference=prompt.reference and _without_tags(prompt.reference),
     )
     names = [str(number) for number in range(len(prompt.responses))]
     return render_listwise(harmless, names, closing, task)

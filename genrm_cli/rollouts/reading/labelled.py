@@ -36,6 +36,7 @@ class LabelledPair:
         chosen: the better answer, without reasoning; may be empty.
         rejected: the other one, likewise.
         principle: the criterion to judge by, if the line has one.
+        reference: the known answer, if the judge is to be shown one.
     """
 
     key: str
@@ -46,6 +47,7 @@ class LabelledPair:
     chosen: str
     rejected: str
     principle: str | None = None
+    reference: str | None = None
 
 
 def parse_pairs(record: Record, line: int) -> list[LabelledPair]:

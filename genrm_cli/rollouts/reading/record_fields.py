@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Any
 
 from genrm_cli.json_types import JsonObject, field_at
-from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -42,7 +41,6 @@ def rollout_of(
     """
     said = {
         "principle": principle_of(record),
-        "reference": reference_of(record),
         "tools": tools_of(record),
         "task": task_of(record),
         "index": index_of(record),
@@ -77,13 +75,6 @@ def principle_of(record: JsonObject) -> str | None:
         lines = [f"{number}. {text}" for number, text in enumerate(principle, 1) if isinstance(text, str)]
         return "\n".join(lines) or None
     return principle if isinstance(principle, str) and principle.strip() else None
-
-
-def reference_of(record: JsonObject) -> str | None:
-    """Return the line's reference: the first text or number under a name of references."""
-    values = (record[name] for name in REFERENCES if name in record)
-    kinds = (str, int, float)
-    return next((str(value) for value in values if isinstance(value, kinds) and not isinstance(value, bool)), None)
 
 
 def tools_of(record: JsonObject) -> tuple[str, ...]:

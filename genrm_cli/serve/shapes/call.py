@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.gym_view import gym_line, with_gym_response
@@ -129,7 +130,7 @@ def deadline_of(record: Json) -> float | None:
     return float(value)
 
 
-def rollout_of(id_: str, name: str, request: Json, response: Json, *, as_gym: bool) -> Member:
+def rollout_of(id_: str, name: str, request: Json, response: Json, plan: GroupPlan) -> Member:
     """Return a response to the messages of a request as a member of the group `name`.
 
     Args:
@@ -137,17 +138,17 @@ def rollout_of(id_: str, name: str, request: Json, response: Json, *, as_gym: bo
         name: of its group.
         request: has the messages.
         response: has the text or the item.
-        as_gym: show an object of the Responses API as NeMo Gym does (setting `compat`).
+        plan: of the run; an object of the Responses API may be shown as by NeMo Gym.
 
     Raises:
         UnreadableRecordError: a field is missing or has another type.
     """
     line = line_of(name, request, response)
-    as_line = gym_line(line["prompt"], line["completion"]) if as_gym else None
+    as_line = gym_line(line["prompt"], line["completion"]) if plan.shows_as_gym else None
     if as_line is None:
-        return member_of(id_, line)
+        return member_of(id_, line, plan)
     del line["prompt"], line["completion"]
-    member = member_of(id_, line | as_line, "nemo_gym")
+    member = member_of(id_, line | as_line, plan, "nemo_gym")
     return replace(member, rollout=with_gym_response(member.rollout, as_line))
 
 
@@ -172,7 +173,7 @@ def line_of(name: str, request: Json, response: Json) -> Json:
     return line if principle is None else {**line, "principle": principle}
 
 
-def member_of(id_: str, line: Json, format_: str = "completion") -> Member:
+def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion") -> Member:
     """Read a member from a line in this format.
 
     Raises:
@@ -191,7 +192,7 @@ def member_of(id_: str, line: Json, format_: str = "completion") -> Member:
     rollouts = recognised.read(line)
     if len(rollouts) != 1:
         raise UnreadableRecordError(f"holds {len(rollouts)} responses, expected one")
-    return Member.of(id_, line, rollouts[0], digest_of(line))
+    return Member.of(id_, line, plan.with_chosen_fields(rollouts[0], line), digest_of(line))
 
 
 def digest_of(value: object) -> bytes:

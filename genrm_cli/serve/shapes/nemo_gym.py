@@ -35,7 +35,7 @@ async def _verify(call: Call) -> Reply:
     if call.service.plan.shows_as_gym:
         refuse_as_gym(row)
         refuse_unanswered(row)
-    member = member_of("", row, "nemo_gym")
+    member = member_of("", row, call.service.plan, "nemo_gym")
     index = member.rollout.index
     if index is not None:
         member = replace(member, id=str(index))
@@ -129,7 +129,7 @@ async def _compare(call: Call) -> Reply:
         members = [Member.of(str(place), line, rollout, digest_of(line)) for place, (rollout, line) in pairs]
     else:
         lines = _lines(record, name)
-        members = [member_of(str(place), line) for place, line in enumerate(lines)]
+        members = [member_of(str(place), line, call.service.plan) for place, line in enumerate(lines)]
     answer = await call.service.judge(name, members)
     rewards = [number_of(score, answer, call) for score in answer.rewards.scores]
     return Reply(compare_reply(answer.rewards, rewards))

@@ -35,10 +35,8 @@ async def _judge(call: Call) -> Reply:
     if len(set(ids)) < len(ids):
         twice = next(id_ for id_ in ids if ids.count(id_) > 1)
         raise UnreadableRecordError(f"two responses have the id {twice!r}")
-    as_gym = call.service.plan.shows_as_gym
-    members = [
-        rollout_of(id_, name, body, response, as_gym=as_gym) for id_, response in zip(ids, responses, strict=True)
-    ]
+    plan = call.service.plan
+    members = [rollout_of(id_, name, body, response, plan) for id_, response in zip(ids, responses, strict=True)]
     answer = await call.service.judge(name, members, deadline_of(body))
     scores = [answer.score_of(id_) for id_ in ids]
     content: Json = {
@@ -60,7 +58,7 @@ async def _join(call: Call) -> Reply:
     name = identifier_of(call.parameters["group_id"], "the group id")
     member_id = identifier_of(call.parameters["member_id"], "the member id")
     size = size_of(body.get("size"))
-    member = rollout_of(member_id, name, body, body, as_gym=call.service.plan.shows_as_gym)
+    member = rollout_of(member_id, name, body, body, call.service.plan)
     joining = call.service.join(name, size, member, deadline_of(body))
     del body, member  # the cohort has what it needs of them
     answer = await joining

@@ -90,7 +90,7 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
         asked = read_prompt(prompt)
         messages, text = messages_of(asked.turns), asked.opened + text
     request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
-    member = member_of("", line_of(name, request, {"text": text}))
+    member = member_of("", line_of(name, request, {"text": text}), call.service.plan)
     return await call.rounds.join(name, size, member, call.is_gone, is_named=False)
 
 

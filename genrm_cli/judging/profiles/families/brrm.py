@@ -49,6 +49,7 @@ PROFILE = Profile(
     about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 is 4, 2, ranking 2; "
     "2 is 2, 4, 5",
     request_fields=THINKING,
+    takes_reference=True,
     render_messages=partial(render_pairwise, names=NUMBERS, closing=_FIRST_TURN),
     parse_reply=partial(parse_prose, read=_read),
     render_second_turn=_render_second_turn,

@@ -108,6 +108,7 @@ PROFILE = GradingProfile(
     version=2,
     about="RewardAnything, all responses of a group in one call; scores 1 to 5, unchanged",
     request_fields=THINKING,
+    takes_reference=True,
     render_messages=_render_messages,
     parse_reply=_parse_reply,
     whole_group=True,

@@ -1,0 +1,106 @@
+"""Reference answers are shown to the judge on request only, as what they are; asked at the judge's end of the wire."""
+
+import json
+from pathlib import Path
+
+import pytest
+from judge_server_fixture import JudgeServer
+from scored_components import completions, score, settings_of
+
+from genrm_cli import Group, Scorer
+from genrm_cli.cli.options import run_to_end
+from genrm_cli.errors import UsageError
+from genrm_cli.groups.compile import compile_plan
+from genrm_cli.rollouts.reading.chosen_fields import reference_at
+from genrm_cli.serve.shapes.call import member_of
+from genrm_cli.verdicts import Reason
+
+SECTION = "[=== BEGIN REFERENCE ANSWER ===]\n42\n[=== END REFERENCE ANSWER ===]"
+SHOWING = "reference_field = 'expected.value'\n"
+RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'helpfulness'\n"
+ANSWERS = completions("41", "It is 42.", expected=[{"value": 42}] * 2)
+
+
+def judge(server: JudgeServer) -> str:
+    """Name a judge."""
+    return f"model = 'm'\nbase_url = '{server.base_url}'\n"
+
+
+def sent(server: JudgeServer) -> list[str]:
+    """Return the messages of all requests."""
+    return [one["body"]["messages"][-1]["content"] for one in server.stats()["recent"]]
+
+
+def test_judges_and_graders_are_shown_the_reference_on_request_only(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Requests without it stay what they were: the journal answers them again."""
+    plain = judge(judge_server) + RUBRIC
+    score(tmp_path, ANSWERS, plain)
+    assert len(sent(judge_server)) == 2 + 2
+    assert not any("42\n[===" in text.partition("BEGIN RESPONSE")[0] for text in sent(judge_server))
+    score(tmp_path, ANSWERS, SHOWING + plain)
+    assert [SECTION in text for text in sent(judge_server)] == [False] * 4 + [True] * 4
+    score(tmp_path, ANSWERS, plain)
+    assert len(sent(judge_server)) == 8
+
+
+def test_a_reference_is_masked_as_all_that_is_sent(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """It may hold what may not leave the machine."""
+    lines = completions("a", "b", expected=[{"value": "anna@example.org"}] * 2)
+    score(tmp_path, lines, f"{SHOWING}redact_pattern = ['email']\n{judge(judge_server)}")
+    assert len(sent(judge_server)) == 2
+    assert not any("example.org" in text for text in sent(judge_server))
+
+
+def test_a_group_with_two_references_is_not_judged(tmp_path: Path) -> None:
+    """One of its lines must be wrong; a group without any is judged, and counted."""
+    lines = [
+        *completions("41", "42", expected=[{"value": 42}, {"value": 43}]),
+        *completions("41", "42", prompt="And?"),
+    ]
+    scored = score(tmp_path, lines, f"judge = 'lexical'\n{SHOWING}", max_unscored="1")
+    assert scored.reasons == [Reason.MIXED_REFERENCES] * 2 + [None] * 2
+    assert scored.metrics["without_reference"] == 2
+    assert score(tmp_path, lines, "judge = 'lexical'\n").reasons == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("compat = 'nemo-gym'\n", "NeMo Gym shows judges no reference answer; omit compat or reference_field"),
+        ("profile = 'nemotron'\n", "the profile nemotron has no place for a reference answer"),
+    ],
+)
+def test_a_judge_that_cannot_be_shown_the_reference_is_refused(toml: str, says: str) -> None:
+    """A reference that was asked for is never silently held back."""
+    with pytest.raises(UsageError, match=says):
+        compile_plan(settings_of("model = 'm'\nbase_url = 'http://x/v1'\n" + toml + SHOWING))
+
+
+def test_the_python_api_takes_a_reference(judge_server: JudgeServer) -> None:
+    """For a profile that has no place for it, that is an error."""
+
+    async def ask(profile: str) -> None:
+        async with Scorer(base_url=judge_server.base_url, model="m", probe=False, profile=profile) as scorer:
+            await scorer.score("6 x 7?", ["41", "42"], reference="42")
+            await scorer.score_group(Group.of("6 x 7?", ["41", "42"], reference="42"))
+
+    run_to_end(ask("nemotron-plain"))
+    assert [SECTION in text for text in sent(judge_server)] == [True] * 4
+    with pytest.raises(UsageError, match="no place"):
+        run_to_end(ask("nemotron"))
+
+
+def test_the_server_takes_the_reference_from_the_record_of_a_response() -> None:
+    """As `genrm score` does from the line."""
+    plan = compile_plan(settings_of("judge = 'lexical'\n" + SHOWING))
+    assert member_of("a", ANSWERS[0], plan).rollout.reference == "42"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("42", "42"), (42, "42"), (["42"], "42"), (["4", "2"], '["4", "2"]'), ({"a": 1}, '{"a": 1}'), (" ", None)],
+)
+def test_a_reference_of_any_type_is_text(value: object, shown: str | None) -> None:
+    """A list of one value is that value; a blank text is none."""
+    assert reference_at({"task": {"gold": value}}, "task.gold") == shown
+    assert reference_at(json.loads("{}"), "task.gold") is None
