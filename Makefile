@@ -14,7 +14,8 @@ LOADER_TESTS := $(LOADER_PACKAGES) tests/serve/adapters/loaders
 
 demo: $(INSTALLED)
 	@mkdir -p out
-	@$(BIN)/genrm score sample_data/rollouts.jsonl --offline --force --quiet --table 1 -o out/rollouts.scored.jsonl
+	@$(BIN)/genrm score sample_data/rollouts.jsonl --offline --force --quiet -o out/rollouts.scored.jsonl
+	@$(BIN)/genrm show out/rollouts.scored.jsonl | head -12
 	@$(BIN)/genrm report out/rollouts.scored.jsonl --force --quiet -o out/report.html
 	@echo "Next, your file and your judge:"
 	@echo "  $(BIN)/genrm score FILE --base-url http://localhost:8000/v1 --model MODEL"

@@ -255,13 +255,6 @@ def add_row(table: Table, *cells: str, style: str | None = None) -> None:
     table.add_row(*(Text(escaped_line(cell)) for cell in cells), style=style)
 
 
-def cut(text: str, width: int | None = None) -> str:
-    """Shorten text to a width; by default, that of the terminal of stderr."""
-    shortened = Text(escaped_line(text))
-    shortened.truncate(stderr_console.width if width is None else width, overflow="ellipsis")
-    return shortened.plain
-
-
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a count with its noun, as in `1 group` and `2 groups`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -36,15 +36,14 @@ from genrm_cli.jobs.due.decisions import (
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import Leftovers, leased
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
-from genrm_cli.jobs.score_file import Report, ask_task, refuse_unscored, score_task
+from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
 from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
 from genrm_cli.storage.location import folder_of
 from genrm_cli.storage.sink import check_writable, make_folder
-
-SHOWN_ROLLOUTS = 32
 
 Held = Mapping[str, Lease | OtherLease | None]
 """Leases by output; None for an output without a lease."""
@@ -69,7 +68,6 @@ class BatchReport:
     keeps: bool = False
     results: list[Decision] = field(default_factory=list)
     last: Decision | None = None
-    samples: list[dict[str, Any]] = field(default_factory=list)
     judges: Sequence[JudgeSpec] = ()
     counts: Counter[Status] = field(default_factory=Counter)
     exit_code: int = 0
@@ -82,11 +80,8 @@ class BatchReport:
         self.last = result
         self.counts[result.status] += 1
         self.exit_code = worst_exit_code([self.exit_code, result.exit_code])
-        if result.report is not None and len(self.samples) < SHOWN_ROLLOUTS:
-            self.samples += result.report.samples
         if self.keeps and (self.alone or result.status is not Status.CURRENT):
-            kept = None if result.report is None else replace(result.report, samples=[])
-            self.results.append(replace(result, report=kept))
+            self.results.append(result)
 
     def end(self, fatal: GenrmError) -> None:
         """Record the error that ended the run early."""
@@ -250,8 +245,8 @@ class _Batch:
             if decision.status is not Status.SCORE or not isinstance(lease, Lease | None):
                 return decision
             with self._input_run(judges) as run:
-                report = await score_task(decision.task, run, judges, lease, overwrite=decision.replaces)
-            return _scored(decision, report, run)
+                record = await score_task(decision.task, run, judges, lease, overwrite=decision.replaces)
+            return _scored(decision, record, run)
 
     @asynccontextmanager
     async def _leased(self, decision: Decision) -> "AsyncIterator[Lease | OtherLease | Literal[Status.CURRENT] | None]":
@@ -302,13 +297,13 @@ class _Batch:
         self._run.on_event("file", result.as_dict())
 
 
-def _scored(decision: Decision, report: Report, run: RunContext) -> Decision:
+def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
     """Return the result of an input that was scored; an error if too many of its rollouts are unscored."""
     counts = run.metrics
     failures = f"failures: {counts.failed}, " if counts.failed else ""
     rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
     reason = Message.of(f"{rollouts}, {failures}calls: {counts.calls} (", decision.reason, ")")
-    scored = replace(decision, status=Status.SCORED, reason=reason, report=report)
+    scored = replace(decision, status=Status.SCORED, reason=reason, scored=record)
     try:
         refuse_unscored(counts, run.settings)
     except TooManyUnscoredError as error:

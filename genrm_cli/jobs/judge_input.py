@@ -1,19 +1,16 @@
 """Judge all groups of an input, a few at a time in memory, then turn verdicts into rewards."""
 
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import Any
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing
 from genrm_cli.groups.comparisons import plan_group
 from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, recall_group
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.estimate import estimate_rest
@@ -31,9 +28,6 @@ from genrm_cli.verdicts import StoppedBy
 
 _GROUPS_AT_ONCE = 64  # scored together: many groups cost little more than one
 _ROLLOUTS_AT_ONCE = 4_096
-_SHOWN_GROUPS = 4
-_SHOWN_ROLLOUTS = 8
-_EXCERPT_CHARS = 120
 
 
 async def judge_input(
@@ -143,8 +137,6 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
             scores.enter_scores(rows, [scored_line(score, result, index.plan).as_score() for score in result.scores])
             lines = (comparison_json(each, with_reply=index.plan.keep_replies) for each in result.comparisons)
             scores.enter_comparisons(number, lines)
-            if number < _SHOWN_GROUPS and not index.table.is_left_out(rows):
-                scores.samples += samples_of(result, index.read_group(rows), index.plan)
         chunk.clear()
 
     rollouts = 0
@@ -172,29 +164,3 @@ def _forecast(plan: GroupPlan, metrics: RunMetrics, calibration: Calibration) ->
     if forecast is not None:
         for name, value in {"ring_k": more.ring_k, **asdict(forecast)}.items():
             metrics.forecast.setdefault(name, RunningStats()).add(value)
-
-
-def samples_of(rewards: GroupRewards, group: Group, plan: GroupPlan) -> list[dict[str, Any]]:
-    """Return the best rollouts of a group for display, with the beginnings of their answers.
-
-    They are masked as for the judge: they may end in a log.
-    """
-    turns = group.rollouts[0].prompt
-    prompt, *shown = [turns[-1].text if turns else "", *(rollout.answer or "" for rollout in group.rollouts)]
-    if plan.redactor is not None:
-        prompt, *shown = [plan.redactor.redact(text, Counter()) for text in (prompt, *shown)]
-    rows = [
-        {
-            "group": rewards.key,
-            "prompt": " ".join(prompt[:_EXCERPT_CHARS].split()),
-            "size": len(group.rollouts),
-            "reward": score.reward,
-            "answer": " ".join(answer[:_EXCERPT_CHARS].split()),
-            "rank": score.numbers.rank,
-            "advantage": score.numbers.advantage,
-            "reason_text": score.reason_text,
-        }
-        for score, answer in zip(rewards.scores, shown, strict=True)
-    ]
-    rows.sort(key=lambda row: (row["rank"] is None, row["rank"]))
-    return rows[:_SHOWN_ROLLOUTS]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 from genrm_cli.errors import InputError, Message, SettingRef, TooManyUnscoredError, naming
 from genrm_cli.jobs.context import RunContext
@@ -40,22 +39,10 @@ from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason, StoppedBy
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The report of a finished input.
-
-    Attributes:
-        samples: rewards of the first groups with the beginnings of their answers, for display.
-    """
-
-    metrics: RunRecord
-    samples: list[dict[str, Any]]
-
-
 async def score_task(
     task: Task, run: RunContext, judges: OpenJudges, lease: Lease | None, *, overwrite: bool
-) -> Report:
-    """Score one input and write its outputs, all of them or none.
+) -> RunRecord:
+    """Score one input, write its outputs, all of them or none, and return its metrics.
 
     Reading and writing run in threads, alongside the calls of other inputs.
 
@@ -69,7 +56,7 @@ async def score_task(
     """
     opened = ExitStack()
 
-    def write_and_close() -> Report:
+    def write_and_close() -> RunRecord:
         with opened:
             return work.write(judges.specs, lease, journal)
 
@@ -115,7 +102,7 @@ class _Work:
     scores: ScoreStore
     started_s: float
 
-    def write(self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None) -> Report:
+    def write(self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None) -> RunRecord:
         """Write every line with its rewards, and make all outputs appear."""
         run = self.run
         files = [self._write_file(number) for number in range(len(self.sources.uris))]
@@ -138,7 +125,7 @@ class _Work:
         if lease is not None:
             lease.verify()
         self.outputs.commit()
-        return Report(metrics, self.scores.samples)
+        return metrics
 
     def _write_file(self, number: int) -> FileRecord:
         """Write the lines of a file with their rewards."""

@@ -4,7 +4,6 @@ import io
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 import numpy as np
 import orjson
@@ -69,7 +68,6 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
     def __init__(self) -> None:
         self._spool = Spool()
         self._scores, self._comparisons = Pieces(self._spool), Pieces(self._spool)
-        self.samples: list[dict[str, Any]] = []
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()

@@ -193,7 +193,7 @@ def test_a_scored_set_is_exported_as_one_file(call: Call, genrm: Genrm) -> None:
 
 
 def test_a_scored_set_is_reported_as_one_file(call: Call, genrm: Genrm) -> None:
-    """The figures of a set are those of one file with all its lines; `score --report` writes the same page."""
+    """The figures of a set are those of one file with all its lines."""
     scored = write_scored_set(call, genrm)
     figures = [
         json.loads(call("report", *given, "--json", "-o", page).out)["runs"][0]
@@ -204,8 +204,6 @@ def test_a_scored_set_is_reported_as_one_file(call: Call, genrm: Genrm) -> None:
         assert each.pop("time")
         assert each.pop("cost")["calls"] == 0
     assert figures[0] == figures[1]
-    assert call("score", "shards/", *OFFLINE, "--report", "--force").code == 0
-    assert (genrm.folder / "shards" / "together.report.html").exists()
 
 
 def test_a_scored_set_is_shown_as_one_file(call: Call, genrm: Genrm) -> None:

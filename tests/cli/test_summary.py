@@ -1,15 +1,12 @@
 """The end of a run as a person sees it on a terminal, and as a program reads it."""
 
 import json
-import os
-import pty
 import re
-import subprocess
 from random import Random
 from typing import Any
 
 import pytest
-from genrm_process import COMMAND, Call, Genrm, make_rollouts
+from genrm_process import Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.scoring.summary import show_summary
@@ -18,55 +15,6 @@ from genrm_cli.scored.run_record import RunRecord
 
 LEXICAL = ("--judge", "lexical")
 LAST = re.compile(r"genrm: done: .*; exit (\d+)")
-
-
-def on_terminal(genrm: Genrm, *arguments: object) -> list[str]:
-    """Return the lines on a terminal of 80 columns, without colours."""
-    ours, theirs = pty.openpty()
-    environment = genrm.environment() | {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
-    command = [*COMMAND, *map(str, arguments)]
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, cwd=genrm.folder, env=environment
-    )
-    os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:  # the end, on Linux
-            break
-        if not part:
-            break
-        seen += part
-    os.close(ours)
-    process.communicate()
-    return [line for line in seen.decode().replace("\r\n", "\n").split("\n") if line.strip("\r \x1b[K")]
-
-
-@pytest.mark.slow
-def test_a_terminal_gets_a_dozen_lines(genrm: Genrm) -> None:
-    """However much there is to warn of, the summary and the last line are at most twelve, besides the judge's."""
-    genrm.sample("bad-lines.jsonl")
-    lines = on_terminal(genrm, "score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1", "--component", "win_rate")
-    assert lines[0].startswith("judge: lexical")
-    assert lines[1].startswith("judge         lexical-2, the built-in baseline")
-    assert len(lines) <= 1 + 12
-    assert any(re.fullmatch(r"genrm: warning: and \d more; --table 1 shows all of them\.", line) for line in lines)
-    assert LAST.fullmatch(lines[-1])
-
-
-def test_a_table_has_prompts_for_titles(genrm: Genrm, call: Call) -> None:
-    """--table shows groups under their prompts, with the best rollout first; by default, there is no table."""
-    genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
-    finished = call("score", "in.jsonl", *LEXICAL, "--table", "2")
-    lines = finished.err.splitlines()
-    for prompt in ("Question 0?", "Question 1?"):
-        at = next(number for number, line in enumerate(lines) if line.startswith(f"“{prompt}” 2 rollouts, "))
-        assert lines[at + 1].split() == ["reward", "rank", "advantage", "answer"]
-        assert [line.split()[1] for line in lines[at + 2 : at + 4]] == ["1", "2"]
-    assert lines.count("... and 1 more group") == 1
-    assert "Question 2?" not in finished.err
-    assert "advantage" not in call("score", "in.jsonl", *LEXICAL, "--force").err
 
 
 def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
@@ -127,7 +75,7 @@ def test_reliability_is_said_in_words(
     call("score", "in.jsonl", *LEXICAL)
     metrics: dict[str, Any] = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
-    show_summary(from_json(RunRecord, metrics), (), table=False)
+    show_summary(from_json(RunRecord, metrics))
     assert f"reliability   {word}" in capsys.readouterr().err
 
 

@@ -88,10 +88,10 @@ def write_hostile(genrm: Genrm) -> None:
 
 
 CASES = {
-    "score": ("score", "in.jsonl", "--judge", "lexical", "--table", "4"),
+    "score": ("score", "in.jsonl", "--judge", "lexical"),
     "score many": ("score", ".", "--judge", "lexical", "--min-age", "0"),
     "score to stdout": ("score", "in.jsonl", "--judge", "lexical", "-o", "-"),
-    "score --json": ("score", "in.jsonl", "--judge", "lexical", "--json", "--table", "4"),
+    "score --json": ("score", "in.jsonl", "--judge", "lexical", "--json"),
     "dry run": ("score", ".", "--judge", "lexical", "--min-age", "0", "--dry-run"),
     "validate": ("validate", "in.jsonl"),
     "validate --json": ("validate", "in.jsonl", "--json"),

@@ -35,7 +35,6 @@ OTHER_FLAGS = {
     "--limit",
     "--list",
     "--remove",
-    "--table",
     "--history",
     "--price",
     "--older-than",
@@ -59,7 +58,6 @@ OTHER_FLAGS = {
     "--reasoning",
     "--branch-at",
     "--split",
-    "--report",
     "--worst",
     "--mixed-settings",
     *(

@@ -16,9 +16,10 @@ from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.due.inputs import output_places
-from genrm_cli.jobs.score_file import Report, refuse_unscored
+from genrm_cli.jobs.score_file import refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import Reason
 
@@ -43,21 +44,21 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     judge = {} if "base_url" in given else {"judge": "lexical"}
     run = new_run(settings_from(**judge, force=True, **given))
-    report = score_input(str(path), run)
+    record = score_input(str(path), run)
     comparisons = read_lines(folder / "in.comparisons.jsonl")
-    return Scored(read_lines(folder / "in.scored.jsonl"), to_json(report.metrics), comparisons, run.progress.total())
+    return Scored(read_lines(folder / "in.scored.jsonl"), to_json(record), comparisons, run.progress.total())
 
 
-def score_input(uri: str, run: RunContext) -> Report:
+def score_input(uri: str, run: RunContext) -> RunRecord:
     """Score one input, or raise what kept it from being scored."""
     batch = run_to_end(score_inputs([uri], run))
     if batch.fatal is not None:
         raise batch.fatal
     assert batch.last is not None
-    if batch.last.report is None:
+    if batch.last.scored is None:
         assert batch.last.error is not None
         raise batch.last.error
-    return batch.last.report
+    return batch.last.scored
 
 
 def at_judge(server: JudgeServer, **given: Any) -> dict[str, Any]:

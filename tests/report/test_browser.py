@@ -67,7 +67,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make pages of the sample and of hostile texts."""
     folder = tmp_path_factory.mktemp("pages")
     genrm = Genrm(folder)
-    genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--report", "-o", "sample.scored.jsonl")
+    genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--keep-replies", "-o", "sample.scored.jsonl")
+    genrm.run("report", "sample.scored.jsonl")
     lines = [
         scored(
             text,

@@ -19,10 +19,9 @@ from genrm_cli.cli.options import (
     option,
     run_to_end,
     say_endpoint_source,
-    switch,
     with_settings,
 )
-from genrm_cli.cli.scoring.summary import counts_text, done_text, show_rewards, show_summary
+from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
     from genrm_cli.scored.run_record import RunTotals
 
-_MAX_TABLES = 4
 # By default, Ray sends usage statistics to its developers each hour, prints notices, and tries for 15 minutes to join a
 # cluster that is gone.
 _QUIET_RAY = {
@@ -83,19 +81,6 @@ def score(
         ),
     ],
     invocation: Invocation,
-    table: Annotated[
-        int,
-        option(
-            "N",
-            f"Show the rewards of the first N groups (at most {_MAX_TABLES}), and all components and warnings.",
-            "--table",
-            min=0,
-            max=_MAX_TABLES,
-        ),
-    ] = 0,
-    report_page: Annotated[
-        bool, switch("--report", "Write <stem>.report.html next to each output, with the judge's replies.")
-    ] = False,
     ray: Annotated[
         str | None,
         option(
@@ -125,17 +110,15 @@ def score(
 
     if invocation.settings.input.min_age is None and sys.stderr.isatty():  # a user is waiting, and sees what happens
         invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
-    if report_page:  # the page shows the judge's replies
-        invocation = replace(invocation, settings=changed(invocation.settings, keep_replies=True))
     output = invocation.settings.output
     alone = is_one_input(rollouts) or invocation.settings.input.together
-    report, progress = BatchReport(alone=alone, keeps=output.json_output or report_page), RunProgress()
+    report, progress = BatchReport(alone=alone, keeps=output.json_output), RunProgress()
     try:
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
         scoring = _scoring(ray, ray_workers)
-        _score(rollouts, report, progress, invocation, scoring, table=table, report_page=report_page)
+        _score(rollouts, report, progress, invocation, scoring)
     except GenrmError as error:
         report.end(error)
         say_error(error)
@@ -144,20 +127,6 @@ def score(
         say_error(INTERRUPTED_TEXT)
     _say_end(report, progress, output)
     return report.exit_code
-
-
-def _write_pages(report: "BatchReport", invocation: Invocation) -> None:
-    """Write a report next to each new output, and next to a single output that is up to date."""
-    from genrm_cli.jobs.due.decisions import Status
-    from genrm_cli.report.write_report import write_report
-
-    settings = changed(invocation.settings, force=True)
-    for result in report.results:
-        if result.status in (Status.SCORED, Status.CURRENT):
-            of_set = [f"{result.output}{name}" for name in result.metrics.parts] if result.metrics is not None else []
-            written = write_report(of_set or [result.output], None, settings)
-            if not settings.output.quiet:
-                say(f"{'report':<13} {written.output}")
 
 
 def _say_end(report: "BatchReport", progress: RunProgress, output: OutputSettings) -> None:
@@ -174,9 +143,6 @@ def _score(
     progress: RunProgress,
     invocation: Invocation,
     scoring: "Callable[..., Coroutine[Any, Any, Any]]",
-    *,
-    table: int,
-    report_page: bool,
 ) -> None:
     """Score all inputs and show their summary. Raise the error that ended the run early, or that of a single input."""
     from genrm_cli.jobs.context import new_run
@@ -187,11 +153,9 @@ def _score(
     settings = invocation.settings
     quiet = settings.output.quiet
     trackers = load_trackers(settings.tracking)
-    if is_one_input(rollouts) and output_places(rollouts[0], settings).metrics is None:
-        if settings.output.json_output:
-            raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
-        if report_page:
-            raise UsageError("--report writes a page next to the scored lines; name an output file with -o.")
+    is_streamed = is_one_input(rollouts) and output_places(rollouts[0], settings).metrics is None
+    if is_streamed and settings.output.json_output:
+        raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
     say_endpoint_source(invocation)
     log_only = ("file",) if report.alone else ("plan",)
     with Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events:
@@ -199,32 +163,26 @@ def _score(
         with showing_progress(progress, events, quiet=quiet):
             run_to_end(scoring(rollouts, run, report=report))
         if not quiet:
-            _show_results(report, run, table=table)
-        elif table and report.samples:
-            show_rewards(_totals(report, run), report.samples, table)
+            _show_results(report, run)
         if trackers and report.counts[Status.SCORED]:
             log_run(trackers, tracked_run(rollouts, _totals(report, run), settings), events)
-        if report_page:
-            _write_pages(report, invocation)
         if (error := report.only_error) is not None:
             raise error
 
 
-def _show_results(report: "BatchReport", run: "RunContext", *, table: int) -> None:
-    """Show the summary of the inputs scored in this run; with `table`, also of a single input that is up to date."""
+def _show_results(report: "BatchReport", run: "RunContext") -> None:
+    """Show the summary of the inputs scored in this run, or why a single input was not."""
     from genrm_cli.jobs.due.decisions import Status
 
     last, alone = report.last, report.alone
     if alone and last is not None and last.status is Status.CURRENT:
         say(f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it again")
-        if table and last.metrics is not None:
-            show_summary(last.metrics, (), table=table)
     elif alone and report.fatal is None and last is not None and last.status in (Status.ASKED, Status.WAITS):
         say(file_text(last.as_dict()))
-    elif alone and last is not None and last.report is not None:
-        show_summary(last.report.metrics, report.samples, table=table)
+    elif alone and last is not None and last.scored is not None:
+        show_summary(last.scored)
     elif not alone and report.counts[Status.SCORED]:
-        show_summary(_totals(report, run), report.samples, table=table)
+        show_summary(_totals(report, run))
 
 
 def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
 _OMITTED = ("min_age", "leases", "lease_expiry", "segment_calls", "segment_age", "only_failed")
-_BEGINNING_CHARS = 60
+_BEGINNING_CHARS = 36  # so that the numbers fit into 80 columns
 _MAX_MATRIX = 24  # columns that fit on a terminal
 
 
@@ -154,7 +154,8 @@ def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
     from genrm_cli.report.group_document import prompt_beginning
 
     size = counted(len(group.members), "rollout")
-    yield f"=== group {group.key}: {size}, reliability {number_text(group.line.reliability, '.2f')}"
+    reliability = number_text(group.line.reliability, ".2f")
+    yield f"=== group {group.key}: {size}, judge {group.line.judge or '-'}, reliability {reliability}"
     yield f"{prompt_beginning(group, mask)}\n"
     table = new_table("index", "response", "reward", "rank", "advantage", "error", "chars", texts=2)
     ordered = sorted(

@@ -1,11 +1,10 @@
-"""The summary of a run of `genrm score`: a dozen lines on a terminal, without that limit in a log."""
+"""The summary of a run of `genrm score`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import add_row, counted, cut, new_table, number_text, say, say_warning, show, stderr_console
+from genrm_cli.cli.console import counted, say, say_warning
 from genrm_cli.cli.events import judge_text, status_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM
@@ -17,92 +16,15 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.scored.run_record import JudgeRecord, PanelRecord, RunTotals
 
-_MAX_LINES = 12
-_MIN_WARNINGS = 2
-_LAST_LINES = 2  # an error, and `genrm: done:`
 _LABEL_WIDTH = 13
-_NAME_WIDTH = 24
-_PROMPT_WIDTH = 54
-_COLUMNS = (
-    "reward     the number for the trainer; higher is better",
-    "rank       1 is the best of the group",
-    "advantage  (reward - mean of the group) / standard deviation of the group",
-)
-_NUMBERS_WIDTH = 27
 
 
-def show_summary(metrics: "RunTotals", samples: Sequence[dict[str, Any]], *, table: int) -> None:
-    """Show the results of a run; with `table`, also the rewards of the first groups and all details.
-
-    Args:
-        metrics: metrics of one input, or of many inputs merged.
-        samples: rewards of the first groups.
-        table: how many of these groups to show, with all components and all warnings.
-    """
-    if table:
-        if samples:
-            _show_groups(samples, metrics.groups, table)
-        if metrics.components:
-            _show_components(metrics)
-    is_short = stderr_console.is_terminal and not table
-    lines = [f"{label:<{_LABEL_WIDTH}} {text}" for label, text in _iter_lines(metrics)]
-    say(*(map(cut, lines) if is_short else lines))
-    files = [f"{label:<{_LABEL_WIDTH}} {path}" for label, path in _iter_files(metrics)]
-    warnings = list(iter_warnings(metrics))
-    room = max(_MIN_WARNINGS, _MAX_LINES - _LAST_LINES - len(lines) - len(files)) if is_short else len(warnings)
-    hidden = warnings[room - 1 :] if len(warnings) > room else []
-    for warning in warnings[: len(warnings) - len(hidden)]:
+def show_summary(metrics: "RunTotals") -> None:
+    """Show the results of a run over one input, or over many."""
+    say(*(f"{label:<{_LABEL_WIDTH}} {text}" for label, text in _iter_lines(metrics)))
+    for warning in iter_warnings(metrics):
         say_warning(warning)
-    if hidden:
-        say_warning(f"and {len(hidden)} more; --table 1 shows all of them.")
-    say(*files)
-
-
-def show_rewards(metrics: "RunTotals", samples: Sequence[dict[str, Any]], table: int) -> None:
-    """Show the judge and the rewards of the first groups, which --table adds to --quiet."""
-    say(f"judge: {_judge_text(metrics.judge)}")
-    _show_groups(samples, metrics.groups, table)
-
-
-def _show_groups(samples: Sequence[dict[str, Any]], groups: int, limit: int) -> None:
-    """Show the rewards of the first groups, each under its prompt, and the meaning of the columns."""
-    members = groupby(samples, key=lambda sample: sample["group"])
-    shown = [(key, list(rollouts)) for key, rollouts in islice(members, limit)]
-    for key, rollouts in shown:
-        size = rollouts[0]["size"]
-        prompt = cut(rollouts[0]["prompt"] or "(no prompt)", _PROMPT_WIDTH)
-        say(cut(f"“{prompt}” {counted(size, 'rollout')}, {key}"))
-        show(_rewards_table(rollouts))
-        if size > len(rollouts):
-            say(f"... and {counted(size - len(rollouts), 'more rollout')}")
-        say("")
-    for line in _COLUMNS:
-        say(line)
-    if groups > len(shown):
-        say(f"... and {counted(groups - len(shown), 'more group')}")
-
-
-def _rewards_table(rollouts: list[dict[str, Any]]) -> Any:
-    table = new_table("reward", "rank", "advantage", "answer", texts=0)
-    table.columns[-1].justify = "left"
-    width = max(20, stderr_console.width - _NUMBERS_WIDTH)  # Rich would shorten the numbers instead of the texts
-    for rollout in rollouts:
-        numbers = ["-", "-", "-"]
-        if rollout["reward"] is not None:
-            numbers = [f"{rollout['reward']:.3f}", str(rollout["rank"]), f"{rollout['advantage']:+.2f}"]
-        add_row(table, *numbers, cut(rollout["reason_text"] or rollout["answer"], width))
-    return table
-
-
-def _show_components(metrics: "RunTotals") -> None:
-    """Show the spread of each component, and the share of groups in which it varies."""
-    table = new_table("component", "mean", "std", "min", "max", "missing", "varies", "corr.")
-    for name, component in (metrics.components or {}).items():
-        numbers = [number_text(each, ".2f") for each in (component.mean, component.std, component.min, component.max)]
-        varies = number_text(component.discriminating_share, ".0%")
-        correlation = number_text(component.correlation_with_total, ".2f")
-        add_row(table, cut(name, _NAME_WIDTH), *numbers, str(component.missing), varies, correlation)
-    show(table)
+    say(*(f"{label:<{_LABEL_WIDTH}} {path}" for label, path in _iter_files(metrics)))
 
 
 def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:

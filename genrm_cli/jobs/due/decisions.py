@@ -19,7 +19,6 @@ from genrm_cli.jobs.due.output_state import (
     look_at_outputs,
 )
 from genrm_cli.jobs.estimate import Estimate
-from genrm_cli.jobs.score_file import Report
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.location import InputIdentity
@@ -60,7 +59,7 @@ class Decision:
         reason: reason for the status, or a summary of the scores.
         error: the error that occurred; also set if too many rollouts stayed unscored.
         freshness: state of the outputs before the run; None if they were not checked.
-        report: report of an input that this run scored.
+        scored: metrics of an input that this run scored.
         plan: estimated cost of scoring it; dry runs only.
     """
 
@@ -69,7 +68,7 @@ class Decision:
     reason: Message = _NO_REASON
     error: GenrmError | None = None
     freshness: OutputState | None = None
-    report: Report | None = None
+    scored: RunRecord | None = None
     plan: Estimate | None = None
     wall_time_s: float = 0.0
 
@@ -86,8 +85,8 @@ class Decision:
     @property
     def metrics(self) -> RunRecord | None:
         """Metrics of the outputs, if any."""
-        if self.report is not None:
-            return self.report.metrics
+        if self.scored is not None:
+            return self.scored
         return None if self.freshness is None else self.freshness.metrics
 
     @property
