@@ -29,7 +29,7 @@ from genrm_cli.rollouts.rollout import (
 from genrm_cli.verdicts import Explanation, Reason
 
 View = Literal["auto", "answer", "transcript"]
-READING_VERSION = 4  # increase it when responses are read or shown differently, so that earlier outputs become stale
+READING_VERSION = 5  # increase it when responses are read or shown differently, so that earlier outputs become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _TOOLS_HEADING = "Tools that the assistant can call:"

@@ -25,6 +25,11 @@ def said(text):
     return {"role": "assistant", "content": text}
 
 
+def system(text):
+    """Make a system message."""
+    return {"role": "system", "content": text}
+
+
 def groups_of(lines):
     """Read lines, and return the shown prompts and answers of each group."""
     groups = {}
@@ -112,6 +117,61 @@ SHAPES = {
         "{a} {b}",
     ),
 }
+_ITEMS = {"type": "message", "role": "assistant"}
+# A request and a reply, as logs and batches store them.
+CALLS = {
+    "a log": lambda a, b, r: {
+        "request": {"messages": [system(a), asked(b)]},
+        "response": {"choices": [{"message": said(r)}]},
+    },
+    "Helicone": lambda a, b, r: {
+        "request_body": {"messages": [system(a), asked(b)]},
+        "response_body": {"choices": [{"message": said(r)}]},
+    },
+    "Weave": lambda a, b, r: {
+        "inputs": {"messages": [system(a), asked(b)]},
+        "output": {"choices": [{"message": said(r)}]},
+    },
+    "the Responses API": lambda a, b, r: {
+        "request": {"instructions": a, "input": b},
+        "response": {"output": [_ITEMS | {"content": [{"type": "output_text", "text": r}]}]},
+    },
+    "a batch with its requests": lambda a, b, r: {
+        "custom_id": r,
+        "body": {"messages": [system(a), asked(b)]},
+        "response": {"status_code": 200, "body": {"choices": [{"message": said(r)}]}},
+    },
+    "Bedrock": lambda a, b, r: {
+        "recordId": r,
+        "modelInput": {"system": a, "messages": [asked(b)]},
+        "modelOutput": _ITEMS | {"content": [{"type": "text", "text": r}]},
+    },
+    "ms-swift": lambda a, b, r: {"response": r, "infer_request": {"messages": [system(a), asked(b)]}},
+    "a decoded prompt": lambda a, b, r: {
+        "request": {
+            "prompt": f"<|im_start|>system\n{a}<|im_end|>\n<|im_start|>user\n{b}<|im_end|>\n<|im_start|>assistant\n"
+        },
+        "response": {"choices": [{"index": 0, "text": r}]},
+    },
+}
+SHAPES |= {name: (line, "{a} {b}") for name, line in CALLS.items()}
+SHAPES |= {
+    "a spelling of system_prompt": (lambda a, b, r: {"systemPrompt": a, "prompt": b, "response": r}, "{a} {b}"),
+    "Ollama": (lambda a, b, r: {"messages": [asked(a + b)], "message": said(r)}, "{a}{b}"),
+    "RAGAS": (
+        lambda a, b, r: {"user_input": b, "retrieved_contexts": [a], "response": r, "reference": GOLD},
+        "{b} {a}",
+    ),
+    "DeepEval": (
+        lambda a, b, r: {"input": b, "actual_output": r, "expected_output": GOLD, "retrieval_context": [a]},
+        "{b} {a}",
+    ),
+    "SYNTHETIC-1": (lambda a, b, r: {"prompt": a + b, "llm_response": r, "gold_standard_solution": GOLD}, "{a}{b}"),
+    "roles in capitals": (
+        lambda a, b, r: {"conversations": [{"from": "User", "value": a + b}, {"from": "Assistant", "value": r}]},
+        "{a}{b}",
+    ),
+}
 TASKS = [("Translate.", "Hello"), ("Count.", "Hello")]
 
 
@@ -179,6 +239,19 @@ def test_a_list_of_responses_is_a_group(name):
         ({"prompt": "Q?", "response": "A", "reply": "B"}, "the response could be response, reply"),
         ({"prompt": "Q?", "response": "A", "text": "B"}, "the response could be response, text"),
         ({"question": "Q?", "choices": [{"label": "A", "text": "Volga"}]}, "unknown format"),
+        ({"prompt": "Q?", "response": "A", "dialogue_history": "H"}, "the prompt could be prompt, dialogue_history"),
+        ({"prompt": "Q?", "response": "A", "Document": "D"}, "Document could be part of the prompt"),
+        ({"prompt": "Q?", "response": "A", "orig_response": "B"}, "the response could be response, orig_response"),
+        ({"prompt": "Q?", "response": "A", "responseB": "B"}, "the response could be response, responseB"),
+        ({"choices": [{"message": said("A")}], "raw_input": {"question": "Q?"}}, "raw_input could be part of"),
+        (
+            {"prompt": {"raw": "Q?"}, "response": {"output": "A"}},
+            "prompt_field='prompt.raw' response_field='response.out",
+        ),
+        (
+            {"question": "Q?", "best_answer": GOLD},
+            "name its fields, as in prompt_field='question' response_field='reply",
+        ),
     ],
 )
 def test_a_line_that_is_not_clear_is_rejected_with_the_choices(line, choices):
@@ -196,6 +269,44 @@ def test_named_fields_and_formats_choose():
     assert ([turn.text for turn in rollout.prompt], rollout.answer) == (["S", "Q?", "R"], "G")
     assert named_fields("answer", "messages").read(line)[0].answer == GOLD
     assert FORMATS["chat"].read(line)[0].answer == "R"
+
+
+def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
+    """What a judge, a test or a parser said is metadata, as are numbers and a `message` that is a text."""
+    others = (
+        "judge_response",
+        "test_output",
+        "parsed_completion",
+        "expected_output",
+        "reference_completion",
+        "message",
+    )
+    line = {"prompt": "Q?", "response": "A", "turns": 2} | dict.fromkeys(others, "X")
+    assert [answers for _, answers in groups_of([line])] == [["A"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            {"task_id": "x/1", "completion": "A"},
+            "no field holds a prompt.*response_field='completion' id_field='task_id'",
+        ),
+        ({"traj": [asked("Q?"), said("A")]}, "traj holds a conversation: name it messages"),
+        (
+            {"data": {"prompt": [asked("Q?")], "sampled": ["A"]}},
+            "prompt_field='data.prompt' response_field='data.sampled'",
+        ),
+        ({"question": "Q?", "gt": GOLD, "code": ["A"]}, "Qwen2.5-Math: name the fields with .*response_field='code'"),
+        ({"request_states": []}, "HELM.*jq -c '.request_states"),
+        ({"question_id": 81, "choices": [{"index": 0, "turns": ["A"]}]}, "MT-Bench.*id_field='question_id'"),
+        ({"prompt": "Q?", "response_0": "A", "response_1": "B"}, "genrm eval"),
+    ],
+)
+def test_a_known_shape_that_is_no_rollout_says_what_to_do(line, told):
+    """The message names the writer, the command that converts the file, and the fields."""
+    with pytest.raises(UnreadableRecordError, match=told):
+        recognise(line)
 
 
 def test_messages_that_wait_for_an_answer_have_no_response():

@@ -65,6 +65,7 @@ def test_blocks_of_reasoning_are_removed_wherever_they_stand(text, reasoning, an
         "It writes:\n```\n<think>\nreasoning\n</think>\nanswer\n```\nThat is all.",
         "It writes:\n~~~xml\n<think>a</think>\n<think>\n~~~",
         "The tags are “<think>” and “</think>”.",
+        "Put it between <think> and </think>, or write <think></think>.",
     ],
 )
 def test_tags_in_quotes_and_code_are_text(text):

@@ -91,6 +91,8 @@ def test_a_rendered_conversation_is_split_into_the_same_turns(name, questions, a
         ("user\n\nQassistant\n\nAuser\n\nQ2assistant\n\n", [("user", "Q"), ("assistant", "A"), ("user", "Q2")]),
         ("<|start|>developer<|message|># Tools<|end|><|start|>user<|message|>Q<|end|><|start|>assistant",
          [("system", "# Tools"), ("user", "Q")]),
+        ("systemYou are ChatGPT.\nChannel must be included for every message.userQassistant",
+         [("system", "You are ChatGPT.\nChannel must be included for every message."), ("user", "Q")]),
         ("e end of a question<|im_end|>\n<|im_start|>assistant\n", [("user", "e end of a question")]),
         ("user\nQ\nassistant\n<think>\n\n</think>\n\n", [("user", "Q")]),
     ],

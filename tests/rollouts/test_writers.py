@@ -12,7 +12,10 @@ from genrm_cli.rollouts.rollout import Text, ToolCall, ToolResult, Turn, Unreada
 
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 LINES = [json.loads(line) for line in (SAMPLES / "writers.jsonl").read_text(encoding="utf-8").splitlines()]
-SAMPLE = {recognise(line).name: line for line in LINES}
+SAMPLE = {}
+for line in LINES:  # several of one format are numbered
+    name = recognise(line).name
+    SAMPLE[f"{name} {sum(each.startswith(name + ' ') for each in SAMPLE) + 2}" if name in SAMPLE else name] = line
 ASKED = Turn("user", "How many days has April?")
 TOLD = Turn("system", "Answer briefly.")
 RIGHT = "April has 30 days."
@@ -20,7 +23,7 @@ RIGHT = "April has 30 days."
 
 def read(name, **changed):
     """Read a writer's sample, with some fields changed."""
-    return FORMATS[name].read(copy.deepcopy(SAMPLE[name]) | changed)
+    return FORMATS[name.split()[0]].read(copy.deepcopy(SAMPLE[name]) | changed)
 
 
 def annotated(name, *rewards):
@@ -36,7 +39,7 @@ def annotated(name, *rewards):
         ("verifiers_traces", (TOLD, ASKED), [RIGHT]),
         ("rllm", (ASKED,), [RIGHT]),
         ("inspect_log", (ASKED,), [RIGHT, "It has 31 days."]),
-        ("openai_batch", (), [RIGHT, "Thirty"]),
+        ("api_call", (), [RIGHT, "Thirty"]),
         ("lm_eval", (Turn("user", f"Question: {ASKED.text}\nAnswer:"),), [RIGHT, "31"]),
         ("atropos", (TOLD, ASKED), [RIGHT, "31 days."]),
         ("roll", (TOLD, ASKED), [RIGHT, "31"]),
@@ -52,8 +55,8 @@ def annotated(name, *rewards):
         ("alpaca", (Turn("user", "Say how many days the month has.\n\nApril"),), ["30 days."]),
         ("sharegpt", (TOLD, ASKED), [RIGHT]),
         ("responses_object", (TOLD, ASKED), [RIGHT]),
-        ("anthropic_batch", (), [RIGHT]),
-        ("gemini_batch", (TOLD, ASKED), [RIGHT, "April has"]),
+        ("api_call 2", (), [RIGHT]),
+        ("api_call 3", (TOLD, ASKED), [RIGHT, "April has"]),
         ("ultrafeedback", (TOLD, ASKED), [RIGHT, "31"]),
         ("arena_hard", (ASKED,), [RIGHT]),
         ("art", (TOLD, ASKED), [RIGHT, "31"]),
@@ -125,7 +128,7 @@ def test_a_trace_is_read_along_its_last_branch():
     [
         ("verifiers_traces", {"ok": False, "errors": [{"type": "SandboxError", "message": "m"}]}, "SandboxError"),
         ("verifiers_traces", {"ok": False, "traces": []}, "ok is false"),
-        ("openai_batch", {"response": None, "error": {"code": "server_error"}}, "server_error"),
+        ("api_call", {"response": None, "error": {"code": "server_error"}}, "server_error"),
         ("tinker", {"error": "timeout"}, "timeout"),
         ("rllm", {"termination_reason": "error"}, "error"),
         ("nemo_rl", {"sample_loss_mask": [0.0]}, "sample_loss_mask"),
@@ -138,7 +141,7 @@ def test_failed_and_masked_rollouts_are_excluded(name, changed, reason):
 
 
 @pytest.mark.parametrize(
-    ("name", "truncated"), [("vllm", [False, True]), ("openai_batch", [False, True]), ("skyrl", [False])]
+    ("name", "truncated"), [("vllm", [False, True]), ("api_call", [False, True]), ("skyrl", [False])]
 )
 def test_finish_reasons_tell_truncated_responses(name, truncated):
     """`length` and its kin mean that a limit cut the response off."""

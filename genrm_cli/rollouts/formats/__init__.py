@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import (
-    batch_results,
+    api_calls,
     inspect_logs,
     lm_eval_samples,
     nemo_gym_lines,
@@ -29,9 +29,7 @@ _IN_ORDER = (
     verifiers_traces.FORMAT,
     *NESTED_FORMATS,
     inspect_logs.FORMAT,
-    batch_results.OPENAI,
-    batch_results.ANTHROPIC,
-    batch_results.GEMINI,
+    api_calls.FORMAT,
     lm_eval_samples.FORMAT,
     *GROUP_FORMATS,
     nemo_rl_logs.FORMAT,
@@ -66,7 +64,7 @@ def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
             left = left or found
     if left is not None and not is_known_otherwise(record):
         raise UnreadableRecordError(left)
-    raise UnreadableRecordError(describe_unrecognised(record), kind="unknown format")
+    raise UnreadableRecordError(describe_unrecognised(record))
 
 
 __all__ = ["FORMATS", "Fields", "Format", "Score", "having", "line_format", "named_fields", "recognise"]

@@ -36,7 +36,10 @@ _own_record = own_of_lists(_PARALLEL, ("content",))
 
 
 def _recognise(record: Record) -> bool:
-    return isinstance(record.get("content"), list) and isinstance(record.get("rewards"), list)
+    # Distillation has no rewards.
+    return isinstance(record.get("content"), list) and isinstance(
+        record.get("rewards", record.get("input_lengths")), list
+    )
 
 
 def _read(record: Record) -> list[Rollout]:

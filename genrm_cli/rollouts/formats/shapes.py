@@ -49,7 +49,9 @@ def _holds_observations(record: JsonObject) -> bool:
 
 
 def asked_of(prompt: object) -> DecodedPrompt:
-    """Return a prompt that is a text, decoded or not, or messages."""
+    """Return a prompt that is a text, decoded or not, or messages; one that is read already stays as it is."""
+    if isinstance(prompt, DecodedPrompt):
+        return prompt
     if isinstance(prompt, str):
         return read_prompt(prompt)
     turns = turns_of_prompt(prompt)
@@ -159,7 +161,7 @@ def read_choices(record: JsonObject, choices: list[Any], prompt: object, **known
     """
     if not all(isinstance(choice, dict) for choice in choices):
         raise UnreadableRecordError("a choice is not an object, expected one with message or text")
-    known = known | {"prompt_media": media_of_messages(prompt)}
+    known = {"prompt_media": media_of_messages(prompt)} | known
     asked = asked_of(prompt)
     return [
         rollout_of(record, asked.turns, items_of_answer(asked, choice), is_truncated=is_truncated(choice), **known)

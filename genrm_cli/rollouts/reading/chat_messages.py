@@ -29,7 +29,10 @@ from genrm_cli.rollouts.rollout import (
     join_texts,
 )
 
-_ROLES = {"developer": "system", "function": "tool", "human": "user", "gpt": "assistant", "model": "assistant"}
+_ROLES = {
+    **{"developer": "system", "function": "tool", "human": "user"},
+    **dict.fromkeys(("gpt", "model", "bot", "chatbot", "ai"), "assistant"),
+}
 
 
 def turns_of_prompt(prompt: object) -> tuple[Turn, ...]:
@@ -183,4 +186,4 @@ def _role_of(message: JsonObject) -> str:
     role = message.get("role")
     if not isinstance(role, str):
         raise UnreadableRecordError("a message has no role; expected objects with role and content")
-    return _ROLES.get(role, role)
+    return _ROLES.get(role.lower(), role.lower())

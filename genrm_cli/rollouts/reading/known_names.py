@@ -3,45 +3,98 @@
 A name may have several roles: writers disagree. A format says which of them it reads, and as what.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 from genrm_cli.json_types import JsonObject
 
 # A prompt on its own; all but one of those that a line has must repeat it.
-PROMPTS = ("prompt", "messages", "conversation", "question", "query", "problem", "instruction", "input")
+PROMPTS = (
+    *("prompt", "messages", "conversation", "question", "query", "problem", "instruction", "input", "inputs"),
+    "user_input",
+)
 # Parts of a prompt beside it.
-SYSTEMS = ("system", "system_prompt", "system_message", "instructions")
+SYSTEMS = ("system", "system_prompt", "system_message", "system_instruction", "developer_prompt", "instructions")
 HISTORIES = ("history", "conversation_history", "chat_history")
-CONTEXTS = ("context", "contexts", "passage", "passages", "choices", "options")
+CONTEXTS = (
+    *("context", "contexts", "passage", "passages", "choices", "options", "retrieved_contexts", "retrieval_context"),
+)
 
 # One response, or a list of alternatives.
 RESPONSES = (
     *("completion", "response", "output", "generation", "generated_text", "predict", "model_output"),
-    *("model_response", "output_text", "response_text", "text"),
+    *("model_response", "model_completion", "output_text", "response_text", "text", "generated_response"),
+    *("generated_solution", "llm_response", "llm_output", "actual_output", "message"),
 )
 MANY_RESPONSES = ("responses", "completions", "outputs", "generations", "samples", "candidates")
 # A response for some writers; an extract of one, a pair, or a whole conversation for others. Read only if named.
 _UNCLEAR = (
-    *("prediction", "predictions", "predicts", "predicted_text", "generated", "generated_texts", "generated_response"),
-    *("model_answer", "model_outputs", "model_responses", "llm_response", "llm_output", "reply", "output_response"),
-    *("conversations", "trajectory", "trajectories", "chosen", "rejected", "turns", "messages_and_choices"),
-    *("output_1", "output_2", "response_a", "response_b", "response1", "response2", "response_1", "response_2"),
-    *("conversation_a", "conversation_b"),
+    *("prediction", "predictions", "predicts", "predicted_text", "generated", "generated_texts", "model_answer"),
+    *("reply", "conversations", "trajectory", "trajectories", "chosen", "rejected", "turns", "messages_and_choices"),
 )
-_UNCLEAR_PROMPTS = ("prompts", "inputs", "input_prompt", "raw_prompt", "user_prompt", "prefix", "custom_system_prompt")
 # Never a response unless the user names it.
 REFERENCES = (
     *("reference", "references", "reference_answer", "reference_solution", "reference_response", "expected_answer"),
     *("expected_output", "expected", "answer", "answers", "correct_answer", "correct_answers", "incorrect_answers"),
-    *("ground_truth", "ground_truths", "gold", "golden_answer", "gold_answer", "gt", "gts", "gt_cot"),
-    *("ideal_completion", "solution", "solutions", "target", "targets", "label", "labels"),
+    *("ground_truth", "ground_truths", "gold", "golden_answer", "gold_answer", "gt", "gts", "gt_cot", "best_answer"),
+    *("ideal_completion", "solution", "solutions", "target", "targets", "label", "labels", "final_answer"),
 )
 
 RESPONSE_NAMES = (*RESPONSES, *MANY_RESPONSES, *_UNCLEAR)
-PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, *_UNCLEAR_PROMPTS))
-KNOWN_NAMES = PROMPT_NAMES.union(RESPONSE_NAMES)
+_PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, "prefix", "raw_input"))
+# Any other name that ends in one of these words could be a prompt or a response as well, ...
+_PROMPT_WORDS = (
+    *("prompt", "prompts", "instruction", "instructions", "history", "context", "contexts", "document", "documents"),
+    *("article", "articles", "passage", "passages", "examples", "dialogue", "dialog"),
+)
+_RESPONSE_WORDS = (
+    *("response", "responses", "completion", "completions", "output", "outputs", "generation", "generations"),
+    *("conversation", "conversations"),
+)
+# ... unless one of these says whose text it is.
+_OTHERS_WORDS = frozenset(
+    [
+        *("judge", "judgment", "grader", "grading", "critic", "critique", "verifier", "verification", "reward", "eval"),
+        *("evaluation", "evaluator", "scorer", "error", "reference", "expected", "gold", "correct", "incorrect"),
+        *(
+            "ideal",
+            "target",
+            "test",
+            "tests",
+            "tool",
+            "parsed",
+            "extracted",
+            "negative",
+            "feedback",
+            "public",
+            "private",
+        ),
+    ]
+)
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+_NUMBER = re.compile(r"(?<=[a-z])_?\d+$|_[a-z]$")
+
+
+@lru_cache(maxsize=1024)
+def plain_name(name: str) -> str:
+    """Return a name in one spelling: `system_prompt` for `systemPrompt`, and `response` for `response_b`."""
+    return _NUMBER.sub("", "_".join(_WORD_START.split(name)).lower())
+
+
+@lru_cache(maxsize=1024)
+def part_named(name: str) -> Literal["prompt", "response"] | None:
+    """Return what a field of this name could hold; None for a name that says neither."""
+    plain = plain_name(name)
+    if plain in _PROMPT_NAMES or plain in RESPONSE_NAMES:
+        return "prompt" if plain in _PROMPT_NAMES else "response"
+    words = plain.split("_")
+    if plain in REFERENCES or not _OTHERS_WORDS.isdisjoint(words):
+        return None
+    return "prompt" if words[-1] in _PROMPT_WORDS else "response" if words[-1] in _RESPONSE_WORDS else None
+
 
 _TEXT_KEYS = ("content", "text", "value", "message", "output", "response", "parts")
 
@@ -63,6 +116,11 @@ def iter_texts(value: object) -> Iterator[str]:
 def has_text(value: object) -> bool:
     """Whether a value holds any text that is not blank."""
     return next(iter_texts(value), None) is not None
+
+
+def may_hold(name: str, value: object) -> bool:
+    """Whether a value could be a prompt or a response: no number, and `message` only as an object."""
+    return isinstance(value, list | Mapping | None) or (isinstance(value, str) and name != "message")
 
 
 def is_messages(value: Any) -> bool:

@@ -3,7 +3,7 @@
 Nothing is guessed: a text under a known name that could be part of either must be read, or repeat what is read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import Message, SettingRef
@@ -12,9 +12,7 @@ from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import (
     CONTEXTS,
     HISTORIES,
-    KNOWN_NAMES,
     MANY_RESPONSES,
-    PROMPT_NAMES,
     PROMPTS,
     REFERENCES,
     RESPONSE_NAMES,
@@ -25,11 +23,15 @@ from genrm_cli.rollouts.reading.known_names import (
     is_api_choices,
     is_messages,
     iter_texts,
+    may_hold,
+    part_named,
+    plain_name,
 )
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, join_texts
 
 _CONVERSATIONS = ("messages", "conversation")
 _READ_RESPONSES = (*RESPONSES, *MANY_RESPONSES)
+_NEVER_ALONE = set(RESPONSE_NAMES).difference(_READ_RESPONSES).union({"message"})
 # The fields that a line with a prompt and a response may have, by role.
 LINE_FIELDS = Fields(
     prompt=PROMPTS, system=SYSTEMS, history=HISTORIES, context=CONTEXTS, response=_READ_RESPONSES, reference=REFERENCES
@@ -47,7 +49,8 @@ def has_prompt(record: JsonObject) -> bool:
 
 
 def _is_column(value: object) -> bool:
-    return isinstance(value, list) and any(isinstance(each, str) for each in value)
+    """Whether a value is several prompts, or an object of its writer."""
+    return isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(each, str) for each in value))
 
 
 def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> Fields:
@@ -75,15 +78,12 @@ def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> F
 def parts_of(record: JsonObject, read: Fields) -> Fields:
     """Return the fields with the parts of the prompt that a line has beside them, and its references."""
     others = {name: value for name, value in record.items() if name not in read.names() and has_text(value)}
-    history = tuple(name for name in (*HISTORIES, *CONTEXTS) if name in others and _is_history(others[name]))
-    context = tuple(
-        name
-        for name in (*CONTEXTS, *HISTORIES)
-        if name in others and name not in history and not (name == "choices" and is_api_choices(others[name]))
-    )
+    beside = [name for plain in (*CONTEXTS, *HISTORIES) for name in others if plain_name(name) == plain]
+    history = tuple(name for name in beside if _is_history(others[name]))
+    context = tuple(name for name in beside if name not in history and not is_api_choices(others[name]))
     return Fields(
         prompt=read.prompt,
-        system=tuple(name for name in SYSTEMS if name in others),
+        system=tuple(name for plain in SYSTEMS for name in others if plain_name(name) == plain),
         history=history,
         context=read.context + context,
         response=read.response,
@@ -129,14 +129,15 @@ def unexplained(record: Record, read: Fields, format_: str) -> Message | None:
     """
     names = [
         name
-        for name in KNOWN_NAMES.intersection(record).difference(read.names())
+        for name in record.keys() - read.names()
+        if part_named(name) and may_hold(name, record[name])
         if has_text(record[name]) and not _repeats(record, name, read)
     ]
     if not names:
         return None
     shown = ", ".join(sorted(names))
-    prompts = [*read.prompt, *sorted(name for name in names if name in PROMPT_NAMES)]
-    responses = [*read.response, *sorted(name for name in names if name in RESPONSE_NAMES)]
+    prompts = [*read.prompt, *sorted(name for name in names if part_named(name) == "prompt")]
+    responses = [*read.response, *sorted(name for name in names if part_named(name) == "response")]
     told = f"{shown} could be part of the prompt or a response, but {format_} lines have no such field; "
     return Message.of(told, _choices_of(prompts, responses), ", or set ", SettingRef("format", format_))
 
@@ -155,7 +156,7 @@ def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
 
 def _responses_in(record: JsonObject, names: Sequence[str]) -> list[str]:
     """Return the fields that could be the response; a field that repeats another counts once."""
-    texts = {name: set(iter_texts(record[name])) for name in names if name in record}
+    texts = {name: set(iter_texts(record[name])) for name in names if name in record and may_hold(name, record[name])}
     found = [name for name, value in texts.items() if value]
     distinct = [
         name
@@ -168,7 +169,7 @@ def _responses_in(record: JsonObject, names: Sequence[str]) -> list[str]:
         (other,) = set(distinct) - {"text"}
         if all(each in text for text in texts["text"] for each in texts[other]):
             return [other]
-    return distinct or list(texts)[:1]
+    return distinct or [name for name in names if name in record and name not in _NEVER_ALONE][:1]
 
 
 def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
@@ -215,7 +216,7 @@ def _repeats(record: Record, name: str, read: Fields) -> bool:
     """Whether a field holds only texts that are read: as a part of the prompt, or as a whole response."""
     prompts = [text for each in read.names() if each not in read.reference for text in iter_texts(record.get(each))]
     texts = list(iter_texts(record[name]))
-    return _is_within(texts, prompts) if name in PROMPT_NAMES else set(texts) <= set(prompts)
+    return _is_within(texts, prompts) if part_named(name) == "prompt" else set(texts) <= set(prompts)
 
 
 def _is_within(texts: Iterable[str], others: Iterable[str]) -> bool:

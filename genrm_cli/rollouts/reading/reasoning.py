@@ -19,6 +19,7 @@ _CHANNEL = re.compile(
 _BARE_CHANNEL = re.compile(r"(?:\A|assistant)(?P<name>analysis|final|commentary)(?: to=[\w.-]{1,80} ?(?:code|json)?)?")
 _BARE_ANALYSIS = re.compile(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9]")
 _OPENED = re.compile(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re.IGNORECASE)
+_NO_THOUGHT = re.compile(r"\W*(?:(?:and|or|to|until)\W*)?")
 _OPENED_REACH = 80  # characters
 _ASKS_FOR_ANSWER = re.compile(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
 END_TOKENS = (
@@ -78,7 +79,8 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
     Blocks of reasoning are removed wherever they occur. If a chat template pre-fills the opening tag, only the closing
     tag is there: everything before it is reasoning. A block that begins a line and is never closed extends to the end.
-    Tags in quotes, backticks or fenced code are part of the answer. Text without tags is returned unchanged.
+    Tags in quotes, backticks or fenced code are part of the answer, as is a block without a word of reasoning that
+    follows other text on its line. Text without tags is returned unchanged.
     """
     if "<|channel|>" in text:
         return _split_channels(text, list(_CHANNEL.finditer(text)))
@@ -152,6 +154,8 @@ def _split_tags(text: str, tags: list[re.Match[str]]) -> tuple[str, str]:
         if opened is None:
             thought += [*kept, text[at : tag.start()]]
             kept = []
+        elif not _begins_line(text, opened.start()) and _NO_THOUGHT.fullmatch(text, at, tag.start()):
+            kept.append(text[opened.start() : tag.end()])  # "between <think> and </think>": it hides nothing
         else:
             thought.append(text[at : tag.start()])
         opened, at = None, tag.end()

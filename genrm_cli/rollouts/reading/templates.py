@@ -87,9 +87,10 @@ _FRAME_TOKENS = (
 _TOKENS_AROUND = END_TOKENS + _FRAME_TOKENS
 _FRAME_START = re.compile(rf"(?:\s|{'|'.join(map(re.escape, _FRAME_TOKENS))})+")
 # Marks that remain without special tokens: a role on a line of its own (ChatML, Gemma), or glued to the text before it
-# (Llama 3).
+# (Llama 3); and in the frame of gpt-oss, glued to the text on both sides.
 _ROLE_LINE = re.compile(r"^(?P<role>system|user|assistant|tool|model)(?:\n|\Z)", re.MULTILINE)
 _ROLE_GLUED = re.compile(r"(?P<role>system|user|assistant|ipython)\n\n")
+_ROLE_HARMONY = re.compile(r"(?P<role>\Asystem(?=You are ChatGPT)|(?<=every message\.)user|assistant\Z)")
 _IN_ORDER = re.compile(r"s?u(?:a(?:u|t+u?))*a")
 _PREFILL = re.compile(r"\s*(?:<think(?:ing)?>\s*</think(?:ing)?>|<\|channel>thought\s*<channel\|>|</think>)?\s*")
 
@@ -193,7 +194,7 @@ def _prompt_of_marks(text: str, marks: list[re.Match[str]], template: Template |
 
 def _proven_roles(text: str) -> list[re.Match[str]]:
     """Return the token-free role marks confirmed by the frame of a prompt; empty if there are none."""
-    for pattern in (_ROLE_LINE, _ROLE_GLUED):
+    for pattern in (_ROLE_LINE, _ROLE_GLUED, _ROLE_HARMONY):
         marks = list(pattern.finditer(text))
         if not marks or marks[0].start() or marks[0]["role"] not in ("system", "user"):
             continue

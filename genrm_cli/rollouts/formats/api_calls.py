@@ -1,0 +1,178 @@
+"""Calls of an API: the reply of a server with the request, or with an id of it, as in logs and results of batches.
+
+The shapes are those of OpenAI (also vLLM, LiteLLM), Anthropic, Gemini and Bedrock. If a line has no request, the prompt
+is in another file, and the id of the request names the group.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.rollouts.formats.format import (
+    ANSWERED,
+    ANSWERED_TOO,
+    ASKED,
+    Format,
+    Score,
+    annotate_line,
+    annotate_list,
+)
+from genrm_cli.rollouts.formats.nemo_gym_lines import turns_of_request
+from genrm_cli.rollouts.formats.shapes import asked_of, read_choices
+from genrm_cli.rollouts.reading.known_names import Fields, is_api_choices, is_messages
+from genrm_cli.rollouts.reading.message_parts import list_or_empty, media_of_messages, text_or_empty
+from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of
+from genrm_cli.rollouts.reading.templates import DecodedPrompt
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+
+_REQUESTS = ("request", "request_body", "params", "body", "modelInput", "infer_request", "inputs", "input")
+_REPLIES = ("response", "response_body", "result", "modelOutput", "output", "outputs")
+_IDS = ("custom_id", "key", "recordId")
+_OUTCOMES = ("succeeded", "errored", "canceled", "expired")  # of a request of an Anthropic batch
+_TEXTS = ("text", "generated_text", "generation", "completion", "outputText")
+
+
+def _fields_in(record: JsonObject) -> Fields:
+    """Return the fields of the request, the reply and the id."""
+    found = (
+        next(((name,) for name in names if is_one(record.get(name))), ())
+        for names, is_one in ((_REQUESTS, _is_request), (_REPLIES, _is_reply), (_IDS, identifier))
+    )
+    request, reply, name = found
+    return Fields(prompt=request, response=reply, metadata=(*name, "error"))
+
+
+def _is_request(value: object) -> bool:
+    request = _body_of(value) if isinstance(value, Mapping) else {}
+    asks = (isinstance(request.get(name), str | list) for name in ("contents", "input", "prompt", "inputText"))
+    return is_messages(request.get("messages")) or any(asks)
+
+
+def _is_reply(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return isinstance(value, str)
+    return "body" in value or value.get("type") in _OUTCOMES or _choices_of(value) is not None
+
+
+def _body_of(value: object) -> JsonObject:
+    """Return a request or a reply without the frame of HTTP around it; an empty object for anything else."""
+    if isinstance(value, str):
+        return {"text": value}
+    body = value.get("body", value) if isinstance(value, Mapping) else None
+    return body if isinstance(body, Mapping) else {}
+
+
+def _recognise(record: Record) -> bool:
+    read = _fields_in(record)
+    if not read.response:
+        return "custom_id" in record and "error" in record and record.get("response") is None
+    reply = record[read.response[0]]
+    return bool(read.prompt) or (isinstance(reply, Mapping) and (len(read.metadata) > 1 or "candidates" in reply))
+
+
+def _read(record: Record) -> list[Rollout]:
+    if not _recognise(record):
+        raise UnreadableRecordError("no reply of an API with its request or custom_id, expected a log or a batch")
+    read = _fields_in(record)
+    reply = _body_of(record[read.response[0]]) if read.response else {}
+    request = _body_of(record[read.prompt[0]]) if read.prompt else None
+    known: Record = {}
+    if request is None and len(read.metadata) > 1:  # each request has its own id, so a known prompt names the group
+        known["task"] = f"{read.metadata[0]}:{identifier(record[read.metadata[0]])}"
+    asked = DecodedPrompt(()) if request is None else _asked_by(request)
+    if request is not None:
+        known["prompt_media"] = media_of_messages(request.get("messages", request.get("input")))
+    failed = failure_of(record.get("error")) or failure_of(reply.get("error"))
+    choices = _choices_of(reply)
+    if failed or not choices:
+        failed = failed or failure_of(reply.get("type")) or "failed (no choices)"
+        return [rollout_of(record, asked.turns, None, excluded=failed, **known)]
+    return read_choices(
+        record, choices, asked, line_is_group=len(choices) > 1 and not read.prompt and not known, **known
+    )
+
+
+def _asked_by(request: JsonObject) -> DecodedPrompt:
+    """Return the prompt of a request."""
+    if isinstance(messages := request.get("messages"), list):
+        system = request.get("system")
+        return asked_of([*([{"role": "system", "content": system}] if system else []), *messages])
+    if isinstance(contents := request.get("contents"), list):
+        system = request.get("systemInstruction", request.get("system_instruction"))
+        told = [{**_message_of(system), "role": "system"}] if isinstance(system, Mapping) else []
+        return asked_of([*told, *map(_message_of, contents)])
+    if "input" in request:
+        return DecodedPrompt(turns_of_request(request))
+    return asked_of(request.get("prompt", request.get("inputText")))
+
+
+def _choices_of(reply: JsonObject) -> list[Any] | None:
+    """Return the alternatives of a reply in the shape of choices; None if it is no reply of an API."""
+    if isinstance(choices := reply.get("choices"), list):
+        return choices if is_api_choices(choices) else None
+    if isinstance(candidates := reply.get("candidates"), list):
+        return list(map(_choice_of, candidates))
+    if isinstance(reply.get("output"), list):  # of the Responses API
+        return [{"message": None, **reply, "finish_reason": "length" if is_truncated(reply) else None}]
+    if isinstance(message := reply.get("message", reply.get("output")), Mapping):
+        return [{"message": message, "stop_reason": message.get("stop_reason", reply.get("stopReason"))}]
+    if "content" in reply and ("role" in reply or "stop_reason" in reply):
+        return [reply]
+    texts = (reply[name] for name in _TEXTS if isinstance(reply.get(name), str))
+    return next(([{**reply, "text": text}] for text in texts), None)
+
+
+def _choice_of(candidate: object) -> Record:
+    """Return a candidate of Gemini as a choice."""
+    if not isinstance(candidate, Mapping):
+        raise UnreadableRecordError("a candidate is not an object, expected one with content")
+    message = {**_message_of(candidate.get("content")), "role": "assistant"}
+    return {"message": message, "finish_reason": candidate.get("finishReason")}
+
+
+def _message_of(content: object) -> Record:
+    """Return a chat message from a content of Gemini: its parts are texts, thoughts and calls."""
+    if not isinstance(content, Mapping):
+        return {"role": "assistant", "content": None}
+    parts = [part for part in list_or_empty(content.get("parts")) if isinstance(part, Mapping)]
+    calls = [
+        {"function": {"name": call.get("name"), "arguments": call.get("args")}}
+        for part in parts
+        if isinstance(call := part.get("functionCall"), Mapping)
+    ]
+    texts = [_part_of(part) for part in parts if "functionCall" not in part]
+    return {"role": text_or_empty(content.get("role")) or "user", "content": texts} | (
+        {"tool_calls": calls} if calls else {}
+    )
+
+
+def _part_of(part: JsonObject) -> Record:
+    if isinstance(part.get("text"), str):
+        return {"type": "thinking" if part.get("thought") is True else "text", "text": part["text"]}
+    return {"type": next((str(name) for name in part), "part")}
+
+
+def annotate_choices(record: Record, scores: Sequence[Score]) -> None:
+    """Annotate a line with one choice like a rollout, and a line with several like a list."""
+    (annotate_line if len(scores) == 1 else annotate_list)(record, scores)
+
+
+def _own_record(record: Record, position: int) -> Record:
+    reply = _fields_in(record).response
+    choices = _choices_of(_body_of(record[reply[0]])) if reply else None
+    return record | {"choice": choices[position]} if choices else record
+
+
+FORMAT = Format(
+    "api_call",
+    _recognise,
+    _read,
+    annotate_choices,
+    _own_record,
+    fields=Fields(prompt=_REQUESTS, response=_REPLIES, metadata=(*_IDS, "error")),
+    resolve=_fields_in,
+    example={
+        "request": {"messages": [ASKED]},
+        "response": {"choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]},
+    },
+)
