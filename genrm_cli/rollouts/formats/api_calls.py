@@ -21,7 +21,7 @@ from genrm_cli.rollouts.formats.nemo_gym_lines import turns_of_request
 from genrm_cli.rollouts.formats.shapes import asked_of, read_choices
 from genrm_cli.rollouts.reading.known_names import Fields, is_api_choices, is_messages
 from genrm_cli.rollouts.reading.message_parts import list_or_empty, media_of_messages, text_or_empty
-from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of
+from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of, tools_of
 from genrm_cli.rollouts.reading.templates import DecodedPrompt
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -82,6 +82,7 @@ def _read(record: Record) -> list[Rollout]:
     asked = DecodedPrompt(()) if request is None else _asked_by(request)
     if request is not None:
         known["prompt_media"] = media_of_messages(request.get("messages", request.get("input")))
+        known["tools"] = tools_of(request)
     failed = failure_of(record.get("error")) or failure_of(reply.get("error"))
     choices = _choices_of(reply)
     if failed or not choices:

@@ -11,7 +11,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.gym_view import gym_line, with_gym_response
-from genrm_cli.rollouts.reading.known_names import KNOWN_NAMES
+from genrm_cli.rollouts.reading.known_names import part_named
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
@@ -182,7 +182,7 @@ def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion"
     try:
         recognised = recognise(line)
     except UnreadableRecordError as error:
-        own = ", ".join(sorted(KNOWN_NAMES.intersection(line).difference(("prompt", "completion"))))
+        own = ", ".join(sorted(name for name in line.keys() - {"prompt", "completion"} if part_named(name)))
         if not own:
             raise
         unclear = f"the record's {own} could be part of the prompt or a response; rename it"
