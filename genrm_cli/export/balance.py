@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -71,11 +70,6 @@ def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
     rounds = np.floor((occurrence + offsets[numbers]) * (counts.max() / counts[numbers])).astype(np.int64)
     order: NDArray[np.int64] = np.lexsort((places[numbers], rounds)).astype(np.int64)
     return order
-
-
-def count_neighbours(keys: Sequence[int]) -> int:
-    """Count the rows whose predecessor has the same key."""
-    return sum(1 for one, other in pairwise(keys) if one == other)
 
 
 def validation_prompts(prompts: Iterable[int], share: float, seed: int) -> set[int]:

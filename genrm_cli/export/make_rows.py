@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from genrm_cli.export.balance import balanced, count_neighbours, similarity, spread_order
+from genrm_cli.export.balance import balanced, similarity, spread_order
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.export_options import ExportOptions
@@ -36,7 +36,6 @@ class RowCounts:
         only_reasoning: number of pairs that differ only in their reasoning.
         with_reasoning: number of responses with reasoning.
         sessions: number of responses that are sessions.
-        neighbours: number of labelled rows whose predecessor answers the same prompt.
     """
 
     rows: Counter[str] = field(default_factory=Counter)
@@ -46,7 +45,6 @@ class RowCounts:
     only_reasoning: int = 0
     with_reasoning: int = 0
     sessions: int = 0
-    neighbours: int = 0
 
 
 _MadeRow = tuple[Json, int]
@@ -164,7 +162,6 @@ class RowMaker:
                 prompts.append(candidate.prompt)
                 labels.append(label)
         order = spread_order(prompts, self._options.seed).tolist()
-        self.counts.neighbours = count_neighbours([prompts[number] for number in order])
         for number in order:
             candidate = self._table.candidate(rows[number])
             row = self._row_of_sample(candidate, bool(labels[number]))

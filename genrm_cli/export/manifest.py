@@ -58,7 +58,6 @@ def manifest_of(
         "rows": dict(counts.rows),
         "dropped": {reason.value: count for reason, count in counts.dropped.most_common() if count},
         "unfit": dict(counts.unfit.most_common()),
-        "neighbours_of_one_prompt": counts.neighbours,
         "scores": {name: _distribution(side.rewards) for name, side in counts.sides.items()},
         "lengths_chars": {name: _distribution(side.chars) for name, side in counts.sides.items()},
         **_comparison_of(counts),
@@ -88,10 +87,6 @@ def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, 
             template_strips and counts.with_reasoning and options.reasoning == "keep",
             f"{counts.with_reasoning:,} responses contain reasoning: a chat template that strips reasoning from "
             "earlier turns may leave them without it, or empty. Try one row, or strip it with reasoning=strip.",
-        ),
-        (
-            counts.neighbours,
-            f"{counts.neighbours:,} rows follow a row of the same prompt: one prompt has most of the rows.",
         ),
     ]
     return [text for holds, text in checks if holds]

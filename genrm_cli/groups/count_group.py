@@ -7,7 +7,6 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.rewards.estimators import Calibration, estimate_many
 from genrm_cli.verdicts import Reason
 
 
@@ -77,9 +76,3 @@ def _count_panel(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards
             for number, judge in enumerate(plan.judges)
         ]
         metrics.panel.add_comparison(verdicts, counts=comparison in rewards.verdicts, asked=asked)
-    by_judge = [
-        {pair: given for pair, all_ in rewards.by_judge.items() if (given := all_[number]) is not None}
-        for number in range(len(plan.judges))
-    ]
-    estimates = estimate_many("simple_tiebreaker", [(judged.size, own) for own in by_judge], Calibration())
-    metrics.panel.add_group([each.base_scores for each in estimates])

@@ -1,12 +1,14 @@
 """Agreement of the judges of a panel, counted group by group."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from genrm_cli.metrics.running_stats import Mergeable
-from genrm_cli.verdicts import Verdict, preferred, sign_of
+from genrm_cli.metrics.verdict_counts import Agreement, VerdictCounts
+from genrm_cli.verdicts import Verdict, preferred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +29,11 @@ class PanelPair:
     Attributes:
         agreement: share of the comparisons judged by both on which they prefer the same response; a tie agrees with a
             tie only.
-        kendall_tau: mean over `groups` of the tau-b of their base scores, -1 to 1.
     """
 
     judges: tuple[str, ...]
     comparisons: int
     agreement: float | None
-    kendall_tau: float | None
-    groups: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +44,6 @@ class PanelSummary:
     pairs: tuple[PanelPair, ...]
     krippendorff_alpha: float | None
     comparisons_left_out: int
-
-
-@dataclass(slots=True)
-class _JudgeCounts(Mergeable):
-    verdicts: int = 0
-    failures: int = 0
-    decided: int = 0
-    first: int = 0
-
-
-@dataclass(slots=True)
-class _PairCounts(Mergeable):
-    compared: int = 0
-    agreeing: int = 0
-    tau: float = 0.0  # summed over the groups
-    groups: int = 0
 
 
 @dataclass(slots=True)
@@ -111,14 +94,15 @@ class PanelMetrics(Mergeable):
     names: Sequence[str]
     weights: Sequence[float]
     comparing: Sequence[bool]
-    _judges: dict[int, _JudgeCounts] = field(init=False)
-    _pairs: dict[tuple[int, int], _PairCounts] = field(init=False)
+    _verdicts: dict[int, VerdictCounts] = field(init=False)
+    _failures: Counter[int] = field(default_factory=Counter)
+    _pairs: dict[tuple[int, int], Agreement] = field(init=False)
     _left_out: int = 0
     _alpha: Alpha = field(default_factory=Alpha)
 
     def __post_init__(self) -> None:
-        self._judges = {number: _JudgeCounts() for number in range(len(self.names))}
-        self._pairs = {pair: _PairCounts() for pair in combinations(range(len(self.names)), 2)}
+        self._verdicts = {number: VerdictCounts() for number in range(len(self.names))}
+        self._pairs = {pair: Agreement() for pair in combinations(range(len(self.names)), 2)}
 
     def add_comparison(
         self, verdicts: Sequence[Verdict | None], *, counts: bool, asked: Sequence[bool] | None = None
@@ -131,49 +115,32 @@ class PanelMetrics(Mergeable):
             asked: whether each judge was asked; by default all were.
         """
         self._left_out += not counts
-        preferences = [None if verdict is None else preferred(verdict) for verdict in verdicts]
-        all_asked = asked or (True,) * len(verdicts)
-        rows = zip(self._judges.values(), preferences, self.comparing, all_asked, strict=True)
-        for judge, side, compares, was_asked in rows:
-            judge.verdicts += side is not None
-            judge.failures += side is None and was_asked
-            judge.decided += bool(side) and compares
-            judge.first += side == 1 and compares
-        for (one, other), pair in self._pairs.items():
-            if preferences[one] is not None and preferences[other] is not None:
-                pair.compared += 1
-                pair.agreeing += preferences[one] == preferences[other]
-        self._alpha.add([side for side in preferences if side is not None])
-
-    def add_group(self, base_scores: Sequence[Sequence[float | None]]) -> None:
-        """Add a group: for each judge, the base scores from its own verdicts alone."""
-        for (one, other), pair in self._pairs.items():
-            tau = kendall_tau(base_scores[one], base_scores[other])
-            if tau is not None:
-                pair.tau += tau
-                pair.groups += 1
+        for number, verdict in enumerate(verdicts):
+            if verdict is not None:
+                self._verdicts[number].add(verdict)
+            elif asked is None or asked[number]:
+                self._failures[number] += 1
+        for (one, other), agreement in self._pairs.items():
+            first, second = verdicts[one], verdicts[other]
+            if first is not None and second is not None:
+                agreement.add([(first, second)])
+        self._alpha.add([preferred(verdict) for verdict in verdicts if verdict is not None])
 
     def summary(self) -> PanelSummary:
         """Return the statistics of the panel so far."""
         judges = tuple(
             PanelJudge(
                 judge=name,
-                weight=weight,
-                verdicts=judge.verdicts,
-                failures=judge.failures,
-                first_place_win_rate=judge.first / judge.decided if judge.decided else None,
+                weight=self.weights[number],
+                verdicts=self._verdicts[number].verdicts,
+                failures=self._failures[number],
+                first_place_win_rate=self._verdicts[number].first_share if self.comparing[number] else None,
             )
-            for name, weight, judge in zip(self.names, self.weights, self._judges.values(), strict=True)
+            for number, name in enumerate(self.names)
         )
         pairs = tuple(
-            PanelPair(
-                judges=(self.names[one], self.names[other]),
-                comparisons=pair.compared,
-                agreement=pair.agreeing / pair.compared if pair.compared else None,
-                kendall_tau=pair.tau / pair.groups if pair.groups else None,
-                groups=pair.groups,
-            )
-            for (one, other), pair in self._pairs.items()
+            PanelPair(judges=(self.names[one], self.names[other]), comparisons=found.pairs, agreement=found.rate())
+            for (one, other), found in self._pairs.items()
         )
         return PanelSummary(
             judges=judges,
@@ -181,20 +148,3 @@ class PanelMetrics(Mergeable):
             krippendorff_alpha=self._alpha.value(),
             comparisons_left_out=self._left_out,
         )
-
-
-def kendall_tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
-    """Return Kendall's tau-b of two rows of scores of the same rollouts; -1 to 1.
-
-    Rollouts without one of the scores are left out. None for fewer than two, or if one row has no spread.
-
-    Source: M. G. Kendall, Biometrika 33 (1945) 239, tau-b, which allows for ties.
-    """
-    rows = [(x, y) for x, y in zip(one, other, strict=True) if x is not None and y is not None]
-    concordance = spread_x = spread_y = 0
-    for (x1, y1), (x2, y2) in combinations(rows, 2):
-        sign_x, sign_y = sign_of(x1 - x2), sign_of(y1 - y2)
-        concordance += sign_x * sign_y
-        spread_x += sign_x != 0
-        spread_y += sign_y != 0
-    return concordance / math.sqrt(spread_x * spread_y) if spread_x and spread_y else None

@@ -77,7 +77,7 @@ class VerdictCounts(Mergeable):
         """
         if in_order:
             for verdict in verdicts.values():
-                self._add(verdict)
+                self.add(verdict)
             self.both_orders.add(
                 (verdict, verdict_after_swap(other))  # both as verdicts on the same order
                 for (i, j, repeat), verdict in verdicts.items()
@@ -90,7 +90,8 @@ class VerdictCounts(Mergeable):
             if (other := verdicts.get(Comparison(i, j, earlier))) is not None
         )
 
-    def _add(self, verdict: Verdict) -> None:
+    def add(self, verdict: Verdict) -> None:
+        """Add a verdict on a pair."""
         self.verdicts += 1
         self.contradictions += contradicts_itself(verdict)
         self.echoes += echoes_score(verdict)

@@ -45,14 +45,6 @@ GOLDEN = {
         **SCORES,
     },
     "nemo-rl-binary": {"prompt": [S, U], "chosen": "4", "rejected": "5", **SCORES},
-    "nemo-aligner-rpo": {
-        "prompt": "<extra_id_0>System\nBe brief.\n<extra_id_1>User\n2+2?\n<extra_id_1>Assistant\n",
-        "chosen_response": "4\n<extra_id_1>",
-        "rejected_response": "5\n<extra_id_1>",
-        "chosen_reward": 4.5,
-        "rejected_reward": 2.0,
-        **SCORES,
-    },
     "verl": {
         "data_source": "genrm",
         "prompt": [S, U],
@@ -93,7 +85,7 @@ def test_a_row_is_written_as_its_loader_reads_it(name):
     assert "out.jsonl" in format_.usage("out.jsonl")
 
 
-ONE_MESSAGE = ["nemo-rl-binary", "nemo-aligner-rpo", "llamafactory", "axolotl", "ms-swift"]
+ONE_MESSAGE = ["nemo-rl-binary", "llamafactory", "axolotl", "ms-swift"]
 
 
 @pytest.mark.parametrize("name", ONE_MESSAGE)
@@ -104,26 +96,18 @@ def test_a_loader_of_single_answers_gets_no_others(name):
         FORMATS[name].render(Pair(PROMPT, longer, BAD))
 
 
-@pytest.mark.parametrize(
-    "name", ["openrlhf", "nemo-rl", "nemo-rl-binary", "nemo-aligner-rpo", "axolotl", "ms-swift", "torchtune"]
-)
+@pytest.mark.parametrize("name", ["openrlhf", "nemo-rl", "nemo-rl-binary", "axolotl", "ms-swift", "torchtune"])
 def test_a_loader_without_tools_gets_no_prompt_that_needs_them(name):
     """A prompt with tool definitions is refused: the model would learn to call what it was not told of."""
     with pytest.raises(UnfitError):
         FORMATS[name].render(Pair(Prompt("1", [U], ("{}",)), GOOD, BAD))
 
 
-@pytest.mark.parametrize("name", ["nemo-aligner-rpo", "axolotl", "ms-swift", "torchtune"])
+@pytest.mark.parametrize("name", ["axolotl", "ms-swift", "torchtune"])
 def test_a_loader_that_removes_calls_gets_no_prompt_with_them(name):
     """Earlier calls in a prompt are refused even without definitions: the result of a call would have no call."""
     with pytest.raises(UnfitError, match="tool"):
         FORMATS[name].render(Pair(Prompt("1", [U, CALLING, RESULT, A4, U]), GOOD, BAD))
-
-
-def test_nemo_aligner_gets_one_system_message():
-    """A later system message is refused: the template has no place for it."""
-    with pytest.raises(UnfitError, match="one system message"):
-        FORMATS["nemo-aligner-rpo"].render(Pair(Prompt("1", [S, U, A4, S, U]), GOOD, BAD))
 
 
 def test_llamafactory_gets_calls_in_its_own_roles():

@@ -1,4 +1,4 @@
-"""How far judges agree: Krippendorff's alpha, Kendall's tau-b, and the counts of a panel."""
+"""How far judges agree: Krippendorff's alpha, and the counts of a panel."""
 
 import math
 from itertools import permutations
@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.metrics.panel_metrics import Alpha, PanelMetrics, kendall_tau
+from genrm_cli.metrics.panel_metrics import Alpha, PanelMetrics
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Verdict
 
 FIRST, SECOND, TIE = Verdict(4, 2, 2), Verdict(2, 4, 5), Verdict(3, 3, 3.5)
 
 UNITS = st.lists(st.lists(st.integers(-1, 1).map(float), max_size=4), max_size=8)
-SCORES = st.lists(st.tuples(*2 * [st.one_of(st.none(), st.integers(1, 4).map(float))]), max_size=9)
 
 
 def alpha_of(units: list[list[float]]) -> float | None:
@@ -35,18 +34,6 @@ def alpha_by_definition(units: list[list[float]]) -> float | None:
     observed = sum((a - b) ** 2 / (len(unit) - 1) for unit in pairable for a, b in permutations(unit, 2)) / n
     expected = sum((a - b) ** 2 for a, b in permutations(values, 2)) / (n * (n - 1))
     return 1 - observed / expected
-
-
-def tau_by_definition(rows: list[tuple[float | None, float | None]]) -> float | None:
-    """Compute tau-b from counts of concordant, discordant and tied pairs, each pair in both orders."""
-    known = [(x, y) for x, y in rows if x is not None and y is not None]
-    pairs = list(permutations(known, 2))
-    concordant = sum((a[0] < b[0] and a[1] < b[1]) or (a[0] > b[0] and a[1] > b[1]) for a, b in pairs)
-    discordant = sum((a[0] < b[0] and a[1] > b[1]) or (a[0] > b[0] and a[1] < b[1]) for a, b in pairs)
-    tied_x = sum(a[0] == b[0] for a, b in pairs)
-    tied_y = sum(a[1] == b[1] for a, b in pairs)
-    below = (len(pairs) - tied_x) * (len(pairs) - tied_y)
-    return (concordant - discordant) / math.sqrt(below) if below else None
 
 
 def test_alpha_of_the_published_example() -> None:
@@ -90,18 +77,6 @@ def test_alpha_is_that_of_all_pairs(units: list[list[float]]) -> None:
     assert alpha is None or alpha <= 1 + 1e-12
 
 
-@given(SCORES)
-def test_tau_is_that_of_the_definition(rows: list[tuple[float | None, float | None]]) -> None:
-    """With ties and missing scores; within -1 and 1, the same either way round, turned when one row is."""
-    one, other = [x for x, _ in rows], [y for _, y in rows]
-    tau, expected = kendall_tau(one, other), tau_by_definition(rows)
-    assert tau == (None if expected is None else pytest.approx(expected))
-    assert tau is None or -1 - 1e-12 <= tau <= 1 + 1e-12
-    assert kendall_tau(other, one) == tau
-    turned = kendall_tau([None if x is None else -x for x in one], other)
-    assert turned == (None if tau is None else pytest.approx(-tau))
-
-
 def test_the_figures_of_a_panel_are_counts() -> None:
     """Verdicts, missing ones and preferences for the first place by judge; agreement by pair of judges."""
     figures = PanelMetrics(["a", "b", "c"], [1.0, 2.0, 1.0], [True, True, True])
@@ -109,8 +84,6 @@ def test_the_figures_of_a_panel_are_counts() -> None:
     figures.add_comparison([FIRST, SECOND, TIE], counts=True)
     figures.add_comparison([TIE, TIE, None], counts=False)
     figures.add_comparison([None, SECOND, None], counts=False)
-    figures.add_group([[1, 2, 3], [1, 2, 3], [3, 2, 1]])
-    figures.add_group([[1, 2, 3], [1, 3, 2], [None, None, 1]])
     shown = to_json(figures.summary())
     assert shown["judges"] == [
         {"judge": "a", "weight": 1.0, "verdicts": 3, "failures": 1, "first_place_win_rate": 1.0},
@@ -118,9 +91,9 @@ def test_the_figures_of_a_panel_are_counts() -> None:
         {"judge": "c", "weight": 1.0, "verdicts": 1, "failures": 3, "first_place_win_rate": None},
     ]
     assert shown["pairs"] == [
-        {"judges": ["a", "b"], "comparisons": 3, "agreement": 2 / 3, "kendall_tau": pytest.approx(2 / 3), "groups": 2},
-        {"judges": ["a", "c"], "comparisons": 1, "agreement": 0.0, "kendall_tau": -1.0, "groups": 1},
-        {"judges": ["b", "c"], "comparisons": 1, "agreement": 0.0, "kendall_tau": -1.0, "groups": 1},
+        {"judges": ["a", "b"], "comparisons": 3, "agreement": 2 / 3},
+        {"judges": ["a", "c"], "comparisons": 1, "agreement": 0.0},
+        {"judges": ["b", "c"], "comparisons": 1, "agreement": 0.0},
     ]
     assert shown["comparisons_left_out"] == 2
     assert shown["krippendorff_alpha"] == pytest.approx(alpha_of([[1, 1], [1, -1, 0], [0, 0], [-1]]) or math.nan)

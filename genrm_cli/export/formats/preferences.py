@@ -3,18 +3,15 @@
 A loader that would silently drop tools, turns or whole rows refuses the row here, so that the loss is counted.
 
 Source: OpenRLHF 3c3be623 (0.11.0), `openrlhf/datasets/reward_dataset.py`; NVIDIA-NeMo/RL 7ea279ab,
-`nemo_rl/data/datasets/preference_datasets/`; NVIDIA/NeMo-Aligner af2b3bd9, `nemo_aligner/data/nlp/datasets.py`;
-axolotl-ai-cloud/axolotl 067b021c (0.18.0), `axolotl/prompt_strategies/dpo/chat_template.py`; modelscope/ms-swift
-3602360a (4.6), `swift/dataset/preprocessor/core.py`; pytorch/torchtune bd2a0fc7 (0.7.0), `torchtune/data/_messages.py`,
+`nemo_rl/data/datasets/preference_datasets/`; axolotl-ai-cloud/axolotl 067b021c (0.18.0),
+`axolotl/prompt_strategies/dpo/chat_template.py`; modelscope/ms-swift 3602360a (4.6),
+`swift/dataset/preprocessor/core.py`; pytorch/torchtune bd2a0fc7 (0.7.0), `torchtune/data/_messages.py`,
 `ChosenToRejectedMessages`; allenai/open-instruct e6c3044a, `dataset_transformation.py`.
 """
 
 from genrm_cli.export.chat_messages import Message
 from genrm_cli.export.formats.huggingface import explicit_pair
-from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, UnfitError, in_messages, in_text, scores_of
-
-_SYSTEM, _TURN = "<extra_id_0>System\n", "<extra_id_1>"
-_NAMES = {"user": "User", "assistant": "Assistant"}
+from genrm_cli.export.rows import Answer, Json, Pair, Prompt, UnfitError, in_messages, in_text, scores_of
 
 
 def _openrlhf(pair: Pair) -> Json:
@@ -43,31 +40,6 @@ def _nemo_rl_binary(pair: Pair) -> Json:
 def _refuse_tools_of_nemo(pair: Pair) -> None:
     if pair.prompt.tools:
         raise UnfitError("NeMo RL does not show tool definitions to the chat template")
-
-
-def _nemo_aligner(pair: Pair) -> Json:
-    """Return texts in NeMo's own template, in which each response ends with the token that begins the next turn."""
-    return {
-        "prompt": _nemo_text_of(pair.prompt),
-        "chosen_response": f"{pair.chosen.text}\n{_TURN}",
-        "rejected_response": f"{pair.rejected.text}\n{_TURN}",
-        "chosen_reward": pair.chosen.reward,
-        "rejected_reward": pair.rejected.reward,
-    } | scores_of(pair)
-
-
-def _nemo_text_of(prompt: Prompt) -> str:
-    if prompt.tools:
-        raise UnfitError("NeMo-Aligner's template has no tools")
-    starts_with_system = bool(prompt.messages) and prompt.messages[0]["role"] == "system"
-    text = f"{_SYSTEM}{prompt.messages[0]['content'] if starts_with_system else ''}\n"
-    for message in prompt.messages[starts_with_system:]:
-        if message["role"] == "system":
-            raise UnfitError("NeMo-Aligner's template has one system message, at the start")
-        if message["role"] not in _NAMES or "tool_calls" in message:
-            raise UnfitError("NeMo-Aligner's template has no tools")
-        text += f"{_TURN}{_NAMES[message['role']]}\n{message['content']}\n"
-    return f"{text}{_TURN}Assistant\n"
 
 
 def _axolotl(pair: Pair) -> Json:
@@ -118,9 +90,6 @@ _NEMO_RL_USAGE = """data.train.dataset_name=PreferenceDataset data.train.data_pa
 # pairs longer than max_seq_length stay, with a loss multiplier of 0"""
 _NEMO_RL_BINARY_USAGE = """data.train.dataset_name=BinaryPreferenceDataset data.train.data_path={uri} \\
   data.train.prompt_key=prompt data.train.chosen_key=chosen data.train.rejected_key=rejected"""
-_NEMO_ALIGNER_USAGE = """\
-model.dpo.preference_loss=rpo_bwd_kl model.data.data_prefix={{train: [{uri}], validation: [...]}}
-# it reads only plain JSON lines, and ignores pairs longer than the model's context with a warning"""
 _AXOLOTL_USAGE = """rl: dpo
 datasets:
   - path: {uri}
@@ -145,13 +114,6 @@ FORMATS = (
     in_messages("nemo-rl", "pairs for NeMo RL's PreferenceDataset", "pair", _nemo_rl, _NEMO_RL_USAGE),
     in_text(
         "nemo-rl-binary", "pairs for NeMo RL's BinaryPreferenceDataset", "pair", _nemo_rl_binary, _NEMO_RL_BINARY_USAGE
-    ),
-    ExportFormat(
-        "nemo-aligner-rpo",
-        "pairs with rewards for NeMo-Aligner's DPO and RPO",
-        "pair",
-        _nemo_aligner,
-        _NEMO_ALIGNER_USAGE,
     ),
     # A chat template that strips `</think>` silently leaves both answers empty.
     in_text("axolotl", "pairs for Axolotl", "pair", _axolotl, _AXOLOTL_USAGE),
