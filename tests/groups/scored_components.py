@@ -65,9 +65,9 @@ def score_with(folder: Path, lines: list[Json], settings: Settings, keys: Mappin
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     result = run_to_end(score_inputs([str(path)], new_run(settings, keys or {}))).last
     assert result is not None
-    assert result.report is not None, result.reason
+    assert result.scored is not None, result.reason
     outputs = (read_lines(folder / f"in.{kind}.jsonl") for kind in ("scored", "comparisons"))
-    return Scored(to_json(result.report.metrics), *outputs, result.exit_code)
+    return Scored(to_json(result.scored), *outputs, result.exit_code)
 
 
 def completions(*texts: str | None, prompt: str = "Why?", **more: list[Any]) -> list[Json]:
