@@ -142,7 +142,7 @@ def _warning(template: str) -> Callable[[JsonObject], None]:
     return warn
 
 
-_SAID_ONCE = {"leases_uncertain", "lease_left"}
+_SAID_ONCE = {"lease_left"}
 _SAID: dict[str, Callable[[JsonObject], None]] = {
     "judge": lambda fields: say(f"judge: {judge_text(fields)}"),
     "plan": lambda fields: say(plan_text(fields)),
@@ -154,10 +154,6 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     "endpoint_up": lambda fields: say(f"{fields['endpoint']} is healthy again"),
     "paused": _warning("the judge is down ({detail}); giving up unless it recovers within {give_up_after_s:g} s"),
     "file": _say_file,
-    "leases_uncertain": _warning(
-        "the store of {output} ignores conditional writes (If-None-Match), so leases are not safe: a lease counts if "
-        "it still exists two seconds after it was written. Do not start two runs at the same moment."
-    ),
     "lease_left": _warning(
         "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "
         "*.lease-* objects."

@@ -4,13 +4,12 @@ The lease on `x.scored.jsonl` is an object `x.lease-N`, created only if it does 
 owner renews it while working and removes it at the end. A run takes over a lease that was not renewed within its
 expiry, or whose owner was a process of this machine that no longer exists, by creating N + 1: if several runs try, one
 succeeds. This relies only on conditional creation, which S3 and most compatible stores support, and on ages by the
-clock of the store.
+clock of the store. Where a store ignores the condition, the first owner finds another content when it renews or writes.
 """
 
 import json
 import os
 import socket
-import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,13 +21,11 @@ from pathlib import Path
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.listing import Found, iter_named
-from genrm_cli.storage.location import S3Options, folder_of, stem_of
-from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
+from genrm_cli.storage.location import S3Options, stem_of
+from genrm_cli.storage.objects import create_object, read_object, remove_object, replace_object
 
 _MARK = ".lease-"
 _TRIES = 5
-_SETTLE_S = 2.0
-_creates_atomically = cache(creates_atomically)
 
 
 class LeaseLostError(StorageError):
@@ -89,14 +86,6 @@ class Leases:
         self.expiry_s = expiry_s
         self._s3 = s3
 
-    def are_certain(self, output_uri: str) -> bool:
-        """Test whether the store of an output honours conditional creation.
-
-        Without it, a lease counts if it still exists two seconds after it was written. Two runs that write within
-        these two seconds cannot both hold it, but a slower run may overwrite the lease of another.
-        """
-        return _creates_atomically(folder_of(output_uri), self._s3)
-
     def take(self, output_uri: str) -> Lease | OtherLease:
         """Take the lease on an output, or return the lease that another run holds."""
         stem = stem_of(output_uri)
@@ -150,10 +139,6 @@ class Leases:
     def _settle(self, lease: Lease, before: list[tuple[int, Found]]) -> bool:
         """Verify a new lease and remove earlier ones, so that a returning owner does not find its own lease."""
         try:
-            if not self.are_certain(lease.uri):
-                time.sleep(_SETTLE_S)
-                if read_object(lease.uri, self._s3) != lease.content:
-                    return False
             if not self._is_highest(lease, before):
                 lease.release()
                 return False

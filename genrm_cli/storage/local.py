@@ -21,16 +21,14 @@ from genrm_cli.storage.printable import escaped_in_json
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_OPEN_FILES = "/proc/self/fd"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _UPLOAD_ATTRIBUTE = "user.genrm.upload"
 
 
 class LocalSink:
-    """A file that appears whole: written without a name in the target's folder, named in `commit`.
+    """A file that appears whole: written under a hidden name in the target's folder, renamed in `commit`.
 
-    A process killed before `stage` leaves nothing behind, except a hidden file on systems without `O_TMPFILE`. A
-    replaced file keeps its mode; a new file gets `mode`, subject to the umask.
+    A replaced file keeps its mode; a new file gets `mode`, subject to the umask.
     """
 
     def __init__(self, uri: str, *, overwrite: bool, mode: int = 0o666) -> None:
@@ -41,10 +39,8 @@ class LocalSink:
         if os.path.isdir(self._target):  # noqa: PTH112  (False below an unreadable folder, where Path raises)
             raise StorageError(f"{uri}: is a folder; name a file in it")
         self._temp = unfinished_path(self._target)
-        self._fd = _create_nameless(self._target.parent, mode)
-        self._named = self._fd < 0
-        if self._named:
-            self._fd = _create(self._temp, uri, mode)
+        self.staged: str | None = self._temp.name
+        self._fd = _create(self._temp, uri, mode)
         with contextlib.suppress(OSError):  # no such file, or a file system without modes
             os.fchmod(self._fd, stat.S_IMODE(os.stat(self._target).st_mode))  # noqa: PTH116
         self._encoder = make_encoder(uri)
@@ -59,7 +55,7 @@ class LocalSink:
             self._store_buffer()
 
     def finish(self) -> None:
-        """Finish the content and sync it to disk; only `stage`, `commit` and `abort` may follow."""
+        """Finish the content and sync it to disk; only `commit` and `abort` may follow."""
         if self.mark is not None:
             return
         self._buffer += self._encoder.flush()
@@ -72,21 +68,9 @@ class LocalSink:
             raise unwritable(self.uri, error) from error
         self.mark = Mark(written.st_size, upload, written.st_mtime_ns, self._digest.hexdigest())
 
-    def stage(self) -> str | None:
-        """Give the file a hidden name and return it."""
-        self.finish()
-        try:
-            if not self._named:
-                # The call follows the link to the nameless file only with a folder argument.
-                os.link(f"{_OPEN_FILES}/{self._fd}", self._temp, src_dir_fd=self._fd)
-                self._named = True
-        except OSError as error:
-            raise unwritable(self.uri, error) from error
-        return self._temp.name
-
     def commit(self) -> None:
         """Give the file its name."""
-        self.stage()
+        self.finish()
         try:
             if self._overwrite:
                 self._temp.replace(self._target)
@@ -104,8 +88,7 @@ class LocalSink:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            if self._named:
-                self._temp.unlink(missing_ok=True)
+            self._temp.unlink(missing_ok=True)
 
     def _store_buffer(self) -> None:
         self._digest.update(self._buffer)
@@ -123,6 +106,7 @@ class StreamSink:
     """
 
     mark: Mark | None = None
+    staged: str | None = None
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -139,10 +123,6 @@ class StreamSink:
 
     def finish(self) -> None:
         """Do nothing; `commit` ends the content."""
-
-    def stage(self) -> str | None:
-        """Do nothing: sent data is already visible."""
-        return None
 
     def commit(self) -> None:
         """End the content and flush it."""
@@ -263,17 +243,6 @@ def _read_upload(path: str) -> str | None:
         with contextlib.suppress(OSError):
             return os.getxattr(path, _UPLOAD_ATTRIBUTE).decode(errors="replace")
     return None
-
-
-def _create_nameless(folder: Path, mode: int) -> int:
-    """Create a nameless file with a mode, subject to the umask; -1 if not supported."""
-    flags = getattr(os, "O_TMPFILE", 0)
-    if not flags or not os.path.isdir(_OPEN_FILES):  # noqa: PTH112
-        return -1
-    try:
-        return os.open(folder, os.O_WRONLY | os.O_CLOEXEC | flags, mode)
-    except (OSError, ValueError):
-        return -1  # if the hidden file also fails, its error is clearer
 
 
 def _create(path: Path, uri: str, mode: int) -> int:

@@ -12,12 +12,6 @@ from genrm_cli.errors import StorageError
 from genrm_cli.storage.local import publish_new, sync_folder, unfinished_path, unwritable
 from genrm_cli.storage.location import S3Options, is_s3, parse_local_path
 
-_TRIAL_NAME = ".genrm-conditional-put"
-_TRIAL_BODIES = (
-    b"genrm tried here whether this store refuses to create an object twice; delete it whenever you like.\n",
-    b"genrm found that this store replaces objects where asked not to; delete this one whenever you like.\n",
-)
-
 
 def read_object(uri: str, s3: S3Options) -> bytes | None:
     """Return the content of an object, or None if it does not exist."""
@@ -37,8 +31,8 @@ def read_object(uri: str, s3: S3Options) -> bytes | None:
 def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
     """Create an object and missing local folders; return False if it exists already.
 
-    Of several concurrent callers at most one succeeds, where the store `creates_atomically`. After a `StorageError`
-    from S3, the object may exist anyway, if the last reply was lost.
+    Of several concurrent callers at most one succeeds, unless an S3 store ignores `If-None-Match`. After a
+    `StorageError` from S3, the object may exist anyway, if the last reply was lost.
     """
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
@@ -78,18 +72,6 @@ def remove_object(uri: str, s3: S3Options) -> None:
         return
     except OSError as error:
         raise StorageError(f"{uri}: cannot be removed: {error.strerror or error}") from error
-
-
-def creates_atomically(folder_uri: str, s3: S3Options) -> bool:
-    """Test whether `create_object` below a folder or prefix refuses to replace an existing object.
-
-    On S3, a small hidden object remains, so that later tests need only one request that writes nothing.
-    """
-    if not is_s3(folder_uri):
-        return True
-    from genrm_cli.storage.s3 import whole_objects
-
-    return whole_objects.honours_conditions(f"{folder_uri.removesuffix('/')}/{_TRIAL_NAME}", s3, _TRIAL_BODIES)
 
 
 @contextmanager

@@ -224,16 +224,16 @@ class Outputs(AbstractContextManager["Outputs"]):
         if self._manifest_uri is None:
             self._publish()
             return
-        staged = [(sink.uri, sink.mark, sink.stage()) for sink in self._sinks if sink.mark is not None]
         folder = folder_of(self._manifest_uri)
         entries = [
             CommitEntry(
-                name_below(folder, uri),
-                mark,
-                hidden,
-                mark_of(uri, self._s3) if self._overwrite and hidden is not None else None,
+                name_below(folder, sink.uri),
+                sink.mark,
+                sink.staged,
+                mark_of(sink.uri, self._s3) if self._overwrite and sink.staged is not None else None,
             )
-            for uri, mark, hidden in staged
+            for sink in self._sinks
+            if sink.mark is not None
         ]
         write_manifest(self._manifest_uri, entries, self._s3)
         self._publish()

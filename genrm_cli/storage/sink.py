@@ -20,15 +20,14 @@ class Sink(Protocol):
     uri: str
     mark: Mark | None
     """Identity of this output, known after `finish`; always None for a stream."""
+    staged: str | None
+    """Hidden name from which another process can publish a finished local file; None for other outputs."""
 
     def write(self, data: bytes) -> None:
         """Add uncompressed bytes."""
 
     def finish(self) -> None:
         """Store all content, so that only publishing can still fail; `commit` calls this if needed."""
-
-    def stage(self) -> str | None:
-        """Finish, and return the hidden name from which another process can publish a local file."""
 
     def commit(self) -> None:
         """Publish the output; not after `abort`."""

@@ -40,11 +40,11 @@ def put(bucket: Any, *keys: str, body: bytes = BODY) -> None:
 
 
 def keys_in(bucket: Any) -> set[str]:
-    """Name all objects but the trial of conditional puts; an upload that was left open counts as one."""
+    """Name all objects; an upload that was left open counts as one."""
     found = {item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])}
     uploads = bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
     left = {f"unfinished {upload['Key']}" for upload in uploads}
-    return {key for key in found | left if not key.endswith("/.genrm-conditional-put")}
+    return found | left
 
 
 def state_of(bucket: Any) -> dict[str, tuple[str, object]]:

@@ -41,8 +41,7 @@ def test_results_go_beside_the_input_by_default(genrm: Genrm, call: Call, s3_buc
     finished = call("score", f"s3://{s3_bucket.name}/{FOLDER}/run-7.jsonl", *LEXICAL, **aws)
     assert finished.code == 0, finished.err
     suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl")
-    trial = f"{FOLDER}/.genrm-conditional-put"  # whether the store honours conditional puts
-    assert keys_in(s3_bucket) == {f"{FOLDER}/run-7.{suffix}" for suffix in suffixes} | {trial}
+    assert keys_in(s3_bucket) == {f"{FOLDER}/run-7.{suffix}" for suffix in suffixes}
     after = [json.loads(line) for line in get(s3_bucket, f"{FOLDER}/run-7.scored.jsonl").splitlines()]
     assert [without_rewards(line) for line in after] == lines
     metrics = json.loads(get(s3_bucket, f"{FOLDER}/run-7.metrics.json"))

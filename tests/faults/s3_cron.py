@@ -123,9 +123,8 @@ def is_dump(name: str) -> bool:
 
 
 def _is_background(key: str) -> bool:
-    """Return whether an object is a dump, or the trial of conditional puts."""
-    name = key.removeprefix(PREFIX)
-    return is_dump(name) or name == ".genrm-conditional-put"
+    """Return whether an object is a dump."""
+    return is_dump(key.removeprefix(PREFIX))
 
 
 def outputs_of(stem: str) -> set[str]:

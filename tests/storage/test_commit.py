@@ -25,6 +25,7 @@ class StoppedSink:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.uri = sink.uri
+        self.staged = sink.staged
 
     @property
     def mark(self) -> object:
@@ -38,10 +39,6 @@ class StoppedSink:
     def finish(self) -> None:
         """Pass on."""
         self._sink.finish()
-
-    def stage(self) -> str | None:
-        """Pass on."""
-        return self._sink.stage()
 
     def commit(self) -> None:
         """End."""
@@ -214,7 +211,7 @@ def test_only_the_hidden_files_of_an_output_are_removed(tmp_path: Path) -> None:
     stop_before(tmp_path, 0)
     kept = {"x.commit", "y.scored.jsonl"}
     (tmp_path / "y.scored.jsonl").touch()
-    for other in (".genrm-0123456789abcdef-1.part", ".genrm-conditional-put"):
+    for other in (".genrm-0123456789abcdef-1.part", ".genrm-other"):
         (tmp_path / other).touch()
         kept.add(other)
     remove_unfinished(str(tmp_path / name) for name in _NAMES)

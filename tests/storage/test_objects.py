@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.listing import iter_found
 from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import create_object, creates_atomically, read_object, remove_object, replace_object
+from genrm_cli.storage.objects import create_object, read_object, remove_object, replace_object
 
 _S3 = S3Options()
 _URI = "s3://bucket/rl/x.lease"
-_TRIAL = ".genrm-conditional-put"
 
 
 def _refusal(code: str) -> bytes:
@@ -87,21 +85,11 @@ def test_success_whose_reply_got_lost_is_a_success(scripted_s3: Any) -> None:
     assert {request.headers.get("if-none-match") for request in scripted_s3.requests} == {"*", None}
 
 
-@pytest.mark.parametrize(("there", "created"), [(True, False), (False, True)])
-def test_store_without_conditions_is_looked_at_first(scripted_s3: Any, there: bool, created: bool) -> None:
-    """Without conditional puts, the object is put only if a check finds none."""
-
-    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
-        if "if-none-match" in request.headers:
-            return 501, {}, _refusal("NotImplemented")
-        if request.method == "HEAD":
-            return (200, {"ETag": '"e"'}, b"") if there else (404, {}, b"")
-        return 200, {"ETag": '"e"'}, b"<ListBucketResult></ListBucketResult>" if request.method == "GET" else b""
-
-    scripted_s3.answer = answer
-    assert create_object(_URI, scripted_s3.options, b"mine") is created
-    unconditional = [r for r in scripted_s3.requests if r.method == "PUT" and "if-none-match" not in r.headers]
-    assert len(unconditional) == int(created)
+def test_store_without_conditions_is_refused(scripted_s3: Any) -> None:
+    """Without conditional puts, two runs would both create the object; the error says what to do."""
+    scripted_s3.answer = lambda request: (501, {}, _refusal("NotImplemented"))
+    with pytest.raises(StorageError, match="no conditional puts .*turn leases off"):
+        create_object(_URI, scripted_s3.options, b"mine")
 
 
 def test_reply_that_breaks_off_is_asked_for_again(scripted_s3: Any) -> None:
@@ -119,7 +107,7 @@ def test_reply_that_breaks_off_is_asked_for_again(scripted_s3: Any) -> None:
         read_object(_URI, scripted_s3.options)
 
 
-@pytest.mark.parametrize("attempt", [read_object, remove_object, create_object, replace_object, creates_atomically])
+@pytest.mark.parametrize("attempt", [read_object, remove_object, create_object, replace_object])
 def test_refusal_is_one_line_that_names_the_place(scripted_s3: Any, attempt: Any) -> None:
     """A refusal becomes a `StorageError` that names the denied action and contains no secret."""
     scripted_s3.answer = lambda request: (403, {}, _refusal("AccessDenied"))
@@ -128,31 +116,3 @@ def test_refusal_is_one_line_that_names_the_place(scripted_s3: Any, attempt: Any
         attempt(_URI, scripted_s3.options, *data)
     assert "\n" not in str(caught.value)
     assert "SKTEST" not in str(caught.value)
-
-
-@pytest.mark.parametrize("suffix", ["", "/"])
-def test_store_that_keeps_conditions_is_found_out(s3_bucket: Any, suffix: str) -> None:
-    """A store that refuses the second put is trusted; the test object explains itself and is not a rollout file."""
-    start = f"s3://{s3_bucket.name}/rl/leases"
-    assert creates_atomically(start + suffix, _S3)
-    assert creates_atomically(start + suffix, _S3)
-    trial = read_object(f"{start}/{_TRIAL}", _S3)
-    assert trial is not None
-    assert b"genrm tried here whether this store refuses" in trial
-    assert list(iter_found(f"{start}/", _S3)) == []
-
-
-def test_trial_is_one_request_once_it_was_made(scripted_s3: Any) -> None:
-    """With the object of an earlier trial, a single refused put is enough."""
-    scripted_s3.answer = lambda request: (412, {}, _refusal("PreconditionFailed"))
-    assert creates_atomically("s3://bucket/rl", scripted_s3.options)
-    assert [(each.method, each.path) for each in scripted_s3.requests] == [("PUT", f"/bucket/rl/{_TRIAL}")]
-
-
-@pytest.mark.parametrize(("status", "requests"), [(200, 2), (501, 1)])
-def test_store_that_does_not_is_found_out(scripted_s3: Any, status: int, requests: int) -> None:
-    """A store that ignores or rejects conditions is not trusted."""
-    scripted_s3.answer = lambda request: (status, {"ETag": '"e"'}, b"" if status == 200 else _refusal("NotImplemented"))
-    assert creates_atomically("s3://bucket/rl", scripted_s3.options) is False
-    bodies = {each.body for each in scripted_s3.requests}
-    assert len(bodies) == len(scripted_s3.requests) == requests

@@ -34,8 +34,6 @@ async def leased(
     taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
     def take(output_uri: str) -> Lease | OtherLease:
-        if not leases.are_certain(output_uri):
-            run.on_event("leases_uncertain", {"output": output_uri})
         lease = leases.take(output_uri)
         if isinstance(lease, Lease):
             taken.append(lease)

@@ -37,10 +37,11 @@ _ADVICE = {
     "PermanentRedirect": "the bucket is in another region; name its region",
     "301": "the bucket is in another region; name its region",
     "NoSuchUpload": "the upload was ended from outside; run again",
+    "NotImplemented": "the store has no conditional puts (If-None-Match): turn leases off, and start one run at a time",
 }
 MISSING = ("404", "NoSuchKey")
 REFUSED_CONDITION = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
-NO_CONDITIONS = ("501", "NotImplemented", "XNotImplemented")
+NO_CONDITIONS = ("501", "NotImplemented")
 _DENIED = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
 _PERMISSIONS = {
     "HeadObject": "s3:GetObject, and s3:ListBucket to see whether an object exists",

@@ -48,6 +48,8 @@ class S3Sink:
     three parts: one being filled and two in flight. Not thread-safe.
     """
 
+    staged: str | None = None
+
     def __init__(
         self, uri: str, options: S3Options, *, overwrite: bool, provenance: Mapping[str, str], one_of_many: bool = False
     ) -> None:
@@ -87,11 +89,6 @@ class S3Sink:
                 self._parts.wait(below=1)
             self._parts.threads.shutdown()
         self.mark = Mark(self._size_bytes, self._upload, sha256=self._digest.hexdigest())
-
-    def stage(self) -> str | None:
-        """Finish. No other process can publish this upload."""
-        self.finish()
-        return None
 
     def commit(self) -> None:
         """Publish the object; a second call does nothing."""
@@ -143,7 +140,7 @@ class S3Sink:
     def _publish(self) -> None:
         if self._overwrite:
             return self._put()
-        self._refuse_existing()  # some stores ignore conditions
+        self._refuse_existing()  # some stores ignore or refuse conditions
         try:
             return self._put(IfNoneMatch="*")
         except ClientError as error:

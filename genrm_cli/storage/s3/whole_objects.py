@@ -19,7 +19,6 @@ from genrm_cli.errors import StoppedError
 from genrm_cli.storage.location import InputIdentity, S3Options, changed, parse_s3_uri
 from genrm_cli.storage.s3.connection import (
     MISSING,
-    NO_CONDITIONS,
     REFUSED_CONDITION,
     describe,
     error_code,
@@ -74,7 +73,7 @@ def read(uri: str, options: S3Options) -> bytes | None:
 
 
 def create(uri: str, options: S3Options, data: bytes) -> bool:
-    """Create an object and return True, unless it exists; without conditional puts, check first and then put."""
+    """Create an object and return True, unless it exists."""
     bucket, key = parse_s3_uri(uri)
     mark = uuid.uuid4().hex
     with s3_faults(uri):
@@ -83,8 +82,6 @@ def create(uri: str, options: S3Options, data: bytes) -> bool:
             try:
                 client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", Metadata={_MARK: mark})
             except ClientError as error:
-                if error_code(error) in NO_CONDITIONS:
-                    return _create_unconditionally(client, uri, data)
                 if error_code(error) not in REFUSED_CONDITION:
                     raise
                 found = describe(client, uri, sure_of_bucket=True)
@@ -93,14 +90,6 @@ def create(uri: str, options: S3Options, data: bytes) -> bool:
                 return found[1].get(_MARK) == mark  # ours, if the reply was lost and boto3 repeated the put
             return True
     return False
-
-
-def _create_unconditionally(client: "S3Client", uri: str, data: bytes) -> bool:
-    if identify(client, uri, sure_of_bucket=True) is not None:
-        return False
-    bucket, key = parse_s3_uri(uri)
-    client.put_object(Bucket=bucket, Key=key, Body=data)
-    return True
 
 
 def replace(uri: str, options: S3Options, data: bytes) -> None:
@@ -119,23 +108,6 @@ def remove(uri: str, options: S3Options) -> None:
         except ClientError as error:
             if error_code(error) not in MISSING:  # unlike S3, some stores report a missing object
                 raise
-
-
-def honours_conditions(uri: str, options: S3Options, bodies: tuple[bytes, bytes]) -> bool:
-    """Test whether the store refuses a second conditional put; the object is kept for the next test."""
-    bucket, key = parse_s3_uri(uri)
-    with s3_faults(uri):
-        client = s3_client(options)
-        for body in bodies:
-            try:
-                client.put_object(Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
-            except ClientError as error:
-                if error_code(error) in NO_CONDITIONS:
-                    return False
-                if error_code(error) in REFUSED_CONDITION:
-                    return True
-                raise
-    return False
 
 
 def _read(client: "S3Client", bucket: str, key: str, tries: int) -> bytes | None:
