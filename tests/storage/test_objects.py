@@ -88,7 +88,7 @@ def test_success_whose_reply_got_lost_is_a_success(scripted_s3: Any) -> None:
 def test_store_without_conditions_is_refused(scripted_s3: Any) -> None:
     """Without conditional puts, two runs would both create the object; the error says what to do."""
     scripted_s3.answer = lambda request: (501, {}, _refusal("NotImplemented"))
-    with pytest.raises(StorageError, match="no conditional puts .*turn leases off"):
+    with pytest.raises(StorageError, match=r"no conditional puts .*turn leases off"):
         create_object(_URI, scripted_s3.options, b"mine")
 
 
