@@ -87,7 +87,6 @@ PURE = (
     "rewards.compose",
     "rewards.diversity",
     "rewards.estimators",
-    "rewards.forecast",
     "rewards.order",
     "rewards.shaping",
     "metrics",

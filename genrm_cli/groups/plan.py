@@ -37,12 +37,6 @@ class PairingPlan:
         """Count the comparisons of n rollouts."""
         return count_comparisons(n, self.strategy, self.repeats, both_orders=self.both_orders, ring_k=self.ring_k)
 
-    def with_one_more_ring(self) -> "PairingPlan | None":
-        """Return the plan for about one more call per rollout; None for strategies without rings."""
-        if self.strategy == "circular":  # a repeat costs as much as a ring
-            return replace(self, strategy="ring", ring_k=self.repeats + 1.0, repeats=1)
-        return replace(self, ring_k=self.ring_k + 1) if self.strategy == "ring" else None
-
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:

@@ -2,11 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing
-from genrm_cli.groups.comparisons import plan_group
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, recall_group
@@ -20,9 +18,6 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import RunningStats
-from genrm_cli.rewards.estimators import Calibration
-from genrm_cli.rewards.forecast import MAX_SIZE, forecast_reliability
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.verdicts import StoppedBy
 
@@ -148,19 +143,3 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
             rollouts = 0
     if chunk:
         conclude_chunk()
-    _forecast(index.plan, run.metrics, calibration)
-
-
-def _forecast(plan: GroupPlan, metrics: RunMetrics, calibration: Calibration) -> None:
-    """Predict the reliability with one more ring, for groups of the most frequent size."""
-    more, reliability = plan.pairing.with_one_more_ring(), metrics.reliabilities.mean
-    if more is None or reliability is None or plan.shares_pairs or not plan.compares_pairs:
-        return
-    size = min(MAX_SIZE, max(metrics.group_sizes, key=lambda size: metrics.group_sizes[size]))
-    made, planned = ([(i, j) for i, j, _ in plan_group("", range(size), each)] for each in (plan.pairing, more))
-    if len(planned) <= len(made) or not made:
-        return
-    forecast = forecast_reliability(plan.rewards.estimator, size, made, planned, reliability, calibration)
-    if forecast is not None:
-        for name, value in {"ring_k": more.ring_k, **asdict(forecast)}.items():
-            metrics.forecast.setdefault(name, RunningStats()).add(value)

@@ -68,7 +68,6 @@ class RunMetrics(Mergeable):
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliabilities: RunningStats = field(default_factory=RunningStats)
-    forecast: dict[str, RunningStats] = field(default_factory=dict)
     groups_noisy: int = 0
     groups_unknown: int = 0
     groups_not_converged: int = 0

@@ -12,16 +12,6 @@ from genrm_cli.verdicts import StoppedBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReliabilityForecast:
-    """The mean reliability with one more ring, predicted with its 95 % interval."""
-
-    ring_k: float
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """The counts and statistics of a run. Rates are None if nothing was counted.
 
@@ -101,7 +91,6 @@ class RunSummary:
     repeat_agreement: float | None
     panel: PanelSummary | None
     reliability: Statistics
-    reliability_forecast: ReliabilityForecast | None
     groups_noisy: int
     groups_of_unknown_reliability: int
     groups_not_converged: int
@@ -144,7 +133,6 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
     pairs, reference = metrics.pairs, reference_metrics(metrics)
     first_rate = pairs.first_share
     agreement = pairs.both_orders.rate()
-    forecast = {name: stats.mean for name, stats in metrics.forecast.items() if stats.mean is not None}
     return RunSummary(
         **{name: getattr(metrics, name) for name in _SAME_COUNTS},
         rejected_lines=metrics.rejects,
@@ -183,7 +171,6 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         repeat_agreement=pairs.repeats.rate(),
         panel=None if metrics.panel is None else metrics.panel.summary(),
         reliability=metrics.reliabilities.statistics(),
-        reliability_forecast=ReliabilityForecast(**forecast) if forecast else None,
         groups_of_unknown_reliability=metrics.groups_unknown,
         components=metrics.components.summary() or None,
         component_failures=_sorted(metrics.component_failures),

@@ -2,7 +2,6 @@
 
 import json
 import re
-from random import Random
 from typing import Any
 
 import pytest
@@ -77,31 +76,6 @@ def test_reliability_is_said_in_words(
     metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
     show_summary(from_json(RunRecord, metrics))
     assert f"reliability   {word}" in capsys.readouterr().err
-
-
-# Judges that answered different pairs: a ring of one of them would not be one of the other.
-@pytest.mark.parametrize(
-    ("plan", "text"),
-    [
-        (("--ring-k", "1"), "with --ring-k 2 about 0."),
-        (("--strategy", "circular"), "with --strategy ring --ring-k 2 about 0."),
-        (("--estimator", "simple_tiebreaker"), None),
-    ],
-)
-def test_the_summary_says_what_one_more_ring_buys(
-    genrm: Genrm, call: Call, plan: tuple[str, ...], text: str | None
-) -> None:
-    """With its interval, where groups have pairs left and the estimator takes opponents into account."""
-    random, words = Random(5), [f"word{number}" for number in range(10)]
-    rollouts = make_rollouts(groups=40, size=6)
-    completions = (" ".join(random.choices(words, k=random.randint(20, 30))) for _ in rollouts)
-    genrm.write("in.jsonl", [line | {"completion": one} for line, one in zip(rollouts, completions, strict=True)])
-    message = " ".join(call("score", "in.jsonl", *LEXICAL, *plan).err.split())
-    forecast = json.loads((genrm.folder / "in.metrics.json").read_bytes())["reliability_forecast"]
-    if text is None:
-        assert (forecast, "about 0." in message) == (None, False)
-    else:
-        assert f"{text}{100 * forecast['value']:02.0f} ({forecast['low']:.2f} to {forecast['high']:.2f})" in message
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import summarise
-from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
@@ -37,8 +36,6 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
         metrics.add_scores(first)
         metrics.pairs.both_orders.add([(first, second)])
         metrics.shares[f"component {seed % 2}"] += 0.5
-        for name in ("ring_k", "value", "low", "high"):
-            metrics.forecast.setdefault(name, RunningStats()).add(0.1 * seed)
         metrics.latencies.add(0.01 * seed)
         values = {"a": [float(seed), 1.0, None], "b": [random.random(), 2.0, 3.0]}
         metrics.components.add_group(values, [1.0, 2.0, float(seed)])

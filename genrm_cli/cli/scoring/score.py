@@ -198,7 +198,7 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.estimate import Estimate, total_of
-    from genrm_cli.jobs.preview import iter_dry_run
+    from genrm_cli.jobs.previews.preview import iter_dry_run
     from genrm_cli.jobs.shards import check_shards
 
     settings = invocation.settings

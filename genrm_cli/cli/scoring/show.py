@@ -16,7 +16,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_scored_file
 
 if TYPE_CHECKING:
-    from genrm_cli.jobs.shown_groups import ShownGroup, ShownRequest
+    from genrm_cli.jobs.previews.shown_groups import ShownGroup, ShownRequest
     from genrm_cli.report.group_document import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
@@ -60,7 +60,12 @@ def show(
     Example: genrm show rollouts.scored.jsonl --worst 3
     """
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.shown_groups import STAND_IN_PROFILE, ShownRequest, iter_shown_groups, iter_shown_requests
+    from genrm_cli.jobs.previews.shown_groups import (
+        STAND_IN_PROFILE,
+        ShownRequest,
+        iter_shown_groups,
+        iter_shown_requests,
+    )
 
     is_scored = any(map(is_scored_file, rollouts))
     if (worst is not None or failures) and (as_judge or not is_scored):

@@ -101,12 +101,8 @@ def _reliability_text(metrics: "RunTotals") -> str:
         elif mean >= NOISY_BELOW:
             meaning = "fair: reward differences are more real than judge noise"
         else:
-            meaning = "low: reward differences are mostly judge noise"
+            meaning = "low: reward differences are mostly judge noise; raise --ring-k"
         parts.append(f"{mean:.2f}, {meaning}")
-        if (forecast := metrics.reliability_forecast) is not None and mean < RELIABLE_FROM:
-            strategy = "" if metrics.strategy == "ring" else "--strategy ring "
-            interval = f"({forecast.low:.2f} to {forecast.high:.2f})"
-            parts.append(f"with {strategy}--ring-k {forecast.ring_k:g} about {forecast.value:.2f} {interval}")
     if metrics.groups_noisy:
         parts.append(f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}")
     if metrics.pairs_in_both_orders:

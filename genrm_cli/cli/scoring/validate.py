@@ -13,7 +13,8 @@ from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.estimate import Estimate
-    from genrm_cli.jobs.preview import Preview, Problem, Reading
+    from genrm_cli.jobs.previews.preview import Preview, Reading
+    from genrm_cli.jobs.previews.problems import Problem
 
 _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
@@ -45,7 +46,7 @@ def validate(
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.estimate import total_of
-    from genrm_cli.jobs.preview import Preview, iter_previews
+    from genrm_cli.jobs.previews.preview import Preview, iter_previews
     from genrm_cli.rollouts.grouping import TornPrompts
 
     settings, torn = invocation.settings, TornPrompts()

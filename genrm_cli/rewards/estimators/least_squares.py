@@ -125,19 +125,6 @@ def linear_reliabilities(solution: Floats, shared: Floats, total: Floats, scored
     return signal_share(((kept[:, None] * solution) ** 2).sum(axis=1), missed)
 
 
-def expected_share(shared: Floats, total: Floats, scored: Flags) -> Floats:
-    """Return [G] the expected reliability before the verdicts are known; for `shared` and `total`, see `Spread`."""
-    most = total * np.maximum(scored.sum(axis=1) - 1, 0)
-    shares: Floats = np.divide(np.maximum(0.0, shared) ** 2, most, out=np.zeros_like(total), where=most > 0)
-    return shares
-
-
-def expected_reliabilities(batch: VerdictBatch, weights: Weights, noise: JudgeNoise) -> Floats:
-    """Return [G] the expected reliabilities of a batch's comparisons, regardless of their verdicts."""
-    _, spread = _solve(batch, np.zeros((batch.groups, batch.n)), weights, noise)
-    return expected_share(spread.shared, spread.total, batch.counts() > 0)
-
-
 def signal_share(spread: Floats, errors: Floats) -> Floats:
     """Return spread / (spread + errors) of estimates that were shrunk to the mean; 0 if both are 0.
 

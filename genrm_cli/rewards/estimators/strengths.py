@@ -7,7 +7,7 @@ import numpy as np
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
 from genrm_cli.rewards.estimators.labels import Choices, choices_of, values_of
-from genrm_cli.rewards.estimators.least_squares import adapt, expected_share, laplacian_of, linear_reliabilities
+from genrm_cli.rewards.estimators.least_squares import adapt, laplacian_of, linear_reliabilities
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 
 MAX_STEPS = 50
@@ -132,13 +132,6 @@ def _reliabilities(batch: VerdictBatch, outcomes: Floats, choices: Choices, nois
     surprise = outcomes - mean
     right = batch.sum_by_rollout(surprise, -surprise)
     return linear_reliabilities(*_response(batch, spread, choices, right, noise), batch.counts() > 0)
-
-
-def expected_of_labels(batch: VerdictBatch, choices: Choices, noise: WinNoise) -> Floats:
-    """Return [G] the expected reliabilities of a batch's comparisons, regardless of their labels."""
-    _, _, spread = choices.moments(np.full(batch.first.shape, choices.position))
-    _, shared, total = _response(batch, spread, choices, np.zeros((batch.groups, batch.n)), noise)
-    return expected_share(shared, total, batch.counts() > 0)
 
 
 def _advantages(batch: VerdictBatch, strengths: Floats, choices: Choices) -> Floats:

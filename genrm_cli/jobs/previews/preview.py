@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
-from genrm_cli.errors import GenrmError, InputError, Message, Part, SettingRef, naming
+from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, naming
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import begin_group, view_for_judges
+from genrm_cli.groups.judge_group import begin_group
 from genrm_cli.groups.plan import GroupPlan, PairingPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.estimate import Estimate, estimate_run
-from genrm_cli.jobs.index import FirstRejects, InputIndex, Reject, index_input
+from genrm_cli.jobs.index import FirstRejects, index_input
+from genrm_cli.jobs.previews.problems import Problem, Problems
 from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -32,10 +32,6 @@ from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
 _FORMAT = 1
-_EXAMPLE_LINES = 4
-_EXAMPLE_CHARS = 75  # of a line
-_EXAMPLE_RESPONSES = 2
-_NAMED = 5
 _SHOWN_CHARS = 60  # of a prompt and a response
 _NO_FIELD = "nothing, each rollout alone"
 # What the beginning of a group's key says.
@@ -48,112 +44,15 @@ _KEY_KINDS = {
 }
 
 
-class ProblemKind(StrEnum):
-    """Kinds of problems besides unreadable lines, each with its default text in reports."""
-
-    NO_GROUP_FIELD = "no field that names its group"
-    LINE_IS_GROUP = "no field that names its group: the line is a group of its own"
-    DUPLICATE = "duplicate, with the group and index of another"
-    NO_PROMPT = "no prompt: the judge would see the response only"
-    NO_REFERENCE = "no reference answer"
-    MOSTLY_BLANK = "more than half of its responses are blank"
-
-
-@dataclass(slots=True)
-class Problem:
-    """One kind of problem.
-
-    Attributes:
-        problem: the problem, with details of its first occurrence.
-        unit: what is affected: `line`, `item`, `rollout` or `group`.
-        count: number of affected units.
-        where: the first affected units: line numbers, or keys of groups.
-    """
-
-    problem: Message
-    unit: str
-    count: int = 0
-    where: list[str] = field(default_factory=list)
-
-
-class Problems:
-    """The problems of an input by kind."""
-
-    def __init__(self) -> None:
-        self._by_kind: dict[tuple[str, str], Problem] = {}
-
-    def ordered(self) -> list[Problem]:
-        """Return the problems, the most frequent first."""
-        return sorted(self._by_kind.values(), key=lambda problem: -problem.count)
-
-    def add(self, unit: str, kind: str, where: object, *details: Part) -> None:
-        """Count a problem; only the details of its first occurrence are kept."""
-        problem = self._by_kind.setdefault((unit, kind), Problem(Message.of(*(details or (str(kind),))), unit))
-        problem.count += 1
-        if len(problem.where) < _NAMED:
-            problem.where.append(str(where))
-
-    def add_reject(self, reject: Reject) -> None:
-        """Count a line that cannot be read."""
-        self.add(reject.unit, reject.kind, reject.where, reject.reason)
-
-    def add_group(self, group: Group, rows: list[int], index: InputIndex, group_by: str | None) -> None:
-        """Count the problems of a group; `group_by` is the field that names groups, if the user set it."""
-        table = index.table
-        if group_by is not None and (group.key is None or group.key.startswith("line:")):
-            is_alone = group.key is None
-            kind = ProblemKind.NO_GROUP_FIELD if is_alone else ProblemKind.LINE_IS_GROUP
-            result = "it is not compared" if is_alone else "the line is a group of its own"
-            field_ = f"no field {group_by}, which ", SettingRef("group_by"), f" names: {result}"
-            self.add("line", kind, index.where(rows[0]), *field_)
-        for row in table.duplicates(rows):
-            self.add("rollout", ProblemKind.DUPLICATE, f"line {index.where(row)}")
-        for row, rollout in zip(rows, group.rollouts, strict=True):
-            if rollout.is_comparable and not rollout.has_prompt and not rollout.is_session:
-                self.add("rollout", ProblemKind.NO_PROMPT, f"line {index.where(row)}")
-            if index.plan.reference_field is not None and rollout.is_comparable and rollout.reference is None:
-                missing = (
-                    "no reference answer: nothing under ",
-                    SettingRef("reference_field", index.plan.reference_field),
-                )
-                self.add("rollout", ProblemKind.NO_REFERENCE, f"line {index.where(row)}", *missing)
-        reasons = [why.reason for why in map(index.plan.why_not_compared, group.rollouts) if why is not None]
-        blank = reasons.count(Reason.BLANK)
-        if blank * 2 > len(rows) > 1:
-            self.add("group", ProblemKind.MOSTLY_BLANK, group.key)
-        if group.mixed is not None:
-            self.add("group", group.mixed, group.key, group.mixed.text)
-
-
-@dataclass(frozen=True, slots=True)
-class ExampleResponse:
-    """The beginning of a response, with its index in the group."""
-
-    index: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """The first responses of a group as the judges are shown them."""
-
-    group: str | None
-    view: str
-    prompt: str
-    responses: list[ExampleResponse]
-
-
 @dataclass(slots=True)
 class Contents:
-    """Counts of groups and rollouts, and an example group, comparable if there is one."""
+    """Counts of groups and rollouts."""
 
     grouped_by: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
     views: Counter[str] = field(default_factory=Counter)
     with_media: int = 0
     mostly_blank: int = 0
-    example: Example | None = None
-    _example_is_compared: bool = False
 
     def add(self, group: Group, plan: GroupPlan) -> None:
         """Add a group."""
@@ -164,25 +63,8 @@ class Contents:
         self.excluded.update(why.detail if why.reason is Reason.EXCLUDED else why.text for why in excluded)
         self.with_media += sum(why is not None and why.reason is Reason.MEDIA for why in judged.not_compared)
         self.mostly_blank += len(judged.blank) * 2 > judged.size > 1
-        if not judged.answered:
-            return
-        self.views[judged.view] += 1
-        is_compared = len(judged.answered) > 1
-        if self.example is None or is_compared > self._example_is_compared:
-            view = view_for_judges(judged, group, plan)
-            shown = zip(judged.answered, view.responses[:_EXAMPLE_RESPONSES], strict=False)
-            prompt = _excerpt(view.conversation[-1].text if view.conversation else "")
-            responses = [ExampleResponse(index, _excerpt(text)) for index, text in shown]
-            self.example = Example(group.key, judged.view, prompt, responses)
-            self._example_is_compared = is_compared
-
-
-def _excerpt(text: str) -> str:
-    """Return the beginning of a text, with a visible mark where lines are cut short or left out."""
-    lines = [line if len(line) <= _EXAMPLE_CHARS else f"{line[:_EXAMPLE_CHARS]}…" for line in text.strip().split("\n")]
-    if len(lines) > _EXAMPLE_LINES + 1:
-        lines = [*lines[:_EXAMPLE_LINES], f"… and {len(lines) - _EXAMPLE_LINES:,} more lines"]
-    return "\n".join(lines)
+        if judged.answered:
+            self.views[judged.view] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +144,6 @@ class Preview:
             "groups_over_steps": counts.groups_over_steps,
             "groups_mostly_blank": contents.mostly_blank,
             "views": dict(sorted(contents.views.items())),
-            "example": None if contents.example is None else asdict(contents.example),
             "strategy": pairing.strategy,
             "ring_k": pairing.ring_k if pairing.strategy == "ring" else None,
             "repeats": pairing.repeats,
