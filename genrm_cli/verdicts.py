@@ -150,7 +150,6 @@ class Reason(StrEnum):
     NO_VERDICT = "no_verdict", "every comparison of the rollout failed"
     NO_BOTH_ORDERS = "no_both_orders", "no pair has verdicts in both orders"
     NO_QUORUM = "no_quorum", "none of its comparisons has verdicts from enough judges of the panel"
-    DISAGREEMENT = "disagreement", "the judges of the panel contradict each other on all of its comparisons"
     TOO_NOISY = "too_noisy", "the reliability of its group is below the minimum"
     NO_COMPONENT = "no_component", "no component is available for the whole group"
     COMPONENT_MISSING = "component_missing", "a component has no value"

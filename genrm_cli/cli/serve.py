@@ -57,7 +57,7 @@ def serve(
         raise UsageError(f"genrm serve needs {error.name}: pip install 'genrm-cli[serve]'.") from error
     settings, keys = invocation.settings, invocation.api_keys
     tell = (lambda text: None) if settings.output.quiet else say
-    token = find_token(settings.serve.token_env)
+    token = find_token()
     is_tested = self_test is not None or self_test_url is not None
     log_only = ("judge",) if hosted.environment is not None else ()
     with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=log_only) as events:

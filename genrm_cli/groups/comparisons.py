@@ -13,7 +13,7 @@ from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, R
 from genrm_cli.pairing import Comparison, plan_comparisons
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.rollouts.views import SharedView
-from genrm_cli.verdicts import Grades, Outcome, Verdict, preference
+from genrm_cli.verdicts import Grades, Outcome, Verdict
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
@@ -194,9 +194,6 @@ def _join(verdicts: Sequence[Verdict | None], plan: GroupPlan) -> Verdict | None
         (judge.weight, verdict) for judge, verdict in zip(plan.judges, verdicts, strict=True) if verdict is not None
     ]
     if len(given) < plan.quorum:
-        return None
-    preferences = [preference(verdict) for _, verdict in given]
-    if plan.drops_disagreement and min(preferences) < 0 < max(preferences):
         return None
     if len(given) == 1:
         return given[0][1]

@@ -50,7 +50,6 @@ def compile_plan(settings: Settings) -> GroupPlan:
         is_baseline=compares and lexical,
         is_panel=bool(settings.panel.judges) and compares,
         quorum=settings.panel.quorum or (1 if any(config.share for config in configs) else len(judges)),
-        drops_disagreement=settings.panel.disagreement == "missing",
         default_score=None if settings.judge.compat is None else configs[0].default_score,
         default_ranking=settings.rewards.default_ranking,
         principle=settings.judge.principle,

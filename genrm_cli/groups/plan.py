@@ -129,7 +129,6 @@ class GroupPlan:
         is_baseline: whether the judge is the built-in lexical one, whose rewards must not be trained on.
         is_panel: whether several judges answer every comparison.
         quorum: number of verdicts that a comparison needs to count.
-        drops_disagreement: whether a comparison whose judges contradict each other counts as missing.
         default_score: replaces both scores of a failed comparison (setting `compat`); None for no default.
         default_ranking: replaces its ranking.
         principle: principle for rollouts without one of their own.
@@ -149,7 +148,6 @@ class GroupPlan:
     is_baseline: bool = False
     is_panel: bool = False
     quorum: int = 1
-    drops_disagreement: bool = False
     default_score: float | None = None
     default_ranking: float = MIDDLE_RANKING
     principle: str | None = None

@@ -239,9 +239,7 @@ class Reasons:
         if not plan.is_panel:
             paired = plan.pairing.both_orders and plan.compares_pairs
             return Reason.NO_BOTH_ORDERS if paired else Reason.NO_VERDICT
-        if index not in self._with_quorum:
-            return Reason.NO_QUORUM
-        return Reason.DISAGREEMENT if plan.drops_disagreement else Reason.NO_BOTH_ORDERS
+        return Reason.NO_QUORUM if index not in self._with_quorum else Reason.NO_BOTH_ORDERS
 
     @cached_property
     def _opponents(self) -> Mapping[int, set[int]]:

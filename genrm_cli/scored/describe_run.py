@@ -111,7 +111,6 @@ def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) 
         compat=settings.judge.compat,
         panel=tuple(_one_judge(spec.config.name, spec, settings, spec.config.weight) for spec in specs),
         quorum=settings.panel.quorum or len(specs),
-        disagreement=settings.panel.disagreement,
     )
 
 

@@ -87,7 +87,6 @@ class PanelRecord:
     compat: str | None
     panel: tuple[JudgeRecord, ...]
     quorum: int
-    disagreement: str
 
     @property
     def judges(self) -> tuple[JudgeRecord, ...]:

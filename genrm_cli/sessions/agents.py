@@ -25,8 +25,6 @@ from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome
 
 POLICY = "policy"
-TRUNK = "trunk"
-"""The role of the policy for turns before a branch, if it is a different one."""
 
 _VERSION = 1
 
@@ -193,21 +191,16 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
         ca_bundle=judge.ca_bundle,
     )
     config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
-    # Both request turns of a policy, so they share recorded turns in a journal.
-    profile = POLICY if role == TRUNK else role
-    of = ChatProfile(profile, _VERSION, "takes part in episodes", agent.request_fields)
+    of = ChatProfile(role, _VERSION, "takes part in episodes", agent.request_fields)
     return JudgeSpec(config, of, compares=False, role=_role_of(role))
 
 
 def _role_of(role: str) -> ModelRole:
-    return ModelRole({POLICY: "policy", TRUNK: "trunk policy"}.get(role, "client's model"), setting_names(role))
+    return ModelRole("policy" if role == POLICY else "client's model", setting_names(role))
 
 
 def setting_names(role: str) -> Mapping[str, str]:
     """Map setting names of a judge to those of a role: `base_url` to `policy_base_url`, and so on."""
-    of = POLICY if role in (POLICY, TRUNK) else "client"
+    of = POLICY if role == POLICY else "client"
     names = {name: f"{of}_{name}" for name in ("base_url", "model", "api_key_env")}
-    names["max_reply_tokens"] = f"{of}_max_tokens"
-    if role == TRUNK:  # it shares the policy's sampling and key
-        names |= {name: f"trunk_{name}" for name in ("base_url", "model")}
-    return names
+    return names | {"max_reply_tokens": f"{of}_max_tokens"}

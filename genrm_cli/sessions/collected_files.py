@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import Record
-from genrm_cli.sessions.agents import POLICY, TRUNK, AgentConfig
+from genrm_cli.sessions.agents import POLICY, AgentConfig
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.settings.table import Settings
@@ -37,7 +37,6 @@ class CollectOptions:
     scripted_policy: str | None = None
     base_model: str | None = None
     role: str = POLICY
-    trunk: AgentConfig | None = None
     client: Mapping[str, AgentConfig] = field(default_factory=dict)
     episodes: int = 4
     variants: int = 1
@@ -49,8 +48,7 @@ class CollectOptions:
     @property
     def agents(self) -> list[tuple[str, AgentConfig]]:
         """The models that take part, by role."""
-        policies = ((POLICY, self.policy), (TRUNK, self.trunk))
-        return [(role, agent) for role, agent in policies if agent is not None] + list(self.client.items())
+        return ([] if self.policy is None else [(POLICY, self.policy)]) + list(self.client.items())
 
     def policy_record(self) -> Record:
         """Return the object `policy` of the records."""
@@ -72,7 +70,6 @@ class CollectOptions:
             "client_models": {role: agent.as_record() for role, agent in self.client.items()},
             "redact": list(redact),
             **{name: getattr(self, name) for name in plain.split()},
-            "trunk": None if self.trunk is None else self.trunk.as_record(),
         }
         return digest_of_json(deciding)
 

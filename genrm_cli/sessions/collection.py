@@ -164,8 +164,7 @@ class _Collecting:
 
     async def _play_all(self, answer: Answer, records: EpisodeRecords) -> None:
         slots, options = self._iter_slots(), self._options
-        trunk_turns = 0 if options.trunk is None else (options.branch_at or 1) - 1
-        act = asked_policy(answer, trunk_turns)
+        act = asked_policy(answer)
         if options.scripted_policy is not None:
             act = scripted_policy(options.scripted_policy, self._environment)
 

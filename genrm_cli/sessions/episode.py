@@ -7,7 +7,7 @@ from typing import Any
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.sessions.agents import POLICY, TRUNK, Answer, SilentError, spoken_words
+from genrm_cli.sessions.agents import POLICY, Answer, SilentError, spoken_words
 from genrm_cli.sessions.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -237,10 +237,10 @@ def scripted_policy(kind: str, environment: AnyEnvironment) -> Act:
     return act
 
 
-def asked_policy(answer: Answer, trunk_turns: int = 0) -> Act:
-    """Return the policy behind an endpoint; with a trunk, another policy takes the first turns."""
+def asked_policy(answer: Answer) -> Act:
+    """Return the policy behind an endpoint."""
 
     async def act(state: Any, repeat: int) -> Outcome:
-        return await answer(TRUNK if state.turn_index < trunk_turns else POLICY, state.messages, repeat)
+        return await answer(POLICY, state.messages, repeat)
 
     return act

@@ -212,11 +212,6 @@ class ServeSettings:
     """The server: its address, access, limits and timeouts."""
 
     listen: str = setting("127.0.0.1:8330", "Address to listen on, HOST:PORT. Port 0 takes a free one.", is_common=True)
-    token_env: str | None = setting(
-        None,
-        "Environment variable with the bearer token that requests must carry. Default: GENRM_SERVE_TOKEN, if it is "
-        "set.",
-    )
     allow_public: bool = setting(False, "Listen on an address other than loopback without a token.")
     max_body: int = setting(64_000_000, "Refuse larger request bodies, for example 16MB.", low=1_000, kind=SIZE)
     cohort_size: int | None = setting(

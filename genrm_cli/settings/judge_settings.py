@@ -105,11 +105,6 @@ class PanelSettings:
         "Default: one from every judge.",
         low=1,
     )
-    disagreement: Literal["average", "missing"] = reward_setting(
-        "average",
-        "Panel: average the judges' scores by weight, or treat a comparison as missing when two judges prefer "
-        "different responses.",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,8 +96,8 @@ def _refuse_joining(settings: Settings) -> None:
     panel, pairing = settings.panel, settings.pairing
     if not any(judge.share for judge in panel.judges):
         return
-    if panel.quorum is not None or panel.disagreement != "average":
-        raise UsageError("quorum and disagreement need every judge on every pair; with share, leave them out.")
+    if panel.quorum is not None:
+        raise UsageError("quorum needs every judge on every pair; with share, leave it out.")
     if any(judge.weight != 1 for judge in panel.judges):
         raise UsageError("with share, judges count by agreement with the first one, or by accuracy; omit weight.")
     if pairing.budget is not None:

@@ -115,7 +115,6 @@ def test_episodes_go_to_s3_below_rl(call: Call, s3_bucket: Any, s3: str, monkeyp
         (("--scripted-policy", "good", "--branch-at", 2), "drop --scripted-policy"),
         (("--scripted-policy", "good", "--environment", "chess"), "expected one of therapeutic_session"),
         (("--scripted-policy", "good", "--policy-role", "teacher"), "named teacher"),
-        (("--policy-base-url", "http://x/v1", "--policy-model", "m", "--trunk-base-url", "http://y/v1"), "--branch-at"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(call: Call, options: tuple[Any, ...], said: str) -> None:

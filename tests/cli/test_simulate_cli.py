@@ -1,7 +1,6 @@
 """`genrm simulate`: a budget is planned before it is spent."""
 
 import json
-import xml.etree.ElementTree as ET
 
 import pytest
 from genrm_process import Call, Genrm, make_rollouts
@@ -120,18 +119,3 @@ def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, 
     assert (finished.code, finished.out) == (2, b"")
     assert message in finished.err
     assert len(finished.err.splitlines()) == 1
-
-
-@pytest.mark.slow
-def test_the_figure_is_drawn_from_the_json(genrm: Genrm, call: Call) -> None:
-    """The committed script turns a result into well-formed SVG with a curve for each of its lines."""
-    from runpy import run_path
-
-    from test_house import ROOT
-
-    script = run_path(str(ROOT / "tests" / "bench" / "simulation_figure.py"))
-    strategies = [part for line in script["LINES"] for part in ("--strategy", line.strategy)]
-    estimators = [part for line in script["LINES"] for part in ("--estimator", line.estimator)]
-    result = json.loads(call("simulate", "--groups", "20", *strategies, *estimators, "--json").out)
-    drawn = ET.fromstring(script["render_figure"](result))
-    assert len(drawn.findall("{*}polyline")) == len(script["LINES"])

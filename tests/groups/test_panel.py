@@ -63,20 +63,6 @@ def test_the_verdict_of_a_panel_is_the_weighted_mean(
     assert metrics["panel"]["krippendorff_alpha"] < 0
 
 
-def test_disagreement_can_stay_missing(
-    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
-) -> None:
-    """Judges that contradict each other leave no number when asked to; the reason says it."""
-    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
-    second = start_judge()
-    second.behave(verdict={"score_1": 2, "score_2": 4, "ranking": 5})
-    panel = (judge(judge_server, "a"), judge(second, "b"))
-    metrics, lines, _ = score(tmp_path, panel=panel, disagreement="missing")
-    assert {line["reward"] for line in lines} == {None}
-    assert metrics["unscored_reasons"] == {Reason.DISAGREEMENT: 4}
-    assert metrics["panel"]["comparisons_left_out"] == 4
-
-
 @pytest.mark.parametrize(("quorum", "unscored"), [(None, {Reason.NO_QUORUM: 4}), (2, {Reason.NO_QUORUM: 4}), (1, {})])
 def test_a_comparison_needs_its_quorum(
     tmp_path: Path,
@@ -203,14 +189,13 @@ def test_a_judge_known_to_be_right_outweighs_the_others(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"quorum": 1}, "need every judge on every pair"),
-        ({"disagreement": "missing"}, "need every judge on every pair"),
+        ({"quorum": 1}, "needs every judge on every pair"),
         ({"budget": 100}, "cannot be divided among judges with a share"),
         ({"estimator": "combined"}, "share needs estimator='adaptive'"),
     ],
 )
 def test_what_needs_every_judge_excludes_shares(given: dict[str, Any], message: str) -> None:
-    """Quorum, disagreement, a budget and other estimators are refused, as are weights and judges that grade."""
+    """Quorum, a budget and other estimators are refused, as are weights and judges that grade."""
     own = (("base_url", ("http://x/v1",)), ("model", "m"))
     with pytest.raises(UsageError, match=message):
         judges_of(settings_from(panel=(PanelJudge(1.0, own, ("ring", 1.0)),), **given))

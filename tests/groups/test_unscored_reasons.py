@@ -46,22 +46,6 @@ def test_one_failed_grade_of_many_costs_one_reward(tmp_path: Path, judge_server:
     assert metrics["panel"] is None
 
 
-def test_a_contradiction_is_not_called_a_lack_of_verdicts(
-    tmp_path: Path, judge_server: JudgeServer, start_judge: StartJudge
-) -> None:
-    """Two of three judges are enough and contradict each other; that the third is silent is not the reason."""
-    second, third = start_judge(), start_judge()
-    judge_server.behave(verdict=FIRST)
-    second.behave(verdict=SECOND)
-    third.behave(**SILENT)
-    panel = (judge(judge_server, "a"), judge(second, "b"), judge(third, "c"))
-    metrics, lines, _ = score(tmp_path, panel=panel, quorum=2, disagreement="missing")
-    assert set(reasons(lines)) == {Reason.DISAGREEMENT}
-    assert metrics["panel"]["comparisons_left_out"] == 4
-    _, lines, _ = score(tmp_path, panel=panel, quorum=3, disagreement="missing")
-    assert set(reasons(lines)) == {Reason.NO_QUORUM}
-
-
 def test_half_a_pair_of_a_panel_is_half_a_pair(
     tmp_path: Path, judge_server: JudgeServer, start_judge: StartJudge
 ) -> None:

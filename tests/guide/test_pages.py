@@ -92,8 +92,6 @@ OTHER_FLAGS = {
     "--keep-client-faults",
     "--environment",
     "--max-sessions",
-    "--trunk-base-url",
-    "--trunk-model",
     "--approve",
     "--hold",
     "--reject",

@@ -95,7 +95,6 @@ def test_the_log_has_a_line_for_each_group(served):
     [
         (["--listen", "0.0.0.0:0"], "reachable from other machines"),
         (["--listen", "nowhere"], "expected HOST:PORT"),
-        (["--token-env", "UNSET_TOKEN"], "names UNSET_TOKEN, which is not set"),
         (["--journal", "s3://bucket/rl/x", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"], "local disk"),
     ],
 )

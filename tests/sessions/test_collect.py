@@ -327,32 +327,8 @@ def test_scripted_counsellors_act_as_policies(tmp_path: Path, kind: str) -> None
     assert (min(rewards) > 0.8) if kind == "good" else (max(rewards) < 0.7)
 
 
-def test_a_teacher_answers_where_the_student_stood(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """With the student as trunk and its journal, the teacher's branches have the student's history, unpaid for."""
-    judge_server.behave(script=[{"content": f"{CHAT[number % 6]} Attempt {number}."} for number in range(400)])
-    journal = str(tmp_path / "student.sqlite")
-    student = agent(judge_server, "student")
-    run_sessions(options_for(tmp_path, policy=student, branch_at=3), few=1, probe=False, journal=journal)
-    (tmp_path / "teacher").mkdir()
-    options = options_for(
-        tmp_path / "teacher",
-        policy=agent(judge_server, "nemotron-teacher"),
-        trunk=student,
-        role="teacher",
-        branch_at=3,
-    )
-    report = run_sessions(options, few=1, probe=False, journal=journal)
-    assert report.summary["roles"]["policy"]["from_journal"] == 8
-    students, teachers = read(tmp_path), read(tmp_path / "teacher")
-    assert {record["policy"]["role"] for record in teachers} == {"teacher"}
-    assert teachers[0]["policy"]["nemotron_teacher"] == "nemotron-teacher"
-    assert len({json.dumps(record["messages"][:6]) for record in (*students, *teachers)}) == 1
-    assert len({record["metadata"]["group"] for record in (*students, *teachers)}) == 1
-    assert len({record["messages"][6]["content"] for record in (*students, *teachers)}) == 8
-
-
 def test_no_two_episodes_share_a_call_of_the_policy() -> None:
-    """Scenario aside, variant, seed and number each make calls of their own; only a trunk is shared by its group."""
+    """Scenario aside, variant, seed and number each make calls of their own; turns before a branch are shared."""
     secret = Secret(scenario_id="x", number=1)
     slots = [EpisodeSlot(0, secret, v, s, n) for v in range(3) for s in range(3) for n in range(3)]
     assert len({slot.repeat_at(0) for slot in slots}) == len(slots)

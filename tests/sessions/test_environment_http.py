@@ -187,8 +187,6 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         verified = post(served.client, "/verify", {})
         assert (verified["_ng_failure_class"], verified["mask_sample"]) == ("user_failure", True)
         assert "speaks_as_therapist" in verified["failure_reason"]
-        metrics = served.get("/metrics").text
-        assert {"genrm_sessions_total 1.0", "genrm_policy_turns_total 1.0"} <= set(metrics.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ _session = partial(option, panel=_SESSIONS)
 
 @dataclass(frozen=True, slots=True)
 class PolicyFlags:
-    """The policy, and optionally another policy for the turns before a branch."""
+    """The policy."""
 
     policy_base_url: Annotated[list[str] | None, _policy("URL", "Endpoint of the policy. Repeatable.")] = None
     policy_model: Annotated[str | None, _policy("NAME", "Its model name on the server.")] = None
@@ -50,12 +50,6 @@ class PolicyFlags:
     policy_role: Annotated[
         str, _policy("NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher.")
     ] = "policy"
-    trunk_base_url: Annotated[
-        list[str] | None, _policy("URL", "Endpoint of another policy, which has the turns before --branch-at.")
-    ] = None
-    trunk_model: Annotated[
-        str | None, _policy("NAME", "Its model name; with its --journal, its turns are not asked again.")
-    ] = None
     scripted_policy: Annotated[
         str | None, _policy("NAME", "A policy without a model, for demos: bad, fair or good in a therapeutic_session.")
     ] = None
@@ -76,23 +70,19 @@ class PolicyFlags:
             raise UsageError(
                 naming("$branch_at needs a policy that answers differently each time; drop $scripted_policy.")
             )
-        if self.trunk_base_url and (branch_at is None or scripted is not None):
-            raise UsageError(naming("$trunk_base_url needs $branch_at and a policy of its own at $policy_base_url."))
 
     @property
     def name(self) -> str:
         """The name of the policy in records."""
         return self.policy_name or self.policy_model or f"scripted-{self.scripted_policy}"
 
-    def agent(self, role: str) -> "AgentConfig | None":
-        """Return the model of the `policy`, or of the `trunk` before a branch; None without one."""
-        own = role == "policy"
+    def agent(self) -> "AgentConfig | None":
+        """Return the model of the policy; None without one."""
         return agent_config(
-            role,
-            self.policy_base_url if own else self.trunk_base_url,
-            self.policy_model if own else self.trunk_model,
+            "policy",
+            self.policy_base_url,
+            self.policy_model,
             self.policy_api_key_env,
-            self.policy_base_url or [],
             temperature=self.policy_temperature,
             max_tokens=self.policy_max_tokens,
             top_p=self.policy_top_p,
@@ -174,11 +164,10 @@ def collect(
         output=output.replace(_RUN_ID, run_id),
         run_id=run_id,
         policy_name=policy.name,
-        policy=policy.agent("policy"),
+        policy=policy.agent(),
         scripted_policy=policy.scripted_policy,
         base_model=policy.base_model,
         role=policy.policy_role,
-        trunk=policy.agent("trunk"),
         client=models,
         episodes=which.episodes,
         variants=which.variants,

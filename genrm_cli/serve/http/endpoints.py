@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.registry import Collector
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -110,7 +109,6 @@ class Endpoint:
 def build_router(
     endpoints: Iterable[tuple[str, str, Answer]],
     open_pages: Iterable[tuple[str, Callable[[], Awaitable[Reply]]]],
-    collector: Collector,
     gate: Gate,
 ) -> Router:
     """Return an ASGI application: a bare router, as the layers of Starlette cost memory for each request that waits.
@@ -118,16 +116,7 @@ def build_router(
     Args:
         open_pages: path and content of each page that needs no token, such as health.
     """
-    registry = CollectorRegistry()
-    registry.register(collector)
-    ProcessCollector(registry=registry)
-
-    async def metrics(request: Request, body: bytes) -> Response:
-        del request, body
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
-
-    guarded = [*endpoints, ("GET", "/metrics", metrics)]
-    routes = [Route(path, Endpoint(answer, gate), methods=[method]) for method, path, answer in guarded]
+    routes = [Route(path, Endpoint(answer, gate), methods=[method]) for method, path, answer in endpoints]
     return Router([*routes, *(Route(path, _open(page), methods=["GET"]) for path, page in open_pages)])
 
 
@@ -157,6 +146,9 @@ def build_app(
 ) -> Router:
     """Return the ASGI application."""
     rounds = RoundsService(service, settings.keep)
+    registry = CollectorRegistry()
+    registry.register(ServiceCollector(service, scorer))
+    ProcessCollector(registry=registry)
 
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
@@ -166,6 +158,10 @@ def build_app(
             return response_of(await handle(call))
 
         return answer
+
+    async def metrics(request: Request, body: bytes) -> Response:
+        del request, body
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     async def healthz() -> Reply:
         return Reply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
@@ -178,9 +174,5 @@ def build_app(
         return Reply({"status": "ready"})
 
     routes = [(route.method, route.path, answering(route.handle)) for shape in SHAPES for route in shape.ROUTES]
-    return build_router(
-        routes,
-        [("/healthz", healthz), ("/readyz", readyz)],
-        ServiceCollector(service, scorer),
-        Gate(settings.max_body, token),
-    )
+    pages = [("/healthz", healthz), ("/readyz", readyz)]
+    return build_router([*routes, ("GET", "/metrics", metrics)], pages, Gate(settings.max_body, token))

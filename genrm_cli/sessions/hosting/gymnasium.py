@@ -4,11 +4,9 @@ Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`, `responses_api_ag
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import orjson
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
@@ -20,7 +18,6 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.http.endpoints import Answer, Gate, build_router, response_of
 from genrm_cli.serve.http.server import listen_on, run_server, url_of
-from genrm_cli.serve.prometheus import labelled_counter
 from genrm_cli.serve.shapes.call import Reply
 from genrm_cli.serve.shapes.nemo_gym import aggregate
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
@@ -148,29 +145,7 @@ def build_environment_app(sessions: HostedSessions, gate: Gate) -> Router:
 
     posts = [("POST", path, answering(handle)) for path, handle in ENDPOINTS.items()]
     pages = [("/", health), ("/healthz", health), ("/readyz", health), ("/reverify_mode", reverify_mode)]
-    return build_router([*posts, ("GET", "/tasks", tasks)], pages, EnvironmentCollector(sessions), gate)
-
-
-class EnvironmentCollector(Collector):
-    """Collects the counters of an environment's sessions."""
-
-    def __init__(self, sessions: HostedSessions) -> None:
-        self._sessions = sessions
-
-    def describe(self) -> Iterator[Metric]:
-        """Describe no metrics in advance."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
-        counts = self._sessions.counts
-        yield GaugeMetricFamily("genrm_sessions_kept", "Sessions in memory, ended ones included", len(self._sessions))
-        yield CounterMetricFamily("genrm_sessions", "Sessions begun", counts.begun)
-        yield CounterMetricFamily("genrm_policy_turns", "Turns taken by policies", counts.turns)
-        yield labelled_counter("session_ends", "Sessions ended", "reason", counts.ends)
-        yield labelled_counter(
-            "client_faults", "Faults of the simulated client in ended sessions", "fault", counts.faults
-        )
+    return build_router([*posts, ("GET", "/tasks", tasks)], pages, gate)
 
 
 async def serve_environment(

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -87,16 +86,6 @@ class Episode:
 
 
 @dataclass(slots=True)
-class SessionCounts:
-    """Counters of all sessions since the start."""
-
-    begun: int = 0
-    turns: int = 0
-    ends: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
 class _Session:
     state: Any
     used_s: float
@@ -134,7 +123,6 @@ class HostedSessions:
         self._redactor = redactor
         self._clock = clock
         self._sessions: dict[str, _Session] = {}  # least recently used first
-        self.counts = SessionCounts()
 
     def __len__(self) -> int:
         self._forget_expired()
@@ -163,7 +151,6 @@ class HostedSessions:
         self._make_room(id_)
         self._sessions.pop(id_, None)
         self._sessions[id_] = _Session(state, self._clock())
-        self.counts.begun += 1
         return observe(self._environment, state)
 
     async def step(self, id_: str, action: str, request_id: str | None = None) -> Observation:
@@ -182,10 +169,6 @@ class HostedSessions:
                 raise RefusedError(422, "unreadable", "the response holds no text of the policy")
             session.state = await self._step(session.state, action)
             seen = observe(self._environment, session.state)
-            self.counts.turns += 1
-            self.counts.faults.update(seen.faults)
-            if seen.end is not None:
-                self.counts.ends[seen.end.reason] += 1
             reward = seen.reward or 0.0
             session.last = replace(seen, gain=round(reward - session.reward, 9))
             session.reward, session.request_id = reward, request_id

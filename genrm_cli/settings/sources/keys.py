@@ -40,14 +40,12 @@ def find_api_keys(
     return keys
 
 
-def find_token(name: str | None, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the bearer token of a server from the named variable, or from `GENRM_SERVE_TOKEN`; None if it has none.
+def find_token(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the bearer token of a server from `GENRM_SERVE_TOKEN`; None if it has none.
 
     Raises:
-        UsageError: the named variable is not set, or the token cannot be sent.
+        UsageError: the token cannot be sent.
     """
-    if name is not None:
-        return _checked_key(_named("token_env", name, environ), name)
     token = environ.get(TOKEN_VARIABLE, "").strip()
     return _checked_key(token, TOKEN_VARIABLE) if token else None
 
