@@ -1,6 +1,7 @@
 """What of a line is the prompt and what the response: nothing is guessed, and nothing of the prompt is dropped."""
 
 import copy
+import json
 
 import pytest
 
@@ -167,6 +168,22 @@ SHAPES |= {
         "{b} {a}",
     ),
     "SYNTHETIC-1": (lambda a, b, r: {"prompt": a + b, "llm_response": r, "gold_standard_solution": GOLD}, "{a}{b}"),
+    "messages as their JSON text": (
+        lambda a, b, r: {"messages": json.dumps([system(a), asked(b)]), "response": r},
+        "{a} {b}",
+    ),
+    "labelled options": (
+        lambda a, b, r: {"question": b, "options": {"A": a, "B": "x"}, "response": r},
+        "{b} A. {a} B. x",
+    ),
+    "options of ARC": (
+        lambda a, b, r: {"question": b, "choices": {"text": [a], "label": ["A"]}, "output": r},
+        "{b} A. {a}",
+    ),
+    "outputs that are one conversation": (
+        lambda a, b, r: {"prompt": a + b, "outputs": [said(""), {"role": "tool", "content": "30"}, said(r)]},
+        "{a}{b}",
+    ),
     "roles in capitals": (
         lambda a, b, r: {"conversations": [{"from": "User", "value": a + b}, {"from": "Assistant", "value": r}]},
         "{a}{b}",
@@ -201,6 +218,11 @@ LISTS = {
         for name in ("outputs", "samples", "generations", "responses", "candidates", "completions")
     },
     "messages and responses": lambda q, r: {"messages": [*OLD, asked(q)], "responses": r},
+    "objects with a response each": lambda q, r: {
+        "prompt": q,
+        "rollouts": [{"response": each, "reward": 1} for each in r],
+    },
+    "alternatives as messages": lambda q, r: {"prompt": q, "responses": [said(each) for each in r]},
     "a generation that is a list": lambda q, r: {"instruction": q, "generation": r},
     "system beside": lambda q, r: {"system_prompt": q, "prompt": "Hello", "completions": r},
     "UltraFeedback": lambda q, r: {
@@ -243,6 +265,10 @@ def test_a_list_of_responses_is_a_group(name):
         ({"prompt": "Q?", "response": "A", "Document": "D"}, "Document could be part of the prompt"),
         ({"prompt": "Q?", "response": "A", "orig_response": "B"}, "the response could be response, orig_response"),
         ({"prompt": "Q?", "response": "A", "responseB": "B"}, "the response could be response, responseB"),
+        (
+            {"prompt": "Q?", "response": "A", "options": {"stop": ["B"], "seed": 1}},
+            "options could be part of the prompt",
+        ),
         ({"choices": [{"message": said("A")}], "raw_input": {"question": "Q?"}}, "raw_input could be part of"),
         (
             {"prompt": {"raw": "Q?"}, "response": {"output": "A"}},
@@ -315,6 +341,19 @@ def test_messages_that_wait_for_an_answer_have_no_response():
     for line in ({"messages": waiting}, {"messages": waiting, "choices": []}):
         (rollout,) = recognise(line).read(line)
         assert ([turn.text for turn in rollout.prompt], rollout.answer) == (["Hi", "OLD", "Q?"], None)
+
+
+def test_images_beside_a_prompt_are_media_of_it():
+    """A column of images belongs to the prompt, which a text judge cannot see; the name of a container does not."""
+    for images, media in (([{"bytes": "x"}], ("image",)), ([], ()), ("docker.io/x", ())):
+        (rollout,) = recognise(line := {"prompt": "<image>Q?", "images": images, "response": "A"}).read(line)
+        assert rollout.media == media
+
+
+def test_a_failed_generation_among_others_has_no_response():
+    """It is a rollout of its group that is not compared."""
+    (group,) = groups_of([{"instruction": "Q?", "generation": ["A", None]}])
+    assert group == ("Q?", ["A", None])
 
 
 def test_completions_with_other_system_prompts_answer_other_prompts():

@@ -20,7 +20,7 @@ from genrm_cli.rollouts.formats.format import (
     set_detail,
 )
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_choices, read_completion, read_list
-from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, RESPONSES, Fields, is_api_choices
+from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, RESPONSES, Fields, is_api_choices, is_messages
 from genrm_cli.rollouts.reading.line_fields import LINE_FIELDS, has_prompt, prompt_of, resolve_line, with_parts
 from genrm_cli.rollouts.reading.record_fields import list_at, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
@@ -116,13 +116,16 @@ def _is_nested(response: object) -> bool:
 
 def _is_many(record: Record) -> bool:
     return has_prompt(record) and any(
-        isinstance(record.get(name), list) and (name in MANY_RESPONSES or _is_texts(record[name]))
+        isinstance(record.get(name), list) and _are_alternatives(record[name], name in MANY_RESPONSES)
         for name in (*MANY_RESPONSES, *RESPONSES)
     )
 
 
-def _is_texts(values: list[object]) -> bool:
-    return bool(values) and all(isinstance(each, str) for each in values)
+def _are_alternatives(values: list[object], is_named_so: bool) -> bool:
+    """Whether a list holds alternatives, by its name or as texts (null if one failed); messages may be one response."""
+    if is_messages(values):
+        return is_named_so and {each["role"] for each in values if isinstance(each, Mapping)} == {"assistant"}
+    return is_named_so or (any(values) and all(isinstance(each, str | None) for each in values))
 
 
 def _read_many(record: Record) -> list[Rollout]:

@@ -4,7 +4,6 @@
 `lm_eval/evaluator.py`, `lm_eval/loggers/evaluation_tracker.py`.
 """
 
-import json
 from collections.abc import Mapping
 
 from genrm_cli.json_types import Record
@@ -50,20 +49,7 @@ def _asked_by(arguments: object) -> DecodedPrompt:
     )
     if not isinstance(context, str):
         raise UnreadableRecordError("arguments contain no context, expected gen_args_0.arg_0 to be a text")
-    return asked_of(_messages_of(context) or context)
-
-
-def _messages_of(context: str) -> list[object] | None:
-    """Return the messages of a JSON context of a chat model; None if it is plain text."""
-    if not context.startswith('[{"'):
-        return None
-    try:
-        messages = json.loads(context)
-        json.dumps(messages, ensure_ascii=False).encode()  # an escape may hold half a character
-    except (ValueError, RecursionError):
-        return None
-    whole = isinstance(messages, list) and all(isinstance(each, dict) and "role" in each for each in messages)
-    return messages if whole else None
+    return asked_of(context)
 
 
 FORMAT = Format(

@@ -1,5 +1,6 @@
 """The shapes that formats share: a prompt and a response, a conversation, several responses to one prompt."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from genrm_cli.rollouts.reading.chat_messages import (
     turns_of_messages,
     turns_of_prompt,
 )
+from genrm_cli.rollouts.reading.known_names import RESPONSES, is_messages
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.reasoning import opened_at_end, strip_end_tokens
 from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
@@ -53,16 +55,29 @@ def asked_of(prompt: object) -> DecodedPrompt:
     if isinstance(prompt, DecodedPrompt):
         return prompt
     if isinstance(prompt, str):
-        return read_prompt(prompt)
+        messages = _messages_in(prompt)
+        return read_prompt(prompt) if messages is None else DecodedPrompt(turns_of_prompt(messages))
     turns = turns_of_prompt(prompt)
     opened = opened_at_end(turns[-1].text, is_template=True) if turns and turns[-1].role == "assistant" else ""
     return DecodedPrompt(turns, opened=opened)
 
 
+def _messages_in(prompt: str) -> list[object] | None:
+    """Return the messages of a prompt that is their JSON text, as tables and lm-eval have it; None for other texts."""
+    if not prompt.startswith('[{"'):
+        return None
+    try:
+        messages = json.loads(prompt)
+        json.dumps(messages, ensure_ascii=False).encode()  # an escape may hold half a character
+    except (ValueError, RecursionError):
+        return None
+    return messages if is_messages(messages) and messages[-1]["role"] != "assistant" else None
+
+
 def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = False) -> tuple[Item, ...] | None:
     """Return the items of what the policy wrote after a prompt, the reasoning that the prompt opened included."""
-    if isinstance(response, Mapping) and isinstance(response.get("text"), str) and not response.get("message"):
-        return items_of_response({**response, "text": asked.opened + response["text"]})
+    if isinstance(response, Mapping) and (name := _text_field(response)) is not None:
+        response = response[name]
     if not isinstance(response, str):
         return items_of_response(response)
     if not observes or asked.template is None:
@@ -75,6 +90,14 @@ def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = 
             text = strip_end_tokens(turn.text)[0].strip("\n")
             items.append(ToolResult(text) if turn.role == "tool" else Turn(turn.role, text))
     return tuple(items)
+
+
+def _text_field(response: JsonObject) -> str | None:
+    """Return the only field of an object that holds a response as text; None for objects of an API."""
+    if any(isinstance(response.get(name), Mapping | list) for name in ("message", "choices", "content", "output")):
+        return None
+    names = [name for name in RESPONSES if isinstance(response.get(name), str)]
+    return names[0] if len(names) == 1 else None
 
 
 def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:

@@ -29,7 +29,7 @@ RESPONSES = (
     *("model_response", "model_completion", "output_text", "response_text", "text", "generated_response"),
     *("generated_solution", "llm_response", "llm_output", "actual_output", "message"),
 )
-MANY_RESPONSES = ("responses", "completions", "outputs", "generations", "samples", "candidates")
+MANY_RESPONSES = ("responses", "completions", "outputs", "generations", "samples", "candidates", "rollouts")
 # A response for some writers; an extract of one, a pair, or a whole conversation for others. Read only if named.
 _UNCLEAR = (
     *("prediction", "predictions", "predicts", "predicted_text", "generated", "generated_texts", "model_answer"),

@@ -78,7 +78,13 @@ def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> F
 def parts_of(record: JsonObject, read: Fields) -> Fields:
     """Return the fields with the parts of the prompt that a line has beside them, and its references."""
     others = {name: value for name, value in record.items() if name not in read.names() and has_text(value)}
-    beside = [name for plain in (*CONTEXTS, *HISTORIES) for name in others if plain_name(name) == plain]
+    beside = [
+        name
+        for plain in (*CONTEXTS, *HISTORIES)
+        for name, value in others.items()
+        if plain_name(name) == plain
+        and not (plain == "options" and isinstance(value, Mapping) and not _options_of(value))
+    ]
     history = tuple(name for name in beside if _is_history(others[name]))
     context = tuple(name for name in beside if name not in history and not is_api_choices(others[name]))
     return Fields(
@@ -248,8 +254,21 @@ def _part_text(value: object) -> str:
     """Return the text of a part of a prompt: options as lines, anything else as paragraphs."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        options = [each for each in value if isinstance(each, dict) and {"label", "text"} <= each.keys()]
-        if options and len(options) == len(value):
-            return "\n".join(f"{each['label']}. {each['text']}" for each in options)
+    if options := _options_of(value):
+        return "\n".join(f"{label}. {text}" for label, text in options)
     return "\n".join(iter_texts(value))
+
+
+def _options_of(value: object) -> list[tuple[object, object]]:
+    """Return the labelled options of a question; empty if a value is none, as settings called `options`."""
+    if isinstance(value, list) and all(
+        isinstance(each, Mapping) and {"label", "text"} <= each.keys() for each in value
+    ):
+        return [(each["label"], each["text"]) for each in value]
+    if isinstance(value, Mapping) and value.keys() == {"label", "text"} and isinstance(value["text"], list):
+        return list(zip(value["label"], value["text"], strict=False))
+    if isinstance(value, Mapping) and all(
+        isinstance(text, str) and len(str(label)) < 3 for label, text in value.items()
+    ):
+        return list(value.items())
+    return []

@@ -19,6 +19,7 @@ _TASK_FIELDS = (
 )
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
 _TOOLS = ("tools", "responses_create_params.tools", "request.tools", "response.tools")
+_MEDIA_FIELDS = ("image", "images", "video", "videos", "audio", "audios")  # of the prompt, beside its text
 _FINISH_FIELDS = ("finish_reason", "stop_reason")
 _CUT_OFF = frozenset(
     ("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "token_limit", "max_seq_len")
@@ -49,7 +50,12 @@ def rollout_of(
         "is_truncated": is_truncated(record),
         "excluded": excluded_of(record),
     }
-    return Rollout(prompt, response, **(said | known))
+    media = tuple(
+        name.removesuffix("s")
+        for name in _MEDIA_FIELDS
+        if isinstance(record.get(name), list | Mapping) and record[name]
+    )
+    return Rollout(prompt, response, **(said | known | {"prompt_media": (*known.get("prompt_media", ()), *media)}))
 
 
 def task_of(record: JsonObject) -> str | None:
