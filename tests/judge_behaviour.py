@@ -215,7 +215,11 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
     names = [part.partition('"')[0] for part in closing.split('  "')[1:]]  # of a rubric set, as it is asked for
     order = sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place))
     said: Json
-    if '"tiers"' in closing:
+    if '"criteria"' in closing:  # a long response meets all criteria but the last one, a short one only that
+        last = int(closing.partition("For each of the ")[2].partition(" ")[0]) - 1
+        met = [(len(texts[0]) > 200) == (index < last) for index in range(last + 1)]
+        said = {"criteria": [{"index": index, "evidence": "", "met": each} for index, each in enumerate(met)]}
+    elif '"tiers"' in closing:
         said = {"reasoning": "By length.", "tiers": [[place] for place in order]}
     elif '"assignments"' in closing:
         kinds = [len(text) // 200 for text in texts]

@@ -10,7 +10,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
-from genrm_cli.rollouts.reading.chosen_fields import reference_at
+from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
 from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
 from genrm_cli.scored.json_form import extended
@@ -155,6 +155,8 @@ def _iter_pairs(
             pairs = parse_pairs(record, line.number)
             if (path := settings.input.reference_field) is not None:
                 pairs = [replace(pair, reference=reference_at(record, path)) for pair in pairs]
+            if (path := settings.input.rubric_field) and (principle := principle_of(criteria_at(record, path))):
+                pairs = [replace(pair, principle=principle) for pair in pairs]
             check_declared(record, requirements)
             for pair in pairs:
                 if pair.key in first_lines:  # two verdicts on one pair are not two observations

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
@@ -67,9 +67,17 @@ def compile_plan(settings: Settings) -> GroupPlan:
         blank_loses=given.empty == "lose",
         shows_as_gym=settings.judge.compat is not None,
         reference_field=given.reference_field,
+        rubric_field=given.rubric_field,
     )
     if plan.reference_field is not None:
         plan.refuse_reference()
+    by_row = any(grader.takes_criteria for grader in plan.graders)
+    if by_row and plan.rubric_field is None:
+        raise UsageError(naming("the rubric set row needs $rubric_field, the field with the criteria of each row."))
+    if plan.rubric_field is not None and not (by_row or plan.uses_own_principle):
+        raise UsageError(
+            naming("$rubric_field has no effect: it takes $use_principle, or a component with the rubric set row.")
+        )
     return plan
 
 

@@ -10,14 +10,13 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
+from genrm_cli.judging.rubrics.criteria import CRITERIA
 from genrm_cli.judging.rubrics.grading import (
     CLUSTERS,
-    grades_of_empty,
     grades_of_single,
     grading_profile,
     ranking_profile,
 )
-from genrm_cli.judging.rubrics.rubric_sets import RubricSet
 from genrm_cli.rewards.component import Column
 from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.rollouts.views import SharedView
@@ -27,6 +26,8 @@ from genrm_cli.settings.panel import JudgeConfig, graders_of
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
 DIVERSITY: Final = "diversity"
+ROW_SET = "row"
+"""The name that stands for the criteria of each row, instead of a rubric set."""
 GraderKind = Literal["rubric", "rubric_rank", "diversity"]
 
 
@@ -37,7 +38,7 @@ class Grader:
     Attributes:
         component: the name of its table; `diversity` for the grader that finds clusters.
         names: names of the components for its grades, in order; empty for `diversity`.
-        rubric_set: the rubrics to grade by; None for `diversity`.
+        takes_criteria: whether it grades by the criteria of each row instead of a rubric set.
     """
 
     component: str
@@ -45,7 +46,7 @@ class Grader:
     names: tuple[str, ...]
     config: JudgeConfig
     profile: GradingProfile
-    rubric_set: RubricSet | None = None
+    takes_criteria: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -66,13 +67,17 @@ def graders_in(settings: Settings) -> tuple[Grader, ...]:
 
 
 def _grader(component: Component, config: JudgeConfig) -> Grader:
-    rubric_set = find_rubric_set(component.option("set") or "")
-    ranked = component.kind == "rubric_rank"
-    profile = ranking_profile(rubric_set) if ranked else grading_profile(rubric_set)
-    names = (component.name,) if ranked else tuple(rubric.component_name for rubric in rubric_set.rubrics)
+    ranked, by_row = component.kind == "rubric_rank", component.option("set") == ROW_SET
+    names: tuple[str, ...] = ("rubric_row",)
+    if by_row and not ranked:
+        profile = CRITERIA
+    else:
+        rubric_set = find_rubric_set(component.option("set") or "")
+        profile = ranking_profile(rubric_set) if ranked else grading_profile(rubric_set)
+        names = (component.name,) if ranked else tuple(rubric_set.component_names)
     if dict(component.options).get("json_schema") is False:
         profile = _without_schema(profile)
-    return Grader(component.name, "rubric_rank" if ranked else "rubric", names, config, profile, rubric_set)
+    return Grader(component.name, "rubric_rank" if ranked else "rubric", names, config, profile, by_row)
 
 
 def _without_schema(profile: GradingProfile) -> GradingProfile:
@@ -108,7 +113,11 @@ def iter_gradings(
     response_of = dict(zip(answered, view.responses, strict=True))
     if grader.kind == "rubric":
         for index in answered:
-            yield RequestId(number, 0, (index,)), _prompt(view, (response_of[index],), index)
+            prompt = _prompt(view, (response_of[index],), index)
+            if grader.takes_criteria:  # they are the principle of judges that compare
+                prompt = replace(prompt, principle=None, criteria=view.criteria[index])
+            if not grader.takes_criteria or any(points > 0 for _, points in prompt.criteria):
+                yield RequestId(number, 0, (index,)), prompt
         return
     # The position matters to a judge: the order depends on the group, and is the same in every run.
     order = list(answered)
@@ -161,8 +170,7 @@ class GradedGroup:
     def grades_of(self, index: int) -> tuple[float, ...] | None:
         """Return the grades of a rollout, one per component of the grader; None without any."""
         if index in self.losing:
-            blank = self.grader.rubric_set and grades_of_empty(self.grader.rubric_set).values
-            return blank[: len(self.grader.names)] if blank else None
+            return (0.0,) * len(self.grader.names) or None  # even for flaws, so that silence does not pay
         if index not in self.answered:
             return None
         if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, len(self.answered)):

@@ -243,6 +243,7 @@ def shown_to_judges(group: Group, answered: Sequence[int], plan: GroupPlan, reda
         _view_of(group, answered, plan),
         principle=own_principle or plan.principle,
         backgrounds={index: render_scenario(group.records[index]) for index in answered} if with_scenarios else {},
+        criteria={index: group.rollouts[index].criteria for index in answered} if plan.graders else {},
     )
     redactor = plan.redactor
     return view if redactor is None else view.masked(lambda text: redactor.redact(text, redactions))

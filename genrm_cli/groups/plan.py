@@ -10,7 +10,7 @@ from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count
 from genrm_cli.pairing import count_comparisons
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
-from genrm_cli.rollouts.reading.chosen_fields import reference_at
+from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
@@ -138,6 +138,7 @@ class GroupPlan:
         blank_loses: give blank responses the lowest score of their group instead of leaving them unscored.
         shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
         reference_field: dotted path of the reference answer to show; None for none.
+        rubric_field: dotted path of the rubric of each row; None for none.
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)
@@ -160,12 +161,25 @@ class GroupPlan:
     blank_loses: bool = False
     shows_as_gym: bool = False
     reference_field: str | None = None
+    rubric_field: str | None = None
 
     def with_chosen_fields(self, rollout: Rollout, record: JsonObject) -> Rollout:
-        """Return a rollout with what the settings take from its record for the judge."""
-        if self.reference_field is None:
-            return rollout
-        return replace(rollout, reference=reference_at(record, self.reference_field))
+        """Return a rollout with what the settings take from its record for the judge.
+
+        Raises:
+            UnreadableRecordError: its rubric cannot be read.
+        """
+        if self.reference_field is not None:
+            rollout = replace(rollout, reference=reference_at(record, self.reference_field))
+        if self.rubric_field is not None:
+            criteria = criteria_at(record, self.rubric_field)
+            rollout = replace(rollout, criteria=criteria, principle=principle_of(criteria) or rollout.principle)
+        return rollout
+
+    def missing_fields(self, rollout: Rollout) -> list[str]:
+        """Return the settings that name a field for the judge which the line of a rollout lacks."""
+        found = {"reference_field": rollout.reference, "rubric_field": rollout.criteria}
+        return [name for name, value in found.items() if not value and getattr(self, name) is not None]
 
     def refuse_reference(self) -> None:
         """Refuse to hold back a reference answer from a judge.

@@ -111,8 +111,8 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.metrics.truncated += rollout.is_truncated
         self.metrics.excluded += rollout.excluded is not None
         self.metrics.with_media += bool(rollout.media)
-        if self.plan.reference_field is not None:
-            self.metrics.without_reference += why is None and rollout.reference is None
+        if why is None:
+            self.metrics.missing_fields.update(self.plan.missing_fields(rollout))
         self.metrics.stripped_tokens += rollout.stripped_tokens
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
         # A line that is a group in a set stays a group, regardless of other files.
@@ -207,7 +207,7 @@ def _read_lines(
             record, format_, rollouts = parse_line(line, settings, requirements, nulls.append)
             if run.plan.shows_as_gym:
                 refuse_as_gym(record)
-            if run.plan.reference_field is not None:
+            if run.plan.reference_field or run.plan.rubric_field:
                 rollouts = [
                     run.plan.with_chosen_fields(rollout, format_.own_record(record, position))
                     for position, rollout in enumerate(rollouts)

@@ -32,7 +32,7 @@ class ListwisePrompt:
     """A conversation and one response to it, or those of a group, to be graded.
 
     `background` is further context for the judge, such as the goal and the constraints of a scenario; for `reference`
-    see `PairwisePrompt`.
+    see `PairwisePrompt`. `criteria` are those of the row with their points, for the profile that judges by them.
     """
 
     conversation: Sequence[tuple[str, str]]
@@ -40,6 +40,7 @@ class ListwisePrompt:
     principle: str | None = None
     background: str | None = None
     reference: str | None = None
+    criteria: Sequence[tuple[str, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)

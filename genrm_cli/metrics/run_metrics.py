@@ -23,7 +23,7 @@ class RunMetrics(Mergeable):
     truncated: int = 0
     excluded: int = 0
     with_media: int = 0
-    without_reference: int = 0
+    missing_fields: Counter[str] = field(default_factory=Counter)
     stripped_tokens: int = 0
     not_numbers: int = 0
     not_numbers_first: str | None = None

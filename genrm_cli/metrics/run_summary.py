@@ -45,7 +45,7 @@ class RunSummary:
     truncated_responses: int
     excluded_rollouts: int
     rollouts_with_media: int
-    without_reference: int
+    missing_fields: Mapping[str, int]
     stripped_tokens: int
     not_numbers: int
     not_numbers_first: str | None
@@ -143,6 +143,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         truncated_responses=metrics.truncated,
         excluded_rollouts=metrics.excluded,
         rollouts_with_media=metrics.with_media,
+        missing_fields=_sorted(metrics.missing_fields),
         not_numbers_first=metrics.not_numbers_first,
         views=_sorted(metrics.views),
         group_sizes={str(size): count for size, count in sorted(metrics.group_sizes.items())},

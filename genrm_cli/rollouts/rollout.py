@@ -41,6 +41,13 @@ class CallingTurn(Turn):
         return turn
 
 
+class Criterion(NamedTuple):
+    """One criterion of a row's rubric; those that describe a flaw have negative points."""
+
+    text: str
+    points: float = 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """Text that the policy wrote for its reader, without reasoning.
@@ -225,6 +232,7 @@ class Rollout:
             reach it.
         prompt_media: kinds of the images and files in the prompt.
         reference: the known answer of the task, if the judge is to be shown one; never a response.
+        criteria: the rubric of its row, if the judge is to be shown one.
         tools: the functions that the policy could call: JSON texts in the shape of OpenAI's chat completions.
     """
 
@@ -244,6 +252,7 @@ class Rollout:
     prompt_media: tuple[str, ...] = ()
     reference: str | None = None
     tools: tuple[str, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
 
     @cached_property
     def answer(self) -> str | None:

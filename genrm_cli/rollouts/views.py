@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Literal
 
 from genrm_cli.rollouts.rollout import (
+    Criterion,
     Item,
     Media,
     Reasoning,
@@ -92,6 +93,7 @@ class SharedView:
         reference: the known answer of the task, to be shown as such; None for none.
         principle: the criterion to judge by; None leaves it to the profile.
         backgrounds: further context of each rollout's task for graders, by index in its group.
+        criteria: likewise, the rubric of its row.
     """
 
     conversation: tuple[Turn, ...]
@@ -101,6 +103,7 @@ class SharedView:
     reference: str | None = None
     principle: str | None = None
     backgrounds: Mapping[int, str | None] = field(default_factory=dict)
+    criteria: Mapping[int, Sequence[Criterion]] = field(default_factory=dict)
 
     def masked(self, mask: Callable[[str], str]) -> "SharedView":
         """Return the view with all of its texts masked, and without their details."""
@@ -110,6 +113,9 @@ class SharedView:
             reference=self.reference and mask(self.reference),
             principle=self.principle and mask(self.principle),
             backgrounds={index: text and mask(text) for index, text in self.backgrounds.items()},
+            criteria={
+                index: [Criterion(mask(text), points) for text, points in each] for index, each in self.criteria.items()
+            },
         )
 
 

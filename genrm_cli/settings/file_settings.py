@@ -49,6 +49,12 @@ class InputSettings:
         "expected_answer.",
         trust=False,
     )
+    rubric_field: str | None = reward_setting(
+        None,
+        "Dotted path of each row's own rubric: a text, or a list of texts or objects (HealthBench, RaR). It is the "
+        "principle of judges that compare; the component rubric:row grades by it.",
+        trust=False,
+    )
     tool_definitions: bool = reward_setting(
         True,
         "Show the tools that the policy could call, where a line defines them, to the judge of transcripts.",

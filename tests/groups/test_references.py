@@ -59,7 +59,7 @@ def test_a_group_with_two_references_is_not_judged(tmp_path: Path) -> None:
     ]
     scored = score(tmp_path, lines, f"judge = 'lexical'\n{SHOWING}", max_unscored="1")
     assert scored.reasons == [Reason.MIXED_REFERENCES] * 2 + [None] * 2
-    assert scored.metrics["without_reference"] == 2
+    assert scored.metrics["missing_fields"] == {"reference_field": 2}
     assert score(tmp_path, lines, "judge = 'lexical'\n").reasons == [None] * 4
 
 

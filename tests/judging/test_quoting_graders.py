@@ -20,6 +20,7 @@ from reply_mutations import Mutator
 from genrm_cli.judging.lookup import PROFILES, find_rubric_set
 from genrm_cli.judging.profiles.profile import AnyProfile, parse_reply
 from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.judging.rubrics.criteria import CRITERIA
 from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
@@ -53,7 +54,9 @@ class Grader(NamedTuple):
 
     def show(self, text: str) -> ListwisePrompt:
         """Show a text, and a harmless one if there are several."""
-        return ListwisePrompt([], (text, "Another answer.")[: self.count])
+        return ListwisePrompt(
+            [], (text, "Another answer.")[: self.count], criteria=[("A", 3.0), ("B", 1.0), ("C", -1.0)]
+        )
 
     def read(self, text: str, prompt: ListwisePrompt) -> Grades | Failure:
         """Read a reply; its server gives a log probability to each Yes and No."""
@@ -85,6 +88,14 @@ def assigned(second: int) -> str:
         '{"assignments": [{"index": 0, "cluster_id": 0, "label": "x"}, '
         f'{{"index": 1, "cluster_id": {second}, "label": "y"}}]}}'
     )
+
+
+def decided(*met: bool) -> str:
+    """Write which of three criteria are met."""
+    entries = [
+        f'{{"index": {index}, "evidence": "x{index}", "met": {str(each).lower()}}}' for index, each in enumerate(met)
+    ]
+    return f'{{"criteria": [{", ".join(entries)}]}}'
 
 
 def scored(one: int, two: int, order: str) -> str:
@@ -122,6 +133,16 @@ GRADERS = {
         2,
         {assigned(0): (0.0, 0.0), assigned(1): (0.0, 1.0)},
         tuple(assigned(0).replace(label, "%s") for label in ('"x"', '"y"')),
+    ),
+    "criteria": Grader(
+        CRITERIA,
+        1,
+        {
+            decided(True, True, False): (1.0,),
+            decided(True, False, True): (0.5,),
+            decided(False, False, True): (0.0,),
+        },
+        tuple(decided(True, True, False).replace(f'"x{index}"', "%s") for index in (0, 2)),
     ),
     "rewardanything": Grader(
         PROFILES["rewardanything"],

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import counted
+from genrm_cli.cli.console import counted, render_flag
+from genrm_cli.errors import SettingRef
 from genrm_cli.verdicts import Reason
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
             detail = metrics.unscored_examples.get(reason)
             example = f", for example {detail}" if detail else ""
             yield f"{counted(count, 'rollout')} unscored: {Reason(reason).text}{example}."
-    if missing := metrics.without_reference:
-        yield f"{counted(missing, 'rollout')} judged without a reference answer: no value under --reference-field."
+    for name, count in metrics.missing_fields.items():
+        yield f"{counted(count, 'rollout')} judged without the field that {render_flag(SettingRef(name))} names."
     media, reasons = metrics.rollouts_with_media, metrics.unscored_reasons
     if media and Reason.MEDIA not in reasons:
         yield f"{counted(media, 'rollout')} compared with media that the judge does not see."

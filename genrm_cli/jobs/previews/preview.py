@@ -21,7 +21,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.grouping import TornPrompts
-from genrm_cli.rollouts.reading.chosen_fields import reference_at
+from genrm_cli.rollouts.reading.chosen_fields import criteria_at, reference_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.parse_lines import format_of
@@ -263,10 +263,12 @@ def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -
     first = format_.read(record)[0]
     fields = format_.fields_in(record)
     roles = {role: list(names) for role, names in fields.roles().items() if role != "metadata"}
-    shown = run.settings.input.reference_field
+    shown, rubric = run.plan.reference_field, run.plan.rubric_field
     roles["reference"] = [name for name in REFERENCES if name in record and name not in (*fields.response, shown)]
     if shown is not None and reference_at(record, shown) is not None:
         roles["reference, shown to the judge"] = [shown]
+    if rubric is not None and criteria_at(record, rubric):
+        roles["rubric"] = [rubric]
     roles = {role: names for role, names in roles.items() if names}
     read = {name.partition(".")[0] for names in roles.values() for name in names}
     return Reading(

@@ -18,7 +18,6 @@ class ProblemKind(StrEnum):
     LINE_IS_GROUP = "no field that names its group: the line is a group of its own"
     DUPLICATE = "duplicate, with the group and index of another"
     NO_PROMPT = "no prompt: the judge would see the response only"
-    NO_REFERENCE = "no reference answer"
     MOSTLY_BLANK = "more than half of its responses are blank"
 
 
@@ -74,12 +73,9 @@ class Problems:
         for row, rollout in zip(rows, group.rollouts, strict=True):
             if rollout.is_comparable and not rollout.has_prompt and not rollout.is_session:
                 self.add("rollout", ProblemKind.NO_PROMPT, f"line {index.where(row)}")
-            if index.plan.reference_field is not None and rollout.is_comparable and rollout.reference is None:
-                missing = (
-                    "no reference answer: nothing under ",
-                    SettingRef("reference_field", index.plan.reference_field),
-                )
-                self.add("rollout", ProblemKind.NO_REFERENCE, f"line {index.where(row)}", *missing)
+            for name in index.plan.missing_fields(rollout) if rollout.is_comparable else ():
+                missing = SettingRef(name, getattr(index.plan, name))
+                self.add("rollout", name, f"line {index.where(row)}", "nothing under ", missing)
         reasons = [why.reason for why in map(index.plan.why_not_compared, group.rollouts) if why is not None]
         blank = reasons.count(Reason.BLANK)
         if blank * 2 > len(rows) > 1:

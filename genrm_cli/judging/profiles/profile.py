@@ -88,7 +88,8 @@ def sample_prompt(profile: AnyProfile, conversation: Sequence[tuple[str, str]], 
     if isinstance(profile, Profile):
         return PairwisePrompt(conversation, one, other)
     if isinstance(profile, GradingProfile):
-        return ListwisePrompt(conversation, (one, other) if profile.whole_group else (one,))
+        responses = (one, other) if profile.whole_group else (one,)
+        return ListwisePrompt(conversation, responses, criteria=[("The answer is right.", 1.0)])
     return ChatPrompt(conversation)
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -28,6 +29,8 @@ from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
+
+MAX_NOTE_CHARS = 300
 
 SESSION = """\
 A response may be a whole session, written as turns. Then the assistant's turns are what counts, and those of the \
@@ -157,16 +160,37 @@ def find_intruder(pairs: object, expected: tuple[str, ...], reserved: tuple[str,
     return None
 
 
+def read_entries(
+    pairs: Pairs, key: str, inner_keys: tuple[str, ...], count: int, read: Callable[[object], Read | Failure]
+) -> list[Read] | Failure:
+    """Read the list under a key, whose entries have an `index` from 0 to count - 1, in the order of these."""
+    if intruder := find_intruder(pairs, (key,), inner_keys):
+        return intruder
+    entries = find_member(pairs, key, list)
+    if isinstance(entries, Failure):
+        return entries
+    found: list[tuple[float, Read]] = []
+    for entry in entries:
+        index, value = find_number(entry, "index"), read(entry)
+        if isinstance(index, Failure):
+            return index
+        if isinstance(value, Failure):
+            return value
+        found.append((index, value))
+    miscount = find_miscount([index for index, _ in found], count)
+    return miscount or [value for _, value in sorted(found, key=itemgetter(0))]
+
+
 def find_miscount(indices: list[float], count: int) -> Failure | None:
     """Return a failure unless the indices are 0 to count - 1, each exactly once."""
     known = set(range(count))
     for index in indices:
         if index not in known:  # also NaN and fractions
-            return make_failure(FailureKind.OUT_OF_RANGE, f"there is no response {index:g} of {count}")
+            return make_failure(FailureKind.OUT_OF_RANGE, f"there is no number {index:g} of {count}")
     if len(indices) > len(set(indices)):
-        return make_failure(FailureKind.AMBIGUOUS, "a response is named more than once")
+        return make_failure(FailureKind.AMBIGUOUS, "a number is named more than once")
     if missing := known.difference(map(int, indices)):
-        return make_failure(FailureKind.NO_VERDICT, f"response {min(missing)} is not named")
+        return make_failure(FailureKind.NO_VERDICT, f"number {min(missing)} is not named")
     return None
 
 

@@ -5,13 +5,13 @@ The responses of a group are sorted into tiers, best first, or into clusters by 
 
 from collections.abc import Sequence
 from functools import partial
-from operator import itemgetter
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_decimal
 from genrm_cli.judging.profiles.json_objects import Pairs
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.graded import (
+    MAX_NOTE_CHARS,
     SESSION,
     find_intruder,
     find_member,
@@ -19,6 +19,7 @@ from genrm_cli.judging.rubrics.graded import (
     find_number,
     object_of,
     parse_object,
+    read_entries,
     render_graded,
     request_object,
 )
@@ -27,7 +28,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 2
 """Increased whenever the prompt or its parsing changes, for any set."""
-MAX_NOTE_CHARS = MAX_LABEL_CHARS = 300
+MAX_LABEL_CHARS = 300
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
@@ -63,11 +64,6 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
         render_messages=partial(_render_messages, rubric_set),
         parse_reply=partial(_parse_reply, rubric_set),
     )
-
-
-def grades_of_empty(rubric_set: RubricSet) -> Grades:
-    """Return the grades of an empty response, which no judge sees: 0 even for flaws, so that silence does not pay."""
-    return Grades((0.0,) * len(rubric_set.rubrics))
 
 
 def _schema_of_score(rubric: Rubric) -> dict[str, object]:
@@ -267,25 +263,12 @@ def _parse_sorting(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
 
 
 def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
-    if intruder := find_intruder(pairs, ("assignments",), _KEYS):
-        return intruder
-    assignments = find_member(pairs, "assignments", list)
-    if isinstance(assignments, Failure):
-        return assignments
-    clusters: list[tuple[float, _Cluster]] = []
-    for assignment in assignments:
-        index, cluster = find_number(assignment, "index"), _read_cluster(assignment)
-        if isinstance(index, Failure):
-            return index
-        if isinstance(cluster, Failure):
-            return cluster
-        clusters.append((index, cluster))
-    if miscount := find_miscount([index for index, _ in clusters], count):
-        return miscount
-    ordered = [cluster for _, cluster in sorted(clusters, key=itemgetter(0))]
+    clusters = read_entries(pairs, "assignments", _KEYS, count, _read_cluster)
+    if isinstance(clusters, Failure):
+        return clusters
     numbers: dict[object, float] = {}  # by first appearance
-    values = tuple(numbers.setdefault(name, float(len(numbers))) for name, _ in ordered)
-    return Grades(values, tuple(label for _, label in ordered))
+    values = tuple(numbers.setdefault(name, float(len(numbers))) for name, _ in clusters)
+    return Grades(values, tuple(label for _, label in clusters))
 
 
 def _read_cluster(assignment: object) -> _Cluster | Failure:

@@ -10,7 +10,7 @@ from linear_time import assert_linear
 
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.grading import grades_of_empty, grading_profile
+from genrm_cli.judging.rubrics.grading import grading_profile
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
@@ -101,12 +101,6 @@ def test_how_a_reply_is_read(text: str, expected: FailureKind | tuple[float, ...
 def test_a_single_rubric_may_be_answered_with_one_score(text: str, expected: FailureKind | tuple[float, ...]) -> None:
     """A set with one rubric accepts a bare score with its reasoning."""
     assert kind_of(read(ONE, text)) == expected
-
-
-def test_an_empty_response_earns_nothing() -> None:
-    """It has the value 0 for each rubric, those that describe a flaw included."""
-    assert grades_of_empty(TWO) == Grades((0.0, 0.0))
-    assert grades_of_empty(THERAPEUTIC).values == (0.0,) * 4
 
 
 SCORES = st.tuples(*(st.sampled_from([score for score, _ in each.score_map]) for each in THERAPEUTIC.rubrics))

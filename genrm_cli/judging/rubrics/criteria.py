@@ -1,0 +1,82 @@
+"""The profile that judges one response by the criteria of its own row, each met or not."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from genrm_cli.judging.profiles.json_objects import Pairs
+from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
+from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.judging.rubrics.graded import (
+    MAX_NOTE_CHARS,
+    SESSION,
+    find_intruder,
+    find_member,
+    object_of,
+    parse_object,
+    read_entries,
+    render_graded,
+    request_object,
+)
+from genrm_cli.verdicts import Failure, Grades
+
+_TASK = f"""\
+You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
+answered. Decide for each criterion of the evaluation plan whether the answer meets it, each by itself. Length and \
+confidence are not merits.
+
+{SESSION} If there is a BACKGROUND, it says what the answer was to achieve and to keep to."""
+_PLAN = """\
+A criterion with several parts is met if the answer meets all of them. A criterion may describe a flaw: it is met if \
+the answer has the flaw. If you are in doubt, take what you could better prove."""
+_CLOSING = """\
+For each of the {count} criteria quote the words of the answer that decide it (an empty quotation if what decides is \
+that something is missing), and then say whether the answer meets it. Answer with one JSON object in this form and \
+nothing else, with one entry for each criterion:
+{{"criteria": [{{"index": <number of the criterion>, "evidence": "<quotation>", "met": <true or false>}}, ...]}}"""
+_KEYS = ("index", "met")
+_ENTRY = object_of({"index": {"type": "integer"}, "evidence": {"type": "string"}, "met": {"type": "boolean"}})
+
+
+def share_of_points(criteria: Sequence[tuple[str, float]], met: Sequence[bool]) -> float | None:
+    """Return the points of the criteria that are met as a share of all positive points, clipped to 0 to 1.
+
+    Negative points are of flaws. None if no criterion has positive points.
+
+    Source: HealthBench, arXiv 2505.08775 §3, `calculate_score` of openai/simple-evals `healthbench_eval.py`; there one
+    call decides one criterion, and only the mean over all tasks is clipped.
+    """
+    most = sum(max(points, 0.0) for _, points in criteria)
+    reached = sum(points for (_, points), is_met in zip(criteria, met, strict=True) if is_met)
+    return min(1.0, max(0.0, reached / most)) if most > 0 else None
+
+
+def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
+    listed = "\n".join(f"{index}. {text}" for index, (text, _) in enumerate(prompt.criteria))
+    return render_graded(prompt, _TASK, f"{listed}\n\n{_PLAN}", _CLOSING.format(count=len(prompt.criteria)))
+
+
+def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    return parse_object(reply, prompt, ("criteria",), _KEYS, partial(_read_criteria, prompt.criteria))
+
+
+def _read_criteria(criteria: Sequence[tuple[str, float]], pairs: Pairs) -> Grades | Failure:
+    met = read_entries(pairs, "criteria", _KEYS, len(criteria), _read_met)
+    if isinstance(met, Failure):
+        return met
+    listed = ", ".join(str(index) for index, is_met in enumerate(met) if is_met) or "none"
+    return Grades((share_of_points(criteria, met) or 0.0,), (f"met: {listed}"[:MAX_NOTE_CHARS],))
+
+
+def _read_met(entry: object) -> bool | Failure:
+    intruder = find_intruder(entry, _KEYS, ("criteria",))
+    return find_member(entry, "met", bool) if intruder is None else intruder
+
+
+CRITERIA = GradingProfile(
+    name="rubric-row",
+    version=1,
+    about="one response by the criteria of its row; the value is the share of points met, 0 to 1",
+    request_fields=request_object("criteria", {"criteria": {"type": "array", "items": _ENTRY}}),
+    render_messages=_render_messages,
+    parse_reply=_parse_reply,
+)

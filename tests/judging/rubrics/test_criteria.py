@@ -1,0 +1,62 @@
+"""Judgement by the criteria of a row: the share of points met, or a failure."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.judging.rubrics.criteria import CRITERIA, share_of_points
+from genrm_cli.verdicts import Failure, FailureKind
+
+ROW = (("Says when to see a doctor.", 6.0), ("Names a dose.", 2.0), ("Scolds.", -4.0))
+
+
+def said(*met: object) -> str:
+    """Write the reply that decides each criterion in turn."""
+    return json.dumps({"criteria": [{"index": i, "evidence": "", "met": each} for i, each in enumerate(met)]})
+
+
+YES = said(True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (said(True, True, False), 1.0),
+        (said(True, False, False), 0.75),
+        (YES, 0.5),
+        (said(False, True, True), 0.0),
+        (f"```json\n{YES}\n```\n{YES}", 0.5),
+        (f"{YES}\n{said(True, True, False)}", FailureKind.AMBIGUOUS),
+        (said(True, True), FailureKind.NO_VERDICT),
+        (said(True, True, False, False), FailureKind.OUT_OF_RANGE),
+        (YES.replace('"index": 1', '"index": 0'), FailureKind.AMBIGUOUS),
+        (said(True, True, "true"), FailureKind.NO_VERDICT),
+        (said(True, True, 1), FailureKind.NO_VERDICT),
+        (said(True, True, None), FailureKind.NO_VERDICT),
+        (YES.replace('"evidence": ""', '"evidence": {"met": false}', 1), FailureKind.NO_VERDICT),
+        ('{"criteria": true}', FailureKind.NO_VERDICT),
+        ("All are met.", FailureKind.NO_VERDICT),
+        ("", FailureKind.EMPTY),
+    ],
+)
+def test_how_a_reply_is_read(text: str, expected: float | FailureKind) -> None:
+    """Each criterion is decided once, by true or false; anything else is a failure of the right kind."""
+    outcome = CRITERIA.parse_reply(Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",), criteria=ROW))
+    assert (outcome.kind if isinstance(outcome, Failure) else outcome.values[0]) == expected
+
+
+@given(st.lists(st.tuples(st.floats(-10, 10), st.booleans()), min_size=1, max_size=8))
+def test_the_share_is_between_0_and_1(rows: list[tuple[float, bool]]) -> None:
+    """All positive criteria and no flaw give 1, none gives 0; without a positive one there is no share."""
+    criteria, met = [("x", points) for points, _ in rows], [each for _, each in rows]
+    share = share_of_points(criteria, met)
+    if max(points for points, _ in rows) <= 0:
+        assert share is None
+        return
+    assert share is not None
+    assert 0 <= share <= 1
+    assert share_of_points(criteria, [points > 0 for points, _ in rows]) == pytest.approx(1)
+    assert share_of_points(criteria, [False] * len(rows)) == 0
