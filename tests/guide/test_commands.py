@@ -41,6 +41,8 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
         shard = genrm.write(f"rollouts-rs{number}-chunk0.jsonl", make_rollouts()[number::2])
         os.utime(shard, (time.time() - 3600,) * 2)  # else a pattern leaves it to the next run
     genrm.write("mine.jsonl", [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")])
+    asked = {"prompt": [{"role": "user", "content": "Why?"}], "rubrics": [{"criterion": "Is right.", "points": 5}]}
+    genrm.write("healthbench.jsonl", [asked | {"completion": text} for text in ("Because.", "No idea.")])
     judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
     call("score", "rollouts.jsonl", *judge, "-o", "earlier.jsonl", "--journal", "rollouts.journal.sqlite")
     call("eval", "pairs.jsonl", *judge, "-o", "other.json")
