@@ -61,7 +61,7 @@ LAYERS = (
     ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
     ("verdicts", "catalog", "extensions"),
-    ("errors", "json_types", "version"),
+    ("errors", "json_types", "regex", "version"),
 )
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
@@ -94,6 +94,7 @@ PURE = (
     "catalog",
     "errors",
     "json_types",
+    "regex",
     "export.candidates",
     "export.balance",
     "export.formats",
@@ -150,7 +151,7 @@ HOMES = {
     "orjson": ("storage", "jobs", "judging.client", "judging.remote", "serve", "sessions.hosting"),
     "numpy": (*PURE, "jobs.stores", "scored.groups", "export", "report"),
     "phonenumbers": ("rollouts.private_forms",),
-    "re2": ("rollouts.redaction",),
+    "re2": ("regex",),
     "stdnum": ("rollouts.private_forms",),
     "starlette": ("serve.http", "sessions.hosting"),
     "uvicorn": ("serve.http",),
@@ -346,10 +347,10 @@ def test_only_the_outermost_layers_start_an_event_loop() -> None:
 
 
 def test_late_imports_only_save_time() -> None:
-    """Imports inside functions keep `--help` fast, boto3 out of local runs and pyarrow optional, and nothing else."""
+    """Imports inside functions keep `--help` fast, boto3 out of local runs and pyarrow optional."""
     late = [each for each in IMPORTS if each.lazy and each.importer != PUBLIC and not within(each.importer, ("cli",))]
     allowed = (f"{PACKAGE}.storage.s3", "importlib.metadata", "_typeshed", "types_boto3_s3")
-    allowed += ("pyarrow", "nemo_gym.judge")
+    allowed += ("pyarrow", "nemo_gym.judge", f"{PACKAGE}.regex")
     wrong = [each for each in late if not each.module.startswith(allowed)]
     assert [str(each) for each in wrong] == []
 

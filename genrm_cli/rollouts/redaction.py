@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-import re2
-
-from genrm_cli.errors import UsageError, naming
+from genrm_cli.regex import compile_regex
 from genrm_cli.rollouts.private_forms import EMAIL, IDENTITIES, MARKS, PHONES, Form
 
 OWN_MARK = "[REDACTED]"
@@ -18,16 +16,14 @@ class Redactor:
     """Mask matches of patterns: built-in names, or regular expressions.
 
     Built-in patterns run first, in a fixed order; regular expressions follow in the order given and see the marks.
-    RE2 finds one match in linear time, whatever the pattern and the text. To find all of them can take quadratic time:
-    with `a(.*b)?`, each of many `a` looks for a `b` to the end of its line.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        """Compile the patterns; `UsageError` if RE2 does not accept one, or if one matches the empty text."""
+        """Compile the patterns; `ValueError` if RE2 does not accept one."""
         self._email = "email" in patterns
         forms = (("identity", IDENTITIES), ("phone", PHONES))
         self._numbers = [(name, form) for name, of in forms if name in patterns for form in of]
-        self._own = {text: _compile(text) for text in patterns if text not in MARKS}
+        self._own = {text: compile_regex(text) for text in patterns if text not in MARKS}
 
     def redact(self, text: str, counts: Counter[str]) -> str:
         """Return the text with each match replaced by `[EMAIL]`, `[PHONE]`, `[IDENTITY]` or `[REDACTED]`.
@@ -64,24 +60,6 @@ def redactor_of(patterns: tuple[str, ...]) -> Redactor:
     return Redactor(patterns)
 
 
-def _compile(text: str) -> "re2._Regexp":
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        pattern = re2.compile(text, options)
-    except re2.error as error:
-        detail = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-        raise UsageError(
-            naming("$redact_pattern"),
-            f": {text!r} is not a regular expression of RE2: {detail}. RE2 has no lookaround "
-            "(?=, ?!, ?<=, ?<!), no backreferences and no possessive repeats; match the surrounding text too, or use "
-            "several patterns.",
-        ) from error
-    if pattern.search("") is not None:
-        raise UsageError(naming("$redact_pattern"), f": {text!r} matches the empty text and would mask everything.")
-    return pattern
-
-
 def _mask(text: str, form: Form, name: str, counts: Counter[str]) -> str:
     pieces: list[str] = []
     kept_to = at = 0
@@ -98,8 +76,8 @@ def _mask(text: str, form: Form, name: str, counts: Counter[str]) -> str:
     return "".join((*pieces, text[kept_to:])) if pieces else text
 
 
-def _mask_own(text: str, pattern: "re2._Regexp", name: str, counts: Counter[str]) -> str:
-    def mark(found: "re2._Match") -> str:
+def _mask_own(text: str, pattern: re.Pattern[str], name: str, counts: Counter[str]) -> str:
+    def mark(found: re.Match[str]) -> str:
         if found.start() == found.end() or _within_mark(text, *found.span()):
             return str(found[0])
         counts[name] += 1

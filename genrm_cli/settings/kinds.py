@@ -3,7 +3,6 @@
 import difflib
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -81,17 +80,10 @@ def parse_text_argument(value: object) -> str:
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Compile a regular expression.
+    """Compile a regular expression; `ValueError` if RE2 does not accept it."""
+    from genrm_cli.regex import compile_regex  # when it is needed: RE2 would delay `genrm --help`
 
-    Raises:
-        ValueError: it is invalid, or Python warns that its meaning will change.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return re.compile(text)
-    except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise ValueError(f"{text!r} is not a regular expression: {error}.") from error
+    return compile_regex(text)
 
 
 def _parse_truth(raw: object) -> bool | None:

@@ -21,7 +21,7 @@ _TORN = (
     *("\n", "\r\n", " ", "\t", ",", "-", "1", "10", "3.5", "0", "6", "1e9", "NaN", "null", "4/5", "A", "B", "C", "="),
     *("<answer>", "</answer>", "[RESULT]", "Winner:", "Response A", "Response B", "\\boxed{", '"score_1": 5', "*"),
     *('"ranking":', '"overall": {', '"a": 1', "[The Begin of Ranking Score]", "[The End of", "<score_A>", "</score_A>"),
-    *("<score_B>2", "\x00", "\ud800", "\u200b", "\u2028", "²", "٣", "\ufeff", "\uff21"),
+    *("<score_B>2", "\x00", "\ufffd", "\u200b", "\u2028", "²", "٣", "\ufeff", "\uff21"),
 )
 _SHORT_TEXTS = [text for text in TEXTS if len(text) < 400]
 _QUOTES = list(QUOTATIONS.values())
@@ -98,4 +98,5 @@ class Mutator:
         rng = self._rng
         top = rng.choice((0x80, 0x250, 0x3000, 0x110000))
         signs = [chr(int(rng.random() * top)) for _ in range(rng.randrange(60))]
+        signs = [sign for sign in signs if not "\ud800" <= sign <= "\udfff"]  # no server can send them
         return "".join(signs) + rng.choice(("", self._torn(), rng.choice(self._words)))

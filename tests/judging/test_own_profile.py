@@ -111,6 +111,13 @@ def test_how_a_reply_is_read(text: str, answer: str, expected: Verdict | Failure
     assert (read.kind if isinstance(read, Failure) else read) == expected
 
 
+def test_a_pattern_takes_linear_time() -> None:
+    """A reply on which `re` would backtrack for centuries is read at once."""
+    slow = profile(verdict={"pattern": "^(?P<label>(A+)+)$", "labels": {"A": "better"}})
+    read = slow.parse_reply(Reply("A" * 100_000 + "!", finish_reason="stop"), UNQUOTED)
+    assert isinstance(read, Failure)
+
+
 @pytest.mark.parametrize(
     ("table", "named"),
     [

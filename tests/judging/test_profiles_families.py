@@ -318,7 +318,7 @@ PIECES = [
     *(words for family in FAMILIES.values() for words in family.says),
     *("<answer>", "</answer>", "[[", "]]", "[[A", "<score_A>", "</score_A>", "<score_B>9", "[RESULT]", "Winner:", "{"),
     *("\\boxed{", "}", "[The Begin of Ranking Score]", "[The Begin of Individual Scores]", "</think>", "<think>", '"'),
-    *("A", "B", "C", " ", "\n", "-3", "10", "1e999", "nan", "\x00", "\ud800", "²", "٣", "Response A", "```json"),
+    *("A", "B", "C", " ", "\n", "-3", "10", "1e999", "nan", "\x00", "\ufffd", "²", "٣", "Response A", "```json"),
 ]
 
 

@@ -95,7 +95,7 @@ REFUSED = [
     ("[components.rank]\nties = 'best'", "components.rank.ties: 'best' is not one of mean, order"),
     ("[components.rank]\nof = 3", "components.rank.of: 3 is not text"),
     ("[components.consistency]\nfield = 'x'\nextract = 'boxed'", "exactly one of extract, pattern and field"),
-    ("[components.consistency]\npattern = '[[a](x)'", "is not a regular expression: Possible nested set"),
+    ("[components.consistency]\npattern = '(x)(?=y)'", "RE2 has no lookaround"),
     ("[components.consistency]\npattern = 'a'", "has 0 groups"),
     ("[components.rubric]", "kind rubric requires set"),
     ("[components.rubric]\nset = 's'\njson_schema = 'maybe'", "not true or false"),

@@ -20,6 +20,7 @@ from genrm_cli.judging.profiles.profile import Fields
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import Prompt, Reply
+from genrm_cli.regex import compile_regex
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, FailureKind, Verdict
 
 _FIELDS = ("score_1", "score_2", "ranking")
@@ -153,9 +154,9 @@ def _text_of(pairs: Pairs, key: str) -> str:
 
 def _compile(pattern: object, where: str) -> re.Pattern[str]:
     try:
-        return re.compile(str(pattern), re.MULTILINE)
-    except re.error as error:
-        raise UsageError(f"{where}: {pattern!r} is not a valid regular expression: {error}.") from error
+        return compile_regex(str(pattern), by_line=True)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from error
 
 
 def _choice(verdict: Fields, key: str, choices: tuple[str, ...], where: str) -> str:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.regex import compile_regex
 from genrm_cli.rewards.component import Column, LocalKind
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.settings import checks
@@ -46,13 +47,13 @@ def extract_answer(text: str, extraction: Extraction) -> str | None:
     so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is never closed is skipped.
 
     Args:
-        text: text of any length; the forms take linear time, a pattern may take longer.
+        text: text of any length.
         extraction: a form, or a pattern with exactly one group, checked by the caller.
     """
     if extraction is AnswerForm.BOXED:
         return _tidy(_last_boxed(text))
     patterns = {AnswerForm.LABELLED: _LABEL, AnswerForm.NUMBER: _NUMBER}
-    pattern = extraction if isinstance(extraction, re.Pattern) else patterns[extraction]
+    pattern = patterns[extraction] if isinstance(extraction, AnswerForm) else extraction
     found = deque(pattern.finditer(text), maxlen=1)
     if not found:
         return None
@@ -132,7 +133,7 @@ def _answer_at(record: JsonObject, path: str) -> str | None:
 
 @lru_cache(maxsize=16)
 def _extraction(form: str | None, pattern: str | None) -> Extraction:
-    return AnswerForm(form) if form is not None else re.compile(pattern or "")
+    return AnswerForm(form) if form is not None else compile_regex(pattern or "")
 
 
 def _refuse(options: Mapping[str, Option]) -> str | None:

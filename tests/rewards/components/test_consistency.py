@@ -1,6 +1,5 @@
 """Responses to final answers, and answers to the share that agrees."""
 
-import re
 from fractions import Fraction
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from linear_time import assert_linear
 
+from genrm_cli.regex import compile_regex
 from genrm_cli.rewards.components.consistency import AnswerForm, consistency_values, extract_answer
 
 
@@ -94,7 +94,12 @@ def test_the_text_after_the_label(text, answer):
 )
 def test_a_pattern_of_the_users(text, answer):
     """The group of the last match counts; an empty or unmatched group is not an answer."""
-    assert extract_answer(text, re.compile(r"####(?: (.*))?")) == answer
+    assert extract_answer(text, compile_regex(r"####(?: (.*))?")) == answer
+
+
+def test_a_pattern_of_the_users_takes_linear_time():
+    """A response on which `re` would backtrack for centuries is read at once."""
+    assert extract_answer("a" * 100_000 + "!", compile_regex("^(a+)+$")) is None
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**9), max_value=10**9))
