@@ -98,7 +98,7 @@ class GroupScorer:
                 self._progress.pace = judges
             await judges.settle(journal)
             await judges.probe()
-            self._plan = self._plan.with_profiles([spec.profile for spec in judges.specs if spec.compares])
+            self._plan = self._plan.with_judges(judges.specs)
             self._judges = judges.with_journal(journal, self.metrics.add_outcome)
             self.journal = journal
             self._loop = asyncio.get_running_loop()

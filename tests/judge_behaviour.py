@@ -75,6 +75,7 @@ class Behaviour:
     unknown_roles: str = "accept"
     require_key: str | None = None
     models: Sequence[str] | None = None  # None: any model is served
+    max_model_len: int | None = None  # told for each model, as vLLM does
     chat: Sequence[str] = ()  # what it says where nothing is judged: one line, chosen by all messages
     with_reasoning: bool = False
     reasoning_field: str = "reasoning_content"

@@ -298,7 +298,8 @@ class Judge:
         """Answer everything that is not a chat completion."""
         if route == b"GET /v1/models":
             names = self.behaviour.models if self.behaviour.models is not None else ["local-judge"]
-            return 200, orjson.dumps({"object": "list", "data": [{"id": n, "object": "model"} for n in names]})
+            told = {"object": "model", "max_model_len": self.behaviour.max_model_len}
+            return 200, orjson.dumps({"object": "list", "data": [{"id": name} | told for name in names]})
         if route == b"GET /control/stats":
             return 200, orjson.dumps(self.stats())
         if route == b"POST /control/behaviour":

@@ -148,7 +148,7 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         open_journal(journal_for, run) as journal,
     ):
-        await _prepare(judges, journal, source, pairs, plan, run)
+        plan = await _prepare(judges, journal, source, pairs, plan, run)
         judge_set = judges.with_journal(journal, metrics.add_outcome)
 
         def take(case: Case, judged: JudgedGroup) -> None:
@@ -164,13 +164,14 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
 
 async def _prepare(
     judges: OpenJudges, journal: Journal | None, source: Source, pairs: LabelledPairs, plan: GroupPlan, run: RunContext
-) -> None:
-    """Settle the judge, count what the journal knows, and announce the plan."""
+) -> GroupPlan:
+    """Settle the judge, count what the journal knows, and announce the plan; return it as the judge needs it."""
     if not judges.is_remote:
-        return
+        return plan
     metrics = run.metrics
     if metrics.planned:
         await judges.settle(journal)
+        plan = plan.with_judges(judges.specs)
     run.progress.pace = judges
     if journal is not None and journal.has_verdicts:
         judge_set = judges.with_journal(journal)
@@ -179,6 +180,7 @@ async def _prepare(
             metrics.known += known.known
             metrics.known_calls += known.known_calls
     run.on_event("plan", estimate_rest(run, journal).as_dict())
+    return plan
 
 
 def _plan_of(run: RunContext) -> GroupPlan:

@@ -1,6 +1,7 @@
 """Refuse settings that cannot work, before any input is read or any call is made."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
@@ -99,7 +100,10 @@ def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[Judge
         may_take_roles = source is ProfileSource.DEFAULT and settings.input.reference_field is None
         roles = PROFILES[ROLES_PROFILE] if may_take_roles else None
         specs.append(JudgeSpec(config, profile_of(config), source=source, roles=roles))
-    return specs + [JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)]
+    specs += [JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)]
+    if settings.judge.compat is not None:
+        return specs
+    return [replace(spec, max_model_len=spec.config.judge.max_model_len or None) for spec in specs]
 
 
 def open_options(settings: Settings, *, api_keys: Mapping[str, str], resumes: bool = False) -> OpenOptions:

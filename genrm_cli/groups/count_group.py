@@ -38,6 +38,7 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
     for score in scores:
         metrics.statuses[score.status] += 1
         metrics.rewards_on_defaults += score.defaulted > 0
+        metrics.shortened_rollouts += score.shortened > 0
         if score.status == "scored" and score.reward is not None:
             metrics.rewards.add(score.reward)
         if (why := score.why_unscored) is not None:

@@ -109,6 +109,8 @@ class JudgedGroup:
         columns: components that need no judge.
         clusters: number of the cluster of each of `answered`, by n-grams; None if not requested.
         redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
+        shortened: characters cut out of the prompt and a response so that they fit into the judges' context, by index;
+            empty if all fit.
     """
 
     key: str | None
@@ -124,6 +126,7 @@ class JudgedGroup:
     columns: dict[str, Column] = field(default_factory=dict)
     clusters: list[int] | None = None
     redactions: Counter[str] = field(default_factory=Counter)
+    shortened: dict[int, int] = field(default_factory=dict)
 
     @property
     def blank(self) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
+from genrm_cli.rollouts.shorten import shorten_view
 from genrm_cli.rollouts.views import SharedView, choose_view, view_group
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
@@ -230,9 +231,11 @@ def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iter
 
 
 def view_for_judges(judged: JudgedGroup, group: Group, plan: GroupPlan) -> SharedView:
-    """Return the texts that leave this machine, masked if so planned; lengths are measured before masking."""
+    """Return the texts that leave this machine, masked and shortened; lengths are measured before."""
     judged.redactions = Counter()
-    return shown_to_judges(group, judged.answered, plan, judged.redactions)
+    view = shown_to_judges(group, judged.answered, plan, judged.redactions)
+    judged.shortened = dict(zip(judged.answered, view.shortened, strict=False))
+    return view
 
 
 def shown_to_judges(group: Group, answered: Sequence[int], plan: GroupPlan, redactions: Counter[str]) -> SharedView:
@@ -245,8 +248,10 @@ def shown_to_judges(group: Group, answered: Sequence[int], plan: GroupPlan, reda
         backgrounds={index: render_scenario(group.records[index]) for index in answered} if with_scenarios else {},
         criteria={index: group.rollouts[index].criteria for index in answered} if plan.graders else {},
     )
-    redactor = plan.redactor
-    return view if redactor is None else view.masked(lambda text: redactor.redact(text, redactions))
+    if (redactor := plan.redactor) is not None:
+        view = view.masked(lambda text: redactor.redact(text, redactions))
+    is_marked = view.view == "transcript" or plan.view.max_chars is not None
+    return shorten_view(view, plan.rooms, is_marked=is_marked) if plan.rooms else view
 
 
 def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedView:

@@ -6,19 +6,30 @@ from dataclasses import dataclass, field, replace
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.groups.graders import Grader, count_gradings
 from genrm_cli.json_types import JsonObject
-from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, count_turns
+from genrm_cli.judging.open_judges import JudgeSpec
+from genrm_cli.judging.profiles.profile import (
+    AnyProfile,
+    GradingProfile,
+    Profile,
+    count_turns,
+    render_messages,
+    sample_prompt,
+)
 from genrm_cli.pairing import count_comparisons
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.rollouts.shorten import Room, estimate_tokens
 from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
 from genrm_cli.settings.components import Component, Diversity, Source
 from genrm_cli.verdicts import MIDDLE_RANKING, Explanation
 
 GENRM = "genrm"
 MAX_COMPARED = 2_048  # rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size
+_REPLY_TOKENS = 4_096  # of a judge whose profile sets no limit
+_MARGIN_TOKENS = 256  # of the chat template
 MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
 
 
@@ -139,6 +150,7 @@ class GroupPlan:
         shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
         reference_field: dotted path of the reference answer to show; None for none.
         rubric_field: dotted path of the rubric of each row; None for none.
+        rooms: space for texts in the prompts of the judges whose context is known.
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)
@@ -162,6 +174,7 @@ class GroupPlan:
     shows_as_gym: bool = False
     reference_field: str | None = None
     rubric_field: str | None = None
+    rooms: tuple[Room, ...] = ()
 
     def with_chosen_fields(self, rollout: Rollout, record: JsonObject) -> Rollout:
         """Return a rollout with what the settings take from its record for the judge.
@@ -220,10 +233,11 @@ class GroupPlan:
                 ".",
             )
 
-    def with_profiles(self, profiles: Sequence[AnyProfile | None]) -> "GroupPlan":
-        """Return the plan with other profiles for its judges, in order."""
-        pairs = zip(self.judges, profiles, strict=True)
-        return replace(self, judges=tuple(replace(judge, profile=profile) for judge, profile in pairs))
+    def with_judges(self, specs: Sequence[JudgeSpec]) -> "GroupPlan":
+        """Return the plan with the profiles and contexts that were found for its judges, in order."""
+        pairs = zip(self.judges, (spec.profile for spec in specs if spec.compares), strict=True)
+        judges = tuple(replace(judge, profile=profile) for judge, profile in pairs)
+        return replace(self, judges=judges, rooms=tuple(room for spec in specs if (room := room_of(spec)) is not None))
 
     @property
     def shares_pairs(self) -> bool:
@@ -268,3 +282,16 @@ class GroupPlan:
     def count_requests(self, n: int) -> int:
         """Return the maximum number of requests for n rollouts with a response."""
         return sum(effort.requests for effort in self.efforts(n)) + self.count_gradings(n)
+
+
+def room_of(spec: JudgeSpec) -> Room | None:
+    """Return the space for texts in the prompts of a judge; None if its context is unknown or has no room."""
+    profile, settings = spec.profile, spec.config.judge
+    if spec.max_model_len is None or not isinstance(profile, Profile | GradingProfile):
+        return None
+    reply = settings.max_reply_tokens or profile.request_fields.get("max_tokens")
+    replies = count_turns(profile) * (reply if isinstance(reply, int) else _REPLY_TOKENS)
+    frame = render_messages(profile, sample_prompt(profile, (), "", ""))
+    used = replies + sum(estimate_tokens(message["content"]) for message in frame) + _MARGIN_TOKENS
+    responses = 2 if isinstance(profile, Profile) else None if profile.whole_group else 1
+    return Room(spec.max_model_len - used, responses) if spec.max_model_len > used else None

@@ -34,6 +34,7 @@ class RolloutScore:
         failed: number of failed requests about it.
         defaulted: number of comparisons that count with a default (setting `compat`).
         total: the derivation of the reward from components; None if the reward comes from verdicts alone.
+        shortened: characters cut out of its prompt and response so that they fit into the judges' context.
     """
 
     index: int
@@ -45,6 +46,7 @@ class RolloutScore:
     failed: int
     defaulted: int
     total: Total | None = None
+    shortened: int = 0
 
     @property
     def reward(self) -> float | None:

@@ -92,7 +92,8 @@ class _Work:
             why = None if reward.reward is not None else reasons.of(index, total)
             status: Status = "unscored" if why else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else self.estimate.standard_errors[index]
-            scores.append(RolloutScore(index, reward, status, why, error, *counts[index], total))
+            shortened = judged.shortened.get(index, 0)
+            scores.append(RolloutScore(index, reward, status, why, error, *counts[index], total, shortened))
         return GroupRewards(
             judged.key,
             scores,

@@ -72,7 +72,8 @@ def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimat
             correct_plan(metrics, sum(1 for group in groups for _ in iter_prompts(group, index.plan)))
         return estimate_rest(run, None)
     with Journal(str(path), read_only=True) as journal:
-        judges = idle_judges(judge_specs(settings), run.open_options, journal)
+        judges, specs = idle_judges(judge_specs(settings), run.open_options, journal)
+        index.plan = index.plan.with_judges(specs)
         requests = 0
         for _, _, group in index.iter_groups():
             counted = count_known(group, index.plan, judges)

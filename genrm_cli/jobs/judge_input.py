@@ -48,7 +48,7 @@ async def judge_input(
     """
     if run.metrics.planned:
         await judges.settle(journal)
-        index.plan = index.plan.with_profiles([spec.profile for spec in judges.specs if spec.compares])
+        index.plan = index.plan.with_judges(judges.specs)
     judge_set = judges.with_journal(journal, run.metrics.add_outcome)
     if judges.is_remote:
         run.progress.pace = judges

@@ -122,8 +122,8 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         # Answers are stored. Mask them after parsing, as JSON has several ways to write the characters of the key.
         return replace(reply, text=self._key.mask(reply.text), reasoning=self._key.mask(reply.reasoning))
 
-    async def list_models(self, timeout_s: float) -> list[str]:
-        """Return the names of the models that the server lists, sorted.
+    async def list_models(self, timeout_s: float) -> dict[str, int | None]:
+        """Return the models that the server lists, sorted, each with its context length; None if it is not told.
 
         Raises:
             CallError: there was no reply, or it is not a list of models.
@@ -131,7 +131,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         url = httpx.URL(str(self._url).removesuffix(_CHAT_PATH) + "/models")
         content = await self._call("GET", url, timeout_s)
         try:
-            return sorted(parse_models(orjson.loads(content)))
+            return parse_models(orjson.loads(content))
         except ValueError as error:
             raise self._body_error("not a list of models", content) from error
 

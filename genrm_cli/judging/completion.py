@@ -4,10 +4,15 @@ from genrm_cli.judging.requests import Reply
 
 _Object = dict[str, object]
 _MAX_TOKENS = 10**9  # of one reply; a higher count is a server error
+# vLLM and SGLang; OpenRouter and Together; Mistral; Groq.
+_CONTEXT_FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window")
 
 
-def parse_models(listing: object) -> set[str]:
+def parse_models(listing: object) -> dict[str, int | None]:
     """Parse the reply to `GET /models`, omitting names that cannot be printed.
+
+    Returns:
+        The context length of each model in tokens, that of its base model for an adapter; None if it is not told.
 
     Raises:
         ValueError: it is not a list of models.
@@ -15,7 +20,9 @@ def parse_models(listing: object) -> set[str]:
     data = _object(listing).get("data")
     if not isinstance(data, list):
         raise ValueError("no list of models")
-    return {name for each in data if (name := _text(_object(each).get("id"))) and name.isprintable()}
+    cards = {name: card for card in map(_object, data) if (name := _text(card.get("id"))) and name.isprintable()}
+    base_of = {name: cards.get(str(card.get("parent")), {}) for name, card in cards.items()}
+    return {name: _context_length(cards[name]) or _context_length(base_of[name]) for name in sorted(cards)}
 
 
 def parse_completion(completion: object) -> Reply:
@@ -46,6 +53,10 @@ def parse_completion(completion: object) -> Reply:
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError("no choice with a message") from error
+
+
+def _context_length(card: _Object) -> int | None:
+    return next((tokens for name in _CONTEXT_FIELDS if (tokens := _count(card.get(name)))), None)
 
 
 def _text_in(content: object) -> str:

@@ -139,10 +139,17 @@ class Journal(AbstractContextManager["Journal"]):
         """Whether the journal has any verdict; unlike `len`, this is fast."""
         return self._one("SELECT 1 FROM verdicts LIMIT 1") is not None
 
-    def knows_judge(self, label: str) -> bool:
-        """Whether one of the first verdicts is by this judge. A full search could read the whole file."""
-        query = "SELECT 1 FROM (SELECT judge FROM verdicts LIMIT 1000) WHERE judge = ? LIMIT 1"
-        return self._one(query, label) is not None
+    def find_judge(self, label: str) -> str | None:
+        """Return the name of the latest judge among the first verdicts that is this one; None if there is none.
+
+        The name may continue with the judge's context. A full search could read the whole file.
+        """
+        query = (
+            "SELECT judge FROM (SELECT judge, answered_at FROM verdicts LIMIT 1000) "
+            "WHERE instr(judge || ' · ', ? || ' · ') = 1 ORDER BY answered_at DESC LIMIT 1"
+        )
+        found = self._one(query, label)
+        return None if found is None else str(found[0])
 
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or None; the judge's reply is decompressed only on demand."""

@@ -19,7 +19,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.judging.pacing.pool import OnEvent as OnEvent
 from genrm_cli.judging.probe import JUDGE, KnownAnswer, ModelRole, answer_to_roles, probe_judge
-from genrm_cli.judging.profiles.profile import AnyProfile
+from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings.judge_settings import LimitSettings
@@ -27,6 +27,7 @@ from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
 AUTO_CEILING = 4_096
+_LISTING_S = 10.0
 
 
 def ignore_event(event: str, fields: dict[str, Any]) -> None:
@@ -43,6 +44,7 @@ class JudgeSpec:
         compares: whether it must prefer the better response when probed; False for a grader of components.
         roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
         role: its name, and those of its settings, in messages.
+        max_model_len: context length in tokens, as set, told by the endpoints or found in the journal; None if unknown.
     """
 
     config: JudgeConfig
@@ -51,6 +53,7 @@ class JudgeSpec:
     source: ProfileSource = ProfileSource.SETTING
     roles: AnyProfile | None = None
     role: ModelRole = JUDGE
+    max_model_len: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,19 @@ class OpenJudge:
         """Use the profile `roles` from now on."""
         self.spec = replace(self.spec, profile=self.spec.roles, source=ProfileSource.PROBE)
         self.remote, self.with_roles, self.verdict_with_roles = self.with_roles, None, answer
+
+    def find_context(self, told: int | None, journal: Journal | None) -> None:
+        """Set the context length: as the user says, as the endpoints tell, or as the journal knows it."""
+        remote, settings = self.remote, self.spec.config.judge
+        if remote is None or settings.compat is not None:
+            return
+        length = told if settings.max_model_len is None else settings.max_model_len
+        if length is None and journal is not None and (name := journal.find_judge(remote.label)) is not None:
+            tokens = name.removeprefix(f"{remote.label} · ").removesuffix(" tokens")
+            length = int(tokens) if tokens.isdecimal() else None
+        self.spec = replace(self.spec, max_model_len=length or None)
+        if length:
+            remote.label = f"{remote.label} · {length} tokens"
 
 
 class OpenJudges:
@@ -147,7 +163,7 @@ class OpenJudges:
         return all([pool.is_up or await _responds(pool, timeout_s) for pool in self._pools])
 
     async def settle(self, journal: Journal | None = None) -> None:
-        """Choose the profile of each judge whose model is not known, once, and announce the judges.
+        """Choose the profile of each judge whose model is not known, and its context, once; announce the judges.
 
         The journal shows how such a judge was asked before. Otherwise it is asked once with the GenRM roles: only a
         model trained on them answers with a verdict, because nothing else in the request asks for one.
@@ -157,6 +173,8 @@ class OpenJudges:
                 return
             for judge in self._judges:
                 await self._settle(judge, journal)
+                if not isinstance(judge.spec.profile, ChatProfile):
+                    await self._find_context(judge, journal)
             self._settled = True
             for spec in self.specs:
                 announced = {
@@ -166,21 +184,31 @@ class OpenJudges:
                     "profile_from": None if spec.profile is None else spec.source.value,
                     "base_urls": list(spec.config.judge.base_url),
                     "compares": spec.compares,
+                    "max_model_len": spec.max_model_len,
                 }
                 self._on_event("judge", announced)
 
     async def _settle(self, judge: OpenJudge, journal: Journal | None) -> None:
         if judge.with_roles is None or judge.remote is None:
             return
-        if journal is not None and journal.knows_judge(judge.with_roles.label):
+        if journal is not None and journal.find_judge(judge.with_roles.label):
             judge.choose_roles()
             return
-        is_known = journal is not None and journal.knows_judge(judge.remote.label)
+        is_known = journal is not None and journal.find_judge(judge.remote.label) is not None
         if not is_known and self._options.probe and not self._options.recall.only_known and judge.remote.may_ask():
             timeout_s = self._call_timeout_s(judge)
             answer = await answer_to_roles(judge.with_roles, timeout_s, self._on_event)
             if answer is not None:
                 judge.choose_roles(answer)
+
+    async def _find_context(self, judge: OpenJudge, journal: Journal | None) -> None:
+        told: list[int | None] = []
+        settings = judge.spec.config.judge
+        if judge.remote is not None and settings.max_model_len is None and settings.compat is None:
+            timeout_s = min(_LISTING_S, self._call_timeout_s(judge))
+            endpoints = judge.remote.pool.endpoints
+            told = await asyncio.gather(*(_context_of(each, judge.remote.model, timeout_s) for each in endpoints))
+        judge.find_context(min((each for each in told if each), default=None), journal)
 
     def _call_timeout_s(self, judge: OpenJudge) -> float:
         timeout_s = judge.spec.config.limits.call_timeout
@@ -216,6 +244,14 @@ class OpenJudges:
         )
 
 
+async def _context_of(endpoint: Endpoint, model: str, timeout_s: float) -> int | None:
+    """Return the context length of a model as an endpoint tells it; None if it does not."""
+    try:
+        return (await endpoint.client.list_models(timeout_s)).get(model)
+    except CallError:
+        return None
+
+
 async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
     """Whether any endpoint responds to a request that costs nothing."""
     for endpoint in pool.endpoints:
@@ -243,14 +279,19 @@ async def open_judges(
         yield OpenJudges(judges, opener.latencies, options, on_event)
 
 
-def idle_judges(specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None) -> JudgeSet:
-    """Return judges without endpoints: they render requests and recall outcomes, but ask nothing."""
+def idle_judges(
+    specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None
+) -> tuple[JudgeSet, list[JudgeSpec]]:
+    """Return judges without endpoints, which render requests and recall outcomes but ask nothing, and their specs."""
     opener = _Opener(options, ignore_event)
     nowhere = EndpointPool([], options.limits.give_up_after, ignore_event)
     judges = [
         OpenJudge(spec, None if spec.profile is None else opener.remote(spec, spec.profile, nowhere)) for spec in specs
     ]
-    return OpenJudges(judges, opener.latencies, options, ignore_event).with_journal(journal)
+    for judge in judges:
+        judge.find_context(None, journal)
+    opened = OpenJudges(judges, opener.latencies, options, ignore_event)
+    return opened.with_journal(journal), opened.specs
 
 
 class _Opener:

@@ -37,7 +37,8 @@ class RemoteJudge:
 
     Attributes:
         model: the model's name on its server.
-        label: its name in the journal.
+        label: its name in the journal, with the context length to which prompts are shortened: from it, runs without
+            endpoints learn the context.
     """
 
     def __init__(

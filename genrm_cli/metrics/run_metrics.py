@@ -65,6 +65,7 @@ class RunMetrics(Mergeable):
     unscored_in_groups: int = 0
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
+    shortened_rollouts: int = 0
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliabilities: RunningStats = field(default_factory=RunningStats)

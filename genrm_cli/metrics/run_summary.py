@@ -20,6 +20,7 @@ class RunSummary:
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`: details of one.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         redactions: masked texts of the judged groups, each counted once, by pattern.
+        shortened_rollouts: rollouts whose prompt or response was cut so that it fits into the judges' context.
         first_place_win_rate: share of decided verdicts that prefer the response shown first, with its 95 % interval:
             0.5 for a judge without position bias over balanced pairs; None if no judge compares pairs.
         flip_rate: share of pairs judged in both orders whose verdicts disagree.
@@ -69,6 +70,7 @@ class RunSummary:
     comparisons_planned: int
     stopped_by: StoppedBy | None
     redactions: Mapping[str, int]
+    shortened_rollouts: int
     verdicts: int
     journal_hits: int
     failures: int

@@ -94,6 +94,8 @@ class SharedView:
         principle: the criterion to judge by; None leaves it to the profile.
         backgrounds: further context of each rollout's task for graders, by index in its group.
         criteria: likewise, the rubric of its row.
+        shortened: number of characters cut out of each response and its prompt so that they fit into the judge's
+            context; empty if all fit.
     """
 
     conversation: tuple[Turn, ...]
@@ -104,12 +106,14 @@ class SharedView:
     principle: str | None = None
     backgrounds: Mapping[int, str | None] = field(default_factory=dict)
     criteria: Mapping[int, Sequence[Criterion]] = field(default_factory=dict)
+    shortened: tuple[int, ...] = ()
 
     def masked(self, mask: Callable[[str], str]) -> "SharedView":
         """Return the view with all of its texts masked, and without their details."""
         return SharedView(
             tuple(Turn(turn.role, mask(turn.text)) for turn in self.conversation),
             list(map(mask, self.responses)),
+            view=self.view,
             reference=self.reference and mask(self.reference),
             principle=self.principle and mask(self.principle),
             backgrounds={index: text and mask(text) for index, text in self.backgrounds.items()},

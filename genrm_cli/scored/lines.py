@@ -29,6 +29,7 @@ class RolloutResult:
         comparisons: verdicts that count for it.
         failed: failed requests about it.
         components: values by name; None if the reward comes from verdicts alone.
+        shortened: characters cut out of prompt and response so that they fit into the judges' context; None if all fit.
     """
 
     reward: float | None
@@ -42,6 +43,7 @@ class RolloutResult:
     comparisons: int
     failed: int
     components: Mapping[str, float | None] | None = None
+    shortened: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
         comparisons=score.comparisons,
         failed=score.failed,
         components={name: column.values[score.index] for name, column in columns.items()} if columns else None,
+        shortened=score.shortened or None,
     )
 
 

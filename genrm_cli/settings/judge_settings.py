@@ -49,6 +49,13 @@ class JudgeSettings:
     max_reply_tokens: int | None = reward_setting(
         None, "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
     )
+    max_model_len: int | None = reward_setting(
+        None,
+        "Context length of the judge in tokens, prompt and reply together: longer prompts are shortened. 0: never. "
+        "Default: as the endpoint tells it (vLLM, SGLang).",
+        low=0,
+        trust=False,
+    )
     api_key_env: str | None = setting(
         None, "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
     )

@@ -91,6 +91,8 @@ def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield f"{counted(blank, 'blank response')}: nothing for the judge to see."
     if truncated := metrics.truncated_responses:
         yield f"{counted(truncated, 'response')} truncated by a token, turn or time limit."
+    if shortened := metrics.shortened_rollouts:
+        yield f"{counted(shortened, 'rollout')} shortened to the context of the judge (shortened in the scored lines)."
     if left_out := metrics.groups_left_out:
         yield (
             f"a trial (--limit {metrics.limit}): {counted(left_out, 'group')} not scored. "

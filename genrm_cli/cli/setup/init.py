@@ -84,7 +84,7 @@ def _model_of(judge: JudgeSettings) -> str:
 
     async def list_models() -> list[str]:
         async with JudgeClient(url, key, _TIMEOUT_S, 1, judge.ca_bundle) as client:
-            return await client.list_models(_TIMEOUT_S)
+            return list(await client.list_models(_TIMEOUT_S))
 
     try:
         served = run_to_end(list_models())

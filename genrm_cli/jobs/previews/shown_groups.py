@@ -109,9 +109,10 @@ def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Ite
     names: list[str] = []
     rejects = FirstRejects()
     with task.sources(run) as sources, index_input(sources, run, rejects) as index:
+        plan = index.plan.with_judges(run.judge_specs())
         for _, _, group in index.iter_groups():
             if key is None or group.key == key:
-                yield group, index.plan
+                yield group, plan
             if group.key == key:
                 return
             if len(names) < _MAX_NAMED:

@@ -1,0 +1,104 @@
+"""Shorten the texts of a group until they fit into the context of its judges.
+
+Tokens are estimated, since a judge's tokeniser is not at hand and requests must be the same in every run.
+"""
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.views import SharedView, cut_middle, neutralise
+
+_DENSE = (string.digits + string.punctuation).encode()
+_TURN_TOKENS = 16  # of the markers around a turn
+_LEAST_TOKENS = 64  # less of a text is not worth judging
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The space for texts in the prompts of a judge.
+
+    Attributes:
+        tokens: for the conversation and the responses of one prompt.
+        responses: number of responses in one prompt; None for all of a group.
+    """
+
+    tokens: int
+    responses: int | None
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about the most tokens of a text: one for each digit and ASCII symbol, one for three other bytes.
+
+    Prose, code, JSON, LaTeX and Chinese take 0.6 to 1.04 times as many with Mistral's vocabularies of 32,000 and
+    131,000 tokens; base64 takes 1.8 times as many, emoji up to 3 times.
+    """
+    raw = text.encode("utf-8", "replace")
+    others = len(raw.translate(None, _DENSE))
+    return len(raw) - others + -(-others // 3)
+
+
+def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) -> SharedView:
+    """Cut the middle out of the longest texts of a group until each prompt fits into each room.
+
+    Conversation and responses get the same limit, the largest with which the longest responses fit into one prompt. So
+    a rollout is shown alike in all its comparisons. Principle, rubric, reference and background stay whole.
+
+    Args:
+        view: the texts. It is returned as it is if they fit, or if too little would be left of them.
+        rooms: of the judges.
+        is_marked: whether the texts have markers already, so that nothing in them can imitate one.
+    """
+    if not rooms or not view.responses:
+        return view
+    turns = [estimate_tokens(turn.text) for turn in view.conversation]
+    responses = [estimate_tokens(text) for text in view.responses]
+    rubrics = ["\n".join(each.text for each in criteria) for criteria in view.criteria.values()]
+    longest = (
+        max((text or "" for text in texts), key=len, default="") for texts in (view.backgrounds.values(), rubrics)
+    )
+    others = view.principle or "", view.reference or "", *longest
+    fixed = sum(map(estimate_tokens, others)) + _TURN_TOKENS * len(turns)
+    limit = min(_limit(turns, responses, room.responses, room.tokens - fixed) for room in rooms)
+    if limit < _LEAST_TOKENS or limit >= max(turns + responses):
+        return view
+    texts = view.responses if is_marked else list(map(neutralise, view.responses))
+    shown = [_shorten(text, tokens, limit) for text, tokens in zip(texts, responses, strict=True)]
+    asked = [
+        _shorten(neutralise(turn.text) if tokens > limit else turn.text, tokens, limit)
+        for turn, tokens in zip(view.conversation, turns, strict=True)
+    ]
+    cut = sum(chars for _, chars in asked)
+    return replace(
+        view,
+        conversation=tuple(Turn(turn.role, text) for turn, (text, _) in zip(view.conversation, asked, strict=True)),
+        responses=[text for text, _ in shown],
+        shortened=tuple(cut + chars for _, chars in shown),
+    )
+
+
+def _limit(turns: Sequence[int], responses: Sequence[int], count: int | None, room: int) -> int:
+    """Return the most tokens that each text may have if the turns and the longest responses share a room.
+
+    A response that has not arrived yet may be as long as the longest.
+    """
+    count = count or len(responses)
+    longest = sorted(responses)[-count:]
+    lengths = sorted([*turns, *longest, *[longest[-1]] * (count - len(longest))])
+    for number, length in enumerate(lengths):
+        share = room // (len(lengths) - number)
+        if length > share:
+            return share
+        room -= length
+    return lengths[-1]
+
+
+def _shorten(text: str, tokens: int, limit: int) -> tuple[str, int]:
+    """Cut the middle out of a text; return it with the number of characters cut."""
+    if tokens <= limit:
+        return text, 0
+    keep = len(text) * limit // tokens
+    while estimate_tokens((cut := cut_middle(text, keep))[0]) > limit and keep > _LEAST_TOKENS:
+        keep = keep * 9 // 10  # the ends are denser than the whole
+    return cut

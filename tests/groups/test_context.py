@@ -1,0 +1,91 @@
+"""Prompts that would not fit into the context of the judge, asked at the judge's end of the wire."""
+
+import json
+from pathlib import Path
+
+import pytest
+from genrm_process import Json
+from judge_server_fixture import JudgeServer
+from scored_components import Scored, completions, score, settings_of
+
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.previews.shown_groups import iter_shown_requests
+from genrm_cli.rollouts.shorten import estimate_tokens
+
+LONG = [f"Answer {number}. {'because of the tide ' * 400}So {number}." for number in range(3)]
+CONTEXT = 4_096
+
+
+def judge(server: JudgeServer, **settings: object) -> str:
+    """Name a judge with a short reply."""
+    given = {"model": "m", "profile": "nemotron", "base_url": server.base_url, "max_reply_tokens": 512} | settings
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+
+
+def tell(server: JudgeServer, length: int | None = CONTEXT) -> None:
+    """Let the server tell its context as vLLM does."""
+    server.behave(models=["m"], max_model_len=length)
+
+
+def sent(server: JudgeServer) -> list[list[str]]:
+    """Return the texts of each request."""
+    return [[message["content"] for message in one["body"]["messages"]] for one in server.stats()["recent"]]
+
+
+def shortened(scored: Scored) -> list[int | None]:
+    """Return how many characters were cut out of each rollout."""
+    return [line["genrm"].get("shortened") for line in scored.lines]
+
+
+def lines() -> list[Json]:
+    """Make a group of two long responses and a short one."""
+    return completions(*LONG[:2], "Short.")
+
+
+def test_a_pair_that_does_not_fit_is_shortened(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Each prompt leaves room for the reply; a rollout is shown alike in all comparisons, and counted."""
+    tell(judge_server)
+    scored = score(tmp_path, lines(), judge(judge_server), both_orders=True)
+    requests = sent(judge_server)
+    assert max(sum(map(estimate_tokens, texts)) for texts in requests) <= CONTEXT - 512
+    assert len({text for texts in requests for text in texts}) == 4
+    first, second, short = shortened(scored)
+    assert (first, second, short) == (first, first, None)
+    assert f"[--- {first:,} characters cut ---]" in str(requests)
+    assert scored.metrics["shortened_rollouts"] == 2
+
+
+@pytest.mark.parametrize(
+    "more", [{"max_model_len": 0}, {"compat": "nemo-gym", "max_model_len": CONTEXT}, {"max_model_len": 100_000}]
+)
+def test_nothing_is_shortened_against_the_users_will(
+    tmp_path: Path, judge_server: JudgeServer, more: dict[str, object]
+) -> None:
+    """Nor under compat, nor where the endpoint does not tell its context."""
+    tell(judge_server)
+    assert shortened(score(tmp_path, lines(), judge(judge_server), **more)) == [None] * 3
+    tell(judge_server, None)
+    assert shortened(score(tmp_path, lines(), judge(judge_server))) == [None] * 3
+    assert "characters cut" not in str(sent(judge_server))
+
+
+def test_a_run_without_endpoint_knows_the_context_of_the_journal(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The requests are the same as when they were asked, so the journal has all their verdicts."""
+    tell(judge_server)
+    asked = score(tmp_path, lines(), judge(judge_server))
+    requests = judge_server.stats()["requests"]
+    tell(judge_server, None)
+    concluded = score(tmp_path, lines(), judge(judge_server), conclude=True)
+    again = score(tmp_path, lines(), judge(judge_server))
+    assert (concluded.rewards, again.rewards) == (asked.rewards, asked.rewards)
+    assert (shortened(concluded), shortened(again)) == (shortened(asked), shortened(asked))
+    assert judge_server.stats()["requests"] == requests
+
+
+def test_the_context_may_be_set(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """For endpoints that do not tell it; `genrm show` then knows it, too."""
+    scored = score(tmp_path, lines(), judge(judge_server, max_model_len=CONTEXT))
+    assert shortened(scored)[0]
+    settings = settings_of(judge(judge_server, max_model_len=CONTEXT))
+    (shown,) = iter_shown_requests([str(tmp_path / "in.jsonl")], new_run(settings, {}), None)
+    assert [message["content"] for message in shown.messages] in sent(judge_server)

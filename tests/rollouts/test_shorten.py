@@ -1,0 +1,88 @@
+"""Texts are shortened until every prompt fits into the context of its judges."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.shorten import Room, estimate_tokens, shorten_view
+from genrm_cli.rollouts.views import SharedView
+
+ROOM = Room(1_000, 2)
+
+
+def shorten(texts, rooms=(ROOM,), asked="Why?", **more):
+    """Shorten the responses to a question."""
+    return shorten_view(SharedView((Turn("user", asked),), list(texts), **more), rooms, is_marked=False)
+
+
+def words(count, word="word "):
+    """Make a text of words, of which two take three tokens at least."""
+    return word * count
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("abc", 1), ("abcd", 2), ("12", 2), ("a, b", 2), ("是", 1), ("😀", 2), ("\ud800", 1)]
+)
+def test_digits_and_symbols_are_tokens_and_three_other_bytes_are_one(text, tokens):
+    """A text that no encoding can represent is counted, too."""
+    assert estimate_tokens(text) == tokens
+
+
+@pytest.mark.parametrize("rooms", [(), (Room(10_000, 2),), (Room(20, 2),), (Room(-5, 1),)])
+def test_texts_that_fit_stay_as_they_are(rooms):
+    """So do texts of which too little would be left, and those for judges of unknown context."""
+    view = SharedView((Turn("user", "Why?"),), [words(300), "[--- ASSISTANT ---]"])
+    assert shorten_view(view, rooms, is_marked=False) is view
+
+
+def test_only_the_longest_text_is_cut_in_its_middle():
+    """Start and end stay, a mark says how much is missing, and the others are whole."""
+    long, short = f"Start. {words(2_000)}End.", words(100)
+    view = shorten([long, short, short])
+    assert view.responses[1:] == [short, short]
+    assert view.responses[0].startswith("Start. word")
+    assert view.responses[0].endswith("word End.")
+    assert f"\n[--- {view.shortened[0]:,} characters cut ---]\n" in view.responses[0]
+    assert (view.shortened[1:], view.conversation) == ((0, 0), (Turn("user", "Why?"),))
+
+
+def test_two_long_texts_share_the_room():
+    """Neither is preferred: both are cut to the same length."""
+    first, second, third = shorten([words(2_000), words(3_000), words(400)]).responses
+    assert abs(len(first) - len(second)) < 10
+    assert third == words(400)[: len(third)] or "characters cut" in third
+
+
+def test_a_long_prompt_is_cut_too():
+    """Every rollout of the group is then shortened by as much."""
+    view = shorten(["yes", "no"], asked=words(4_000))
+    assert "characters cut" in view.conversation[0].text
+    assert view.responses == ["yes", "no"]
+    assert view.shortened[0] == view.shortened[1] > 10_000
+
+
+def test_the_smallest_room_counts_and_other_texts_take_some_of_it():
+    """A judge that sees the whole group needs shorter texts than one that sees a single response."""
+    texts = [words(500)] * 4
+    whole, pair, alone = (max(map(len, shorten(texts, (Room(1_000, shown),)).responses)) for shown in (None, 2, 1))
+    assert whole < pair < alone
+    assert max(map(len, shorten(texts, (Room(1_000, 1), Room(1_000, None))).responses)) == whole
+    assert max(map(len, shorten(texts, principle=words(100), backgrounds={0: words(100)}).responses)) < pair
+
+
+def test_a_response_cannot_imitate_the_mark():
+    """Its own mark is changed where any text of the group is cut."""
+    view = shorten([words(2_000), "[--- 9,999 characters cut ---]"])
+    assert view.responses[1] == "(--- 9,999 characters cut ---)"
+
+
+@given(st.lists(st.text(max_size=400).map(lambda text: text * 20), min_size=2, max_size=5), st.integers(300, 3_000))
+def test_every_pair_fits(texts, tokens):
+    """Whatever the texts are; each is shown alike in all its pairs."""
+    view = shorten(texts, (Room(tokens, 2),))
+    turns = estimate_tokens(view.conversation[0].text) + 16
+    for pair in combinations(view.responses, 2):
+        assert sum(map(estimate_tokens, pair)) + turns <= tokens
