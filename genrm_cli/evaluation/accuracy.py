@@ -89,7 +89,7 @@ class PairRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PairShare:
     """The mean over some pairs, 0 to 1, with its 95 % interval; None without pairs.
 
     Attributes:
@@ -137,16 +137,16 @@ class JudgeQuality:
     failures: int
     not_asked: int
     failures_by_kind: Mapping[str, int]
-    accuracy: Share
-    accuracy_chosen_first: Share
-    accuracy_chosen_second: Share
-    accuracy_if_failures_lose: Share
-    consistent_accuracy: Share
-    flip_rate: Share
-    first_place_preference: Share
-    accuracy_longer_chosen: Share
-    accuracy_shorter_chosen: Share
-    accuracy_equal_length: Share
+    accuracy: PairShare
+    accuracy_chosen_first: PairShare
+    accuracy_chosen_second: PairShare
+    accuracy_if_failures_lose: PairShare
+    consistent_accuracy: PairShare
+    flip_rate: PairShare
+    first_place_preference: PairShare
+    accuracy_longer_chosen: PairShare
+    accuracy_shorter_chosen: PairShare
+    accuracy_equal_length: PairShare
     length_bias: float | None
     failure_rate: float | None
     parse_failure_rate: float | None
@@ -211,7 +211,7 @@ def evaluate_by_category(
     return {name: evaluate(by_name[name], price_in, price_out) for name in sorted(by_name)}
 
 
-def share_of(outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], float | None]) -> Share:
+def share_of(outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], float | None]) -> PairShare:
     """Average over the pairs that have a value from 0 to 1.
 
     The interval counts the pairs of a line as one observation. If the sizes of lines differ, they count as fewer: the
@@ -227,13 +227,13 @@ def share_of(outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], fl
             values.append(value)
             sizes[outcome.item] += 1
     if not values:
-        return Share(None, None, None, 0, 0)
+        return PairShare(None, None, None, 0, 0)
     mean = fmean(values)
     observations = len(values) ** 2 / sum(size * size for size in sizes.values())
-    return Share(mean, *wilson_interval(mean, observations), len(values), len(sizes))
+    return PairShare(mean, *wilson_interval(mean, observations), len(values), len(sizes))
 
 
-def accuracy_of(outcomes: Iterable[PairRecord]) -> Share:
+def accuracy_of(outcomes: Iterable[PairRecord]) -> PairShare:
     """Return the share of right judgements, after averaging the orders of each pair that have a verdict."""
     return share_of(outcomes, lambda outcome: _mean(each.credit for each in outcome.orders if each.credit is not None))
 

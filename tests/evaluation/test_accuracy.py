@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from judged_pairs import judged_pair
 
 from genrm_cli.evaluation.accuracy import (
+    PairShare,
     Preference,
-    Share,
     evaluate,
     evaluate_by_category,
     preference_of,
@@ -61,7 +61,7 @@ def test_nothing_gives_null():
     """Without a pair every rate is null and every count 0."""
     figures = evaluate([])
     for field in fields(figures):
-        assert getattr(figures, field.name) in (0, None, {}, Share(None, None, None, 0, 0)), field.name
+        assert getattr(figures, field.name) in (0, None, {}, PairShare(None, None, None, 0, 0)), field.name
 
 
 def test_ten_pairs_by_hand():

@@ -5,8 +5,8 @@ from functools import cache
 
 from genrm_cli.sessions.environment import Ask, Dialogue, T
 from genrm_cli.sessions.environments import ScenarioSet, read_scenarios
-from genrm_cli.sessions.therapy.scenario import SessionScenario
 from genrm_cli.sessions.therapy.session import SessionState, TherapeuticSession
+from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 from genrm_cli.storage.location import S3Options
 
 ENVIRONMENT, MODEL_ENVIRONMENT = TherapeuticSession(), TherapeuticSession(has_models=True)

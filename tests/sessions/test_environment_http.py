@@ -12,7 +12,7 @@ from judge_server_fixture import JudgeServer
 from served import REPLY_LIMIT_S, TOKEN, Json, Served, serving
 from sessions import ENVIRONMENT, begin, samples, step
 
-from genrm_cli.serve.http.endpoints import Gate
+from genrm_cli.serve.http.endpoints import AccessLimits
 from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
 from genrm_cli.sessions.hosting.hosted import HostedSessions, observe
@@ -147,7 +147,7 @@ def test_sessions_are_bounded_and_guarded() -> None:
         raise AssertionError(ask)
 
     sessions = HostedSessions(TherapeuticSession(max_turns=1), samples(), nobody, most=1, keep_s=60)
-    app = build_environment_app(sessions, Gate(100_000, TOKEN))
+    app = build_environment_app(sessions, AccessLimits(100_000, TOKEN))
 
     def open_agent(**headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(

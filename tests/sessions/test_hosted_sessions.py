@@ -7,7 +7,7 @@ from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, samples
 
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.sessions.environment import Ask
-from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
+from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, SessionError
 
 EXAM = Episode("exam_stress_001")
 
@@ -47,7 +47,7 @@ def test_a_session_expires_after_its_last_request() -> None:
         clock.now_s = 16
         assert len(sessions) == 1
         assert sessions.look("stays").reward is not None
-        with pytest.raises(RefusedError, match="expired"):
+        with pytest.raises(SessionError, match="expired"):
             sessions.look("left")
 
     asyncio.run(play())

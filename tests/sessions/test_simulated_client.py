@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sessions import ENVIRONMENT, begin, play, sample, samples, step
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.therapy.client import LABELS, LONGEST_STEP, ClientState, Mood, move_client, move_mood
 from genrm_cli.sessions.therapy.screening import FAULTS, client_faults
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS
+from genrm_cli.sessions.therapy.simulated_client import LABELS, LONGEST_STEP, ClientState, Mood, move_client, move_mood
 
 MODEL_URL = os.environ.get("GENRM_TEST_MODEL_URL", "")
 """A server with a real model, such as http://127.0.0.1:8000/v1; `GENRM_TEST_MODEL` names the model."""

@@ -11,9 +11,9 @@ from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, play, run_dialogue, 
 from genrm_cli.errors import InputError
 from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.environments import read_scenarios
-from genrm_cli.sessions.therapy.client import LABELS
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER, parse_labels
-from genrm_cli.sessions.therapy.scenario import parse_scenario_table
+from genrm_cli.sessions.therapy.session_scenario import parse_scenario_table
+from genrm_cli.sessions.therapy.simulated_client import LABELS
 from genrm_cli.storage.location import S3Options
 
 KIND = "That sounds really painful, and it makes sense. What is it like for you?"

@@ -23,7 +23,7 @@ from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_s
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrm_cli.evaluation.accuracy import JudgeQuality, Share
+    from genrm_cli.evaluation.accuracy import JudgeQuality, PairShare
     from genrm_cli.evaluation.evaluate import EvalResult
 
 _OMITTED = (
@@ -95,7 +95,7 @@ def _print_metrics(result: "EvalResult") -> None:
     figures = result.figures
     table = new_table("metric", "value", "95 % interval", "pairs")
     for name, words in _SHARES.items():
-        share: Share = getattr(figures, name)
+        share: PairShare = getattr(figures, name)
         if share.pairs or name != "accuracy_equal_length":
             add_row(table, words, *_share_cells(share), str(share.pairs))
     print_table(table)
@@ -152,7 +152,7 @@ def _say_notes(result: "EvalResult", output: str | None) -> None:
         say(f"result        {output}")
 
 
-def _share_cells(share: "Share") -> tuple[str, str]:
+def _share_cells(share: "PairShare") -> tuple[str, str]:
     """Return a share and its interval, in percent."""
     if share.low is None or share.high is None:
         return percent_text(share.value), "-"

@@ -19,7 +19,7 @@ from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.shapes import nemo_gym, own, samples
-from genrm_cli.serve.shapes.call import Call, Handler, Reply
+from genrm_cli.serve.shapes.call import Call, Handler, JsonReply
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.storage.encoding.records import BadLineError
 
@@ -29,7 +29,7 @@ _LOOK_LIMIT_S = 2.0
 SHAPES = (own, nemo_gym, samples)
 
 Answer = Callable[[Request, bytes], Awaitable[Response]]
-"""Takes a request and its body; raises what `Endpoint` turns into replies."""
+"""Takes a request and its body; raises what `GuardedEndpoint` turns into replies."""
 
 
 class TooLargeError(Exception):
@@ -37,7 +37,7 @@ class TooLargeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class AccessLimits:
     """The limits of one server.
 
     Attributes:
@@ -76,11 +76,11 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class GuardedEndpoint:
     """An ASGI endpoint behind a gate, which turns errors into replies."""
 
     answer: Answer
-    gate: Gate
+    gate: AccessLimits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -108,19 +108,19 @@ class Endpoint:
 
 def build_router(
     endpoints: Iterable[tuple[str, str, Answer]],
-    open_pages: Iterable[tuple[str, Callable[[], Awaitable[Reply]]]],
-    gate: Gate,
+    open_pages: Iterable[tuple[str, Callable[[], Awaitable[JsonReply]]]],
+    gate: AccessLimits,
 ) -> Router:
     """Return an ASGI application: a bare router, as the layers of Starlette cost memory for each request that waits.
 
     Args:
         open_pages: path and content of each page that needs no token, such as health.
     """
-    routes = [Route(path, Endpoint(answer, gate), methods=[method]) for method, path, answer in endpoints]
+    routes = [Route(path, GuardedEndpoint(answer, gate), methods=[method]) for method, path, answer in endpoints]
     return Router([*routes, *(Route(path, _open(page), methods=["GET"]) for path, page in open_pages)])
 
 
-def _open(page: Callable[[], Awaitable[Reply]]) -> Callable[[Request], Awaitable[Response]]:
+def _open(page: Callable[[], Awaitable[JsonReply]]) -> Callable[[Request], Awaitable[Response]]:
     async def show(request: Request) -> Response:
         del request
         return response_of(await page())
@@ -128,14 +128,14 @@ def _open(page: Callable[[], Awaitable[Reply]]) -> Callable[[Request], Awaitable
     return show
 
 
-def response_of(reply: Reply) -> Response:
+def response_of(reply: JsonReply) -> Response:
     """Return a reply as HTTP."""
     return Response(orjson.dumps(reply.content), reply.status, media_type="application/json")
 
 
 def error_response(status: int, kind: str, message: str) -> Response:
     """Return an error as HTTP; a temporary one says when to retry."""
-    response = response_of(Reply({"error": {"type": kind, "message": message}}, status))
+    response = response_of(JsonReply({"error": {"type": kind, "message": message}}, status))
     if status in _LATER:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
@@ -163,16 +163,16 @@ def build_app(
         del request, body
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    async def healthz() -> Reply:
-        return Reply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
+    async def healthz() -> JsonReply:
+        return JsonReply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
 
-    async def readyz() -> Reply:
+    async def readyz() -> JsonReply:
         if service.is_draining:
-            return Reply({"status": "draining"}, 503)
+            return JsonReply({"status": "draining"}, 503)
         if not await scorer.is_ready(_LOOK_LIMIT_S):
-            return Reply({"status": "judge down"}, 503)
-        return Reply({"status": "ready"})
+            return JsonReply({"status": "judge down"}, 503)
+        return JsonReply({"status": "ready"})
 
     routes = [(route.method, route.path, answering(route.handle)) for shape in SHAPES for route in shape.ROUTES]
     pages = [("/healthz", healthz), ("/readyz", readyz)]
-    return build_router([*routes, ("GET", "/metrics", metrics)], pages, Gate(settings.max_body, token))
+    return build_router([*routes, ("GET", "/metrics", metrics)], pages, AccessLimits(settings.max_body, token))

@@ -45,7 +45,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class JsonReply:
     """A reply: JSON and the HTTP status."""
 
     content: Any
@@ -58,7 +58,7 @@ class NoRewardError(RefusedError):
     kind = "no_reward"
 
 
-Handler = Callable[[Call], Awaitable[Reply]]
+Handler = Callable[[Call], Awaitable[JsonReply]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.cohort import Member
 from genrm_cli.serve.shapes.call import (
     Call,
+    JsonReply,
     NoRewardError,
-    Reply,
     Route,
     cohort_size_of,
     digest_of,
@@ -30,7 +30,7 @@ from genrm_cli.storage.encoding.records import parse_record
 _TASK = "_ng_task_index"
 
 
-async def _verify(call: Call) -> Reply:
+async def _verify(call: Call) -> JsonReply:
     row = parse_record(call.take_body())
     if call.service.plan.shows_as_gym:
         refuse_as_gym(row)
@@ -46,8 +46,8 @@ async def _verify(call: Call) -> Reply:
     try:
         reward = number_of(score, answer, call)
     except NoRewardError as error:
-        return Reply(row | _judge_error(str(error)))
-    return Reply(row | {"reward": reward})
+        return JsonReply(row | _judge_error(str(error)))
+    return JsonReply(row | {"reward": reward})
 
 
 def _judge_error(message: str) -> Json:
@@ -61,14 +61,14 @@ def _judge_error(message: str) -> Json:
     }
 
 
-async def _seed_session(call: Call) -> Reply:
+async def _seed_session(call: Call) -> JsonReply:
     given = parse_record(call.take_body()) if call.body.strip() else {}
     session = given.get("resources_session_id")
-    return Reply({} if session is None else {"resources_session_id": session})
+    return JsonReply({} if session is None else {"resources_session_id": session})
 
 
-async def _aggregate_metrics(call: Call) -> Reply:
-    return Reply(aggregate(parse_record(call.take_body())))
+async def _aggregate_metrics(call: Call) -> JsonReply:
+    return JsonReply(aggregate(parse_record(call.take_body())))
 
 
 def aggregate(body: Json) -> Json:
@@ -106,23 +106,23 @@ def _profile(rows: Sequence[Json]) -> dict[str, float]:
     }
 
 
-async def _reverify_mode(call: Call) -> Reply:
+async def _reverify_mode(call: Call) -> JsonReply:
     del call
-    return Reply("unsupported")  # a reward depends on the whole cohort
+    return JsonReply("unsupported")  # a reward depends on the whole cohort
 
 
-async def _alive(call: Call) -> Reply:
+async def _alive(call: Call) -> JsonReply:
     del call
-    return Reply({"status": "ok"})
+    return JsonReply({"status": "ok"})
 
 
-async def _compare(call: Call) -> Reply:
+async def _compare(call: Call) -> JsonReply:
     body = call.take_body()
     record = parse_record(body)
     as_gym = call.service.plan.shows_as_gym
     group = parse_request(body, "the request", as_gym=as_gym)
     if not group.rollouts:
-        return Reply({"rewards": [], "comparison_results": None, "metrics": None})
+        return JsonReply({"rewards": [], "comparison_results": None, "metrics": None})
     name = digest_of(record).hex()[:32]
     if as_gym:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
@@ -132,7 +132,7 @@ async def _compare(call: Call) -> Reply:
         members = [member_of(str(place), line, call.service.plan) for place, line in enumerate(lines)]
     answer = await call.service.judge(name, members)
     rewards = [number_of(score, answer, call) for score in answer.rewards.scores]
-    return Reply(compare_reply(answer.rewards, rewards))
+    return JsonReply(compare_reply(answer.rewards, rewards))
 
 
 def _lines(record: Json, name: str) -> list[Json]:

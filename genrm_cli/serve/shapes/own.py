@@ -9,7 +9,7 @@ from genrm_cli.scored.write_lines import outcome_record, result_of
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
     Call,
-    Reply,
+    JsonReply,
     Route,
     deadline_of,
     digest_of,
@@ -22,7 +22,7 @@ from genrm_cli.storage.encoding.records import parse_record
 MAX_RESPONSES = 1_024
 
 
-async def _judge(call: Call) -> Reply:
+async def _judge(call: Call) -> JsonReply:
     body = parse_record(call.take_body())
     responses = body.get("responses")
     if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_RESPONSES:
@@ -50,10 +50,10 @@ async def _judge(call: Call) -> Reply:
         "metrics": asdict(answer.counts),
         "calibration": answer.calibration.as_dict(),
     }
-    return Reply(content)
+    return JsonReply(content)
 
 
-async def _join(call: Call) -> Reply:
+async def _join(call: Call) -> JsonReply:
     body = parse_record(call.take_body())
     name = identifier_of(call.parameters["group_id"], "the group id")
     member_id = identifier_of(call.parameters["member_id"], "the member id")
@@ -70,7 +70,7 @@ async def _join(call: Call) -> Reply:
         "metrics": asdict(answer.counts),
         "calibration": answer.calibration.as_dict(),
     }
-    return Reply(content)
+    return JsonReply(content)
 
 
 def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:

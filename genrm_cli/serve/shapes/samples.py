@@ -13,7 +13,7 @@ from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
     Call,
-    Reply,
+    JsonReply,
     Route,
     cohort_size_of,
     digest_of,
@@ -28,7 +28,7 @@ _LISTS = ("query", "prompts", "labels")
 _SHORTEST_OVERLAP = 16  # characters of a truncated prompt that the query must begin with
 
 
-async def _openrlhf(call: Call) -> Reply:
+async def _openrlhf(call: Call) -> JsonReply:
     body = parse_record(call.take_body())
     queries, prompts, labels = (body.get(name) for name in _LISTS)
     if not isinstance(queries, list) or not isinstance(prompts, list) or len(queries) != len(prompts):
@@ -44,7 +44,7 @@ async def _openrlhf(call: Call) -> Reply:
             "genrm_comparisons": [float(score.comparisons) for score, _ in results],
             "genrm_failed": [float(score.failed) for score, _ in results],
         }
-    return Reply({"rewards": rewards, "scores": rewards, "extra_logs": logs})
+    return JsonReply({"rewards": rewards, "scores": rewards, "extra_logs": logs})
 
 
 def response_in(query: object, prompt: object) -> str:
@@ -66,10 +66,10 @@ def response_in(query: object, prompt: object) -> str:
     raise UnreadableRecordError("a query does not begin with its prompt, nor with the end of it")
 
 
-async def _slime(call: Call) -> Reply:
+async def _slime(call: Call) -> JsonReply:
     body = parse_record(call.take_body())
     score, answer = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call)
-    return Reply(number_of(score, answer, call))
+    return JsonReply(number_of(score, answer, call))
 
 
 async def join_sample(prompt: object, response: object, label: object, call: Call) -> tuple[RolloutScore, GroupAnswer]:

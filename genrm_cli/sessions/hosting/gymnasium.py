@@ -16,27 +16,27 @@ from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
-from genrm_cli.serve.http.endpoints import Answer, Gate, build_router, response_of
+from genrm_cli.serve.http.endpoints import AccessLimits, Answer, build_router, response_of
 from genrm_cli.serve.http.server import listen_on, run_server, url_of
-from genrm_cli.serve.shapes.call import Reply
+from genrm_cli.serve.shapes.call import JsonReply
 from genrm_cli.serve.shapes.nemo_gym import aggregate
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
-from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, RefusedError
+from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, SessionError
 from genrm_cli.storage.encoding.records import parse_record
 
-Handler = Callable[[HostedSessions, str, Json], Awaitable[Reply]]
+Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
 """Takes the sessions, the caller's session id, and the body."""
 
 
-async def _reset(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+async def _reset(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     seen = await sessions.reset(id_, _episode_of(row, sessions))
     supports = {"supports_explicit_close": True, "supports_step_idempotency": True}
-    return Reply({"observation": seen.text, "info": {**seen.info, **supports}})
+    return JsonReply({"observation": seen.text, "info": {**seen.info, **supports}})
 
 
-async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     items = items_of_response(row.get("response")) or ()
     request_id = row.get("_ng_step_request_id")
     seen = await sessions.step(id_, words_of(items).strip(), request_id if isinstance(request_id, str) else None)
@@ -46,7 +46,7 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
     if seen.is_failure:
         info["mask_sample"] = True
     is_cut = seen.end is not None and seen.end.truncated
-    return Reply(
+    return JsonReply(
         {
             "observation": seen.text or None,
             "reward": seen.gain,
@@ -57,28 +57,28 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> Reply:
     )
 
 
-async def _verify(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+async def _verify(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     seen = sessions.look(id_)
     end_reason = None if seen.end is None else seen.end.reason
     known: Json = {"reward_components": dict(seen.components), "end_reason": end_reason}
     if seen.reward is not None and not seen.is_failure:
-        return Reply(row | known | {"reward": seen.reward})
+        return JsonReply(row | known | {"reward": seen.reward})
     failed: Json = {"failure_reason": f"the session is no episode: {end_reason}"}
     if seen.faults:
         reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
         failed = {"failure_reason": reason, "_ng_failure_class": "user_failure"}
-    return Reply(row | known | failed | {"mask_sample": True, "reward": 0.0})
+    return JsonReply(row | known | failed | {"mask_sample": True, "reward": 0.0})
 
 
-async def _close(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+async def _close(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     del row
     sessions.close(id_)
-    return Reply({})
+    return JsonReply({})
 
 
-async def _aggregate_metrics(sessions: HostedSessions, id_: str, row: Json) -> Reply:
+async def _aggregate_metrics(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     del sessions, id_
-    return Reply(aggregate(row))
+    return JsonReply(aggregate(row))
 
 
 ENDPOINTS: Mapping[str, Handler] = {
@@ -115,7 +115,7 @@ def _whole_number(value: object, name: str) -> int:
 COOKIE = "genrm_session"
 
 
-def build_environment_app(sessions: HostedSessions, gate: Gate) -> Router:
+def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Router:
     """Return the ASGI application of an environment."""
 
     def answering(handle: Handler) -> Answer:
@@ -137,11 +137,11 @@ def build_environment_app(sessions: HostedSessions, gate: Gate) -> Router:
             lines.append(orjson.dumps(row) + b"\n")
         return Response(b"".join(lines), media_type="application/x-ndjson")
 
-    async def health() -> Reply:
-        return Reply({"status": "ok", "sessions": len(sessions)})
+    async def health() -> JsonReply:
+        return JsonReply({"status": "ok", "sessions": len(sessions)})
 
-    async def reverify_mode() -> Reply:
-        return Reply("unsupported")  # a reward belongs to its session
+    async def reverify_mode() -> JsonReply:
+        return JsonReply("unsupported")  # a reward belongs to its session
 
     posts = [("POST", path, answering(handle)) for path, handle in ENDPOINTS.items()]
     pages = [("/", health), ("/healthz", health), ("/readyz", health), ("/reverify_mode", reverify_mode)]
@@ -171,10 +171,10 @@ async def serve_environment(
                 try:
                     return spoken_words(outcome)
                 except SilentError as silent:
-                    raise RefusedError(503, "client_failed", f"{ask.role}: {silent}") from silent
+                    raise SessionError(503, "client_failed", f"{ask.role}: {silent}") from silent
 
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
             sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
-            app = build_environment_app(sessions, Gate(settings.max_body, token))
+            app = build_environment_app(sessions, AccessLimits(settings.max_body, token))
             on_ready(url_of(listening))
             await run_server(app, listening)

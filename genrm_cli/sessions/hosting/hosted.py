@@ -67,7 +67,7 @@ def observe(environment: AnyEnvironment, state: Any) -> Observation:
     )
 
 
-class RefusedError(cohort.RefusedError):
+class SessionError(cohort.RefusedError):
     """A request of a session cannot be served."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
@@ -111,7 +111,7 @@ class HostedSessions:
         """Begin without sessions.
 
         Args:
-            answer: asks the environment's models; raises `RefusedError`.
+            answer: asks the environment's models; raises `SessionError`.
             keep_s: how long a session is kept after its last request.
             redactor: matches in a turn of either side end the session as private data; None to check nothing.
         """
@@ -137,12 +137,12 @@ class HostedSessions:
         """Begin an episode, in place of the session's earlier one.
 
         Raises:
-            RefusedError: there is no such scenario, no room, or the client's model fails.
+            SessionError: there is no such scenario, no room, or the client's model fails.
         """
         scenario = self.scenarios.get(episode.scenario_id)
         if scenario is None:
             known = ", ".join(list(self.scenarios)[:3])
-            raise RefusedError(
+            raise SessionError(
                 422, "unknown_scenario", f"no scenario {episode.scenario_id!r}; for example {known} (all: GET /tasks)"
             )
         self._make_room(id_)
@@ -157,16 +157,16 @@ class HostedSessions:
         """Take the policy's next turn; a request that repeats the last one's id gets the same answer.
 
         Raises:
-            RefusedError: there is no such session, it has ended, or the client's model fails; the turn is not taken.
+            SessionError: there is no such session, it has ended, or the client's model fails; the turn is not taken.
         """
         session = self._session(id_)
         async with session.turn:
             if session.last is not None and request_id is not None and session.request_id == request_id:
                 return session.last
             if session.state.end is not None:
-                raise RefusedError(409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset")
+                raise SessionError(409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset")
             if not action:
-                raise RefusedError(422, "unreadable", "the response holds no text of the policy")
+                raise SessionError(422, "unreadable", "the response holds no text of the policy")
             session.state = await self._step(session.state, action)
             seen = observe(self._environment, session.state)
             reward = seen.reward or 0.0
@@ -178,11 +178,11 @@ class HostedSessions:
         """Return a session as it stands, with the faults of its client so far.
 
         Raises:
-            RefusedError: there is no such session, or the policy has not taken a turn.
+            SessionError: there is no such session, or the policy has not taken a turn.
         """
         state = self._session(id_).state
         if not state.turn_index and state.end is None:
-            raise RefusedError(409, "nothing_said", "the policy has taken no turn in this session; POST /step")
+            raise SessionError(409, "nothing_said", "the policy has taken no turn in this session; POST /step")
         return replace(observe(self._environment, state), faults=self._environment.faults(state))
 
     def close(self, id_: str) -> None:
@@ -202,7 +202,7 @@ class HostedSessions:
         self._forget_expired()
         session = self._sessions.pop(id_, None)
         if session is None:
-            raise RefusedError(
+            raise SessionError(
                 404, "no_session", "no session for this cookie: it was never begun or has expired; POST /reset"
             )
         session.used_s = self._clock()
@@ -216,7 +216,7 @@ class HostedSessions:
             return
         over = next((name for name, each in self._sessions.items() if each.state.end is not None), None)
         if over is None:
-            raise RefusedError(429, "busy", f"{self._most} sessions are open (max_sessions)")
+            raise SessionError(429, "busy", f"{self._most} sessions are open (max_sessions)")
         del self._sessions[over]
 
     def _forget_expired(self) -> None:

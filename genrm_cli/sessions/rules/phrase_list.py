@@ -8,7 +8,6 @@ linear time; a test refuses `.*`, `.+` and the like.
 
 import re
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,7 +18,6 @@ from genrm_cli.sessions.rules.attribution import is_negated, is_reported
 from genrm_cli.sessions.rules.transcript import Sentence
 
 _PIECE = re.compile(r"<([a-z_]+)>")
-_INNERMOST = re.compile(r"\([^()]*\)")
 
 
 class Effect(StrEnum):
@@ -200,29 +198,8 @@ def _compile_some(patterns: Iterable[str] | None, pieces: Mapping[str, str]) -> 
 
 
 def _compile(patterns: Iterable[str], pieces: Mapping[str, str]) -> re.Pattern[str]:
-    full = "|".join(_with_pieces(pattern, pieces) for pattern in _iter_factored(patterns))
+    full = "|".join(_with_pieces(pattern, pieces) for pattern in patterns)
     return re.compile(rf"(?<!\w)(?:{full})(?!\w)")
-
-
-def _iter_factored(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield patterns that match the same; those that begin with the same piece are one, so that it is matched once."""
-    rests: defaultdict[str, list[str]] = defaultdict(list)
-    for pattern in patterns:
-        leading = _PIECE.match(pattern)
-        if leading is None or _has_alternatives(pattern):
-            yield pattern
-        else:
-            rests[leading[0]].append(pattern[leading.end() :])
-    for piece, of in rests.items():
-        yield f"{piece}(?:{'|'.join(of)})"
-
-
-def _has_alternatives(pattern: str) -> bool:
-    """Return whether a pattern has a `|` outside of parentheses."""
-    outside, count = pattern, 1
-    while count:
-        outside, count = _INNERMOST.subn("", outside)
-    return "|" in outside
 
 
 def _with_pieces(pattern: str, pieces: Mapping[str, str]) -> str:

@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Ask, Dialogue, ModelUse
-from genrm_cli.sessions.therapy.client import LABELS, LEFT, STABLE, Client, Mood, SessionState, band_of, move_mood
+from genrm_cli.sessions.therapy.simulated_client import (
+    LABELS,
+    LEFT,
+    STABLE,
+    Client,
+    Mood,
+    SessionState,
+    band_of,
+    move_mood,
+)
 
 READER, SPEAKER = "client-reader", "client"
 

@@ -10,8 +10,8 @@ from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.rules.phrase_list import Fired, PhraseList
 from genrm_cli.sessions.rules.safety import hard_violations
 from genrm_cli.sessions.rules.transcript import parse_session, stems
-from genrm_cli.sessions.therapy.client import LONGEST_STEP, ClientState
-from genrm_cli.sessions.therapy.scenario import SessionScenario
+from genrm_cli.sessions.therapy.session_scenario import SessionScenario
+from genrm_cli.sessions.therapy.simulated_client import LONGEST_STEP, ClientState
 
 _LABEL_OF = {
     "reflection": "reflects",

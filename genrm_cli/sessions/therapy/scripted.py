@@ -7,8 +7,8 @@ from hashlib import blake2b
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Dialogue, without_asking
 from genrm_cli.sessions.rules.transcript import CLIENT, sentences_of, stems
-from genrm_cli.sessions.therapy.client import Client, SessionState, band_of
-from genrm_cli.sessions.therapy.scenario import SessionScenario
+from genrm_cli.sessions.therapy.session_scenario import SessionScenario
+from genrm_cli.sessions.therapy.simulated_client import Client, SessionState, band_of
 
 # The client reacts to the first that applies.
 _REACTION_TO = (

@@ -21,11 +21,19 @@ from genrm_cli.sessions.environment import (
     without_asking,
 )
 from genrm_cli.sessions.session_rules import RULES, read_phrases, read_rule
-from genrm_cli.sessions.therapy.client import LEFT, STABLE, Client, ClientState, SessionState, first_mood, move_client
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODELS, ModelClient
-from genrm_cli.sessions.therapy.scenario import SessionScenario, parse_scenario_table
 from genrm_cli.sessions.therapy.screening import TurnReader, client_faults
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS, ClientWords, CounsellorWords, ScriptedClient, counsel
+from genrm_cli.sessions.therapy.session_scenario import SessionScenario, parse_scenario_table
+from genrm_cli.sessions.therapy.simulated_client import (
+    LEFT,
+    STABLE,
+    Client,
+    ClientState,
+    SessionState,
+    first_mood,
+    move_client,
+)
 
 CLIENT_STABLE, CLIENT_LEFT = "client_stabilised", "client_left"
 SAFETY, END_MARKER = "safety_violation", "end_marker"

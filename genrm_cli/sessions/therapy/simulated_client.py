@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Dialogue, EpisodeState, without_asking
-from genrm_cli.sessions.therapy.scenario import SessionScenario
+from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 
 LABELS: Mapping[str, str] = {
     "reflects": "repeats or paraphrases what the client said or feels",
