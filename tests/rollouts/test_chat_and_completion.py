@@ -95,14 +95,14 @@ def test_a_responses_api_object_is_a_completion_too():
 def test_verifiers_rows_group_by_example():
     """`example_id` names the task, 0 included."""
     record = {"example_id": 0, "prompt": [ASKED], "completion": [answered("Because.")], "reward": 1.0, "info": {}}
-    (rollout,) = read_as("verifiers", record)
+    (rollout,) = read_as("completion", record)
     assert (rollout.task, rollout.prompt, rollout.answer) == ("example:0", QUESTION, "Because.")
 
 
 def test_a_null_completion_is_no_response():
     """A verifiers row whose generation failed has no answer; it is not the text `None`."""
     record = {"example_id": 4, "prompt": [ASKED], "completion": None, "reward": 0.0, "error": "timeout"}
-    assert read_as("verifiers", record)[0].answer is None
+    assert read_as("completion", record)[0].answer is None
     assert read_as("completion", {"prompt": "Why?", "completion": None})[0].answer is None
 
 
@@ -120,7 +120,7 @@ def test_a_null_completion_is_no_response():
 def test_tool_calls_of_a_prompt_are_written_out(call, text):
     """Calls in OpenAI's shape, flat, or as JSON strings are part of the prompt: none is lost."""
     prompt = [ASKED, answered(None, tool_calls=[call]), {"role": "tool", "content": "4"}]
-    (rollout,) = read_as("verifiers", {"example_id": 1, "prompt": prompt, "completion": "It is 4."})
+    (rollout,) = read_as("completion", {"example_id": 1, "prompt": prompt, "completion": "It is 4."})
     assert rollout.prompt == (*QUESTION, Turn("assistant", text), Turn("tool", "4"))
 
 

@@ -231,8 +231,6 @@ WRITTEN = {
     "areal": lambda prompt, said: {"task_id": 1, "sample_idx": 0, "prompt": prompt, "completion": said},
     "completion": lambda prompt, said: {"prompt": prompt, "completion": said, "step": 3},
     "atropos_text": lambda prompt, said: {"prefix": prompt, "completion": said},
-    "ms_swift": lambda prompt, said: {"prompt": [prompt], "completion": [said]},
-    "roll": lambda prompt, said: {"prompt": [prompt], "responses": [said], "scores": [0.0]},
     "columns": lambda prompt, said: {"prompts": [prompt], "responses": [said]},
     "many": lambda prompt, said: {"prompt": prompt, "responses": [said]},
     "vllm": lambda prompt, said: {"prompt": prompt, "outputs": [{"text": said}]},

@@ -29,7 +29,7 @@ def read(name, **changed):
 def annotated(name, *rewards):
     """Return a writer's sample with rewards written back."""
     record = copy.deepcopy(SAMPLE[name])
-    FORMATS[name].annotate(record, [Score(reward, {"n": number}) for number, reward in enumerate(rewards)])
+    FORMATS[name.split()[0]].annotate(record, [Score(reward, {"n": number}) for number, reward in enumerate(rewards)])
     return record
 
 
@@ -42,17 +42,17 @@ def annotated(name, *rewards):
         ("api_call", (), [RIGHT, "Thirty"]),
         ("lm_eval", (Turn("user", f"Question: {ASKED.text}\nAnswer:"),), [RIGHT, "31"]),
         ("atropos", (TOLD, ASKED), [RIGHT, "31 days."]),
-        ("roll", (TOLD, ASKED), [RIGHT, "31"]),
-        ("ms_swift", (TOLD, ASKED), [RIGHT, "31"]),
+        ("columns", (TOLD, ASKED), [RIGHT, "31"]),
+        ("columns 2", (TOLD, ASKED), [RIGHT, "31"]),
         ("vllm", (TOLD, ASKED), [RIGHT, "April has"]),
         ("openai_chat", (ASKED,), [RIGHT, "31"]),
         ("nemo_rl", (Turn("user", f"{TOLD.text} {ASKED.text}"),), [RIGHT]),
         ("tinker", (ASKED,), [RIGHT]),
         ("areal", (TOLD, ASKED), [RIGHT]),
         ("skyrl", (TOLD, ASKED), [RIGHT]),
-        ("nemo_skills", (ASKED,), [r"April has \boxed{30} days."]),
+        ("completion", (ASKED,), [r"April has \boxed{30} days."]),
         ("atropos_text", (TOLD, ASKED), [RIGHT]),
-        ("alpaca", (Turn("user", "Say how many days the month has.\n\nApril"),), ["30 days."]),
+        ("completion 2", (Turn("user", "Say how many days the month has.\n\nApril"),), ["30 days."]),
         ("sharegpt", (TOLD, ASKED), [RIGHT]),
         ("responses_object", (TOLD, ASKED), [RIGHT]),
         ("api_call 2", (), [RIGHT]),
@@ -60,7 +60,7 @@ def annotated(name, *rewards):
         ("ultrafeedback", (TOLD, ASKED), [RIGHT, "31"]),
         ("arena_hard", (ASKED,), [RIGHT]),
         ("art", (TOLD, ASKED), [RIGHT, "31"]),
-        ("conversation", (ASKED,), [RIGHT]),
+        ("chat", (ASKED,), [RIGHT]),
     ],
 )
 def test_a_writers_line_is_read(name, prompt, answers):
@@ -73,14 +73,14 @@ def test_a_writers_line_is_read(name, prompt, answers):
 
 def test_columns_may_hold_a_list_of_responses_for_each_prompt():
     """The rollouts of a prompt follow one another; rewards come back in the same nesting."""
-    rollouts = read("columns")
+    rollouts = read("columns 3")
     assert [(rollout.prompt[0].text[14:], rollout.answer) for rollout in rollouts] == [
         ("has April?", RIGHT),
         ("has April?", "31"),
         ("has May?", "31 days."),
         ("has May?", "30"),
     ]
-    assert annotated("columns", 1.0, 2.0, 3.0, None)["rewards"] == [[1.0, 2.0], [3.0, None]]
+    assert annotated("columns 3", 1.0, 2.0, 3.0, None)["rewards"] == [[1.0, 2.0], [3.0, None]]
 
 
 def test_verls_outputs_are_not_split_at_role_words():
@@ -96,7 +96,7 @@ def test_verls_outputs_are_not_split_at_role_words():
 def test_nemo_skills_prompts_in_openais_form_are_read():
     """The conversation that was sent is the prompt, not the problem that it was made of."""
     messages = [{"role": "system", "content": TOLD.text}, {"role": "user", "content": ASKED.text}]
-    line = SAMPLE["nemo_skills"] | {"messages": messages}
+    line = SAMPLE["completion"] | {"messages": messages}
     (rollout,) = recognise(line).read(line)
     assert rollout.prompt == (TOLD, ASKED)
     assert rollout.answer == r"April has \boxed{30} days."
@@ -159,11 +159,11 @@ def test_traces_get_rewards_that_verifiers_adds_up():
 
 def test_batches_get_rewards_in_the_writers_own_shape():
     """Each format's own list or field holds the reward; what it held stays under `genrm`."""
-    assert annotated("roll", 2.0, None)["scores"] == [2.0, None]
-    assert annotated("roll", 2.0, None)["genrm"]["previous_scores"] == [1.0, 0.0]
+    assert annotated("columns", 2.0, None)["scores"] == [2.0, None]
+    assert annotated("columns", 2.0, None)["genrm"]["previous_scores"] == [1.0, 0.0]
     assert annotated("atropos", 2.0, 1.0)["scores"] == [2.0, 1.0]
-    assert annotated("ms_swift", 2.0, 1.0)["rewards"] == [2.0, 1.0]
-    assert annotated("ms_swift", 2.0, 1.0)["accuracy"] == [1.0, 0.0]
+    assert annotated("columns 2", 2.0, 1.0)["rewards"] == [2.0, 1.0]
+    assert annotated("columns 2", 2.0, 1.0)["accuracy"] == [1.0, 0.0]
     assert annotated("nemo_rl", 2.0)["rewards"] == [2.0]
     assert annotated("rllm", 2.0)["trajectories"][0]["reward"] == 2.0
     scores = [sample["scores"] for sample in annotated("inspect_log", 2.0, None)["samples"]]
@@ -213,19 +213,19 @@ def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
 @pytest.mark.parametrize(
     ("name", "field", "values"),
     [
-        ("roll", "ground_truth", ["30", "30"]),
-        ("ms_swift", "accuracy", [1.0, 0.0]),
+        ("columns", "ground_truth", ["30", "30"]),
+        ("columns 2", "accuracy", [1.0, 0.0]),
         ("atropos", "tokens", [[1, 2, 3], [1, 2, 4]]),
         ("inspect_log", "epoch", [1, 2]),
         ("vllm", "finish_reason", ["stop", "length"]),
-        ("columns", "prompts", ["How many days has April?"] * 2 + ["How many days has May?"] * 2),
+        ("columns 3", "prompts", ["How many days has April?"] * 2 + ["How many days has May?"] * 2),
         ("lm_eval", "target", ["30", "30"]),
     ],
 )
 def test_each_rollout_has_its_own_record(name, field, values):
     """Columns are dealt out by row; of other lists only those that the format knows."""
     record = SAMPLE[name]
-    own = [FORMATS[name].own_record(record, position) for position in range(len(read(name)))]
+    own = [FORMATS[name.split()[0]].own_record(record, position) for position in range(len(read(name)))]
     assert [each[field] for each in own] == values
 
 

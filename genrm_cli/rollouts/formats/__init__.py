@@ -6,16 +6,14 @@ from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import (
     api_calls,
-    inspect_logs,
-    lm_eval_samples,
+    eval_samples,
     nemo_gym_lines,
     nemo_rl_logs,
     verifiers_traces,
 )
 from genrm_cli.rollouts.formats.format import Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
-from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
-from genrm_cli.rollouts.formats.named_fields import named_fields
+from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format, named_fields
 from genrm_cli.rollouts.formats.nested_responses import NESTED_FORMATS
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised, is_known_otherwise
@@ -28,9 +26,9 @@ _IN_ORDER = (
     nemo_gym_lines.OBJECT,
     verifiers_traces.FORMAT,
     *NESTED_FORMATS,
-    inspect_logs.FORMAT,
+    eval_samples.INSPECT,
     api_calls.FORMAT,
-    lm_eval_samples.FORMAT,
+    eval_samples.LM_EVAL,
     *GROUP_FORMATS,
     nemo_rl_logs.FORMAT,
     *LINE_FORMATS,

@@ -1,7 +1,7 @@
 """The formats whose lines hold several responses: one row each."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,81 +37,71 @@ def list_format(
     return Format(name, annotate=annotate, own_record=own_record, fields=fields, **parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Lines of columns: of prompts, and of responses or lists of texts as responses.
-
-    Attributes:
-        fields: the column of prompts, and the names that the column of responses may have.
-        rewards: name of the column of rewards.
-    """
-
-    fields: Fields
-    rewards: str
-
-    def read(self, record: Record) -> list[Rollout]:
-        prompts, responses = list_at(record, self.fields.prompt[0]), self._responses_of(record)
-        if len(prompts) != len(responses):
-            raise UnreadableRecordError(
-                f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
-            )
-        rollouts = [
-            read_completion(self._own_row(record, row), prompt, each)
-            for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
-            for each in _flattened(response)
-        ]
-        if not rollouts:
-            raise UnreadableRecordError("the lists of responses are empty")
-        return rollouts
-
-    def annotate(self, record: Record, scores: Sequence[Score]) -> None:
-        responses = self._responses_of(record)
-        if not any(_is_nested(response) for response in responses):
-            annotate_list(record, scores, self.rewards)
-            return
-        rest = iter(scores)
-        rows = [[next(rest) for _ in _flattened(response)] for response in responses]
-        detail: Record = {"rollouts": [[score.detail for score in row] for row in rows]}
-        detail[f"previous_{self.rewards}"] = record.get(self.rewards)
-        record[self.rewards] = [[score.reward for score in row] for row in rows]
-        set_detail(record, detail)
-
-    def own_record(self, record: Record, position: int) -> Record:
-        rows = [row for row, each in enumerate(self._responses_of(record)) for _ in _flattened(each)]
-        return self._own_row(record, rows[position])
-
-    def _responses_of(self, record: Record) -> list[object]:
-        names = self.fields.response
-        return list_at(record, next((name for name in names if isinstance(record.get(name), list)), names[0]))
-
-    def _own_row(self, record: Record, row: int) -> Record:
-        """Return a row: every list as long as the column of prompts is a column."""
-        count = len(record[self.fields.prompt[0]])
-        return {
-            name: value[row] if isinstance(value, list) and len(value) == count > row else value
-            for name, value in record.items()
-        }
+_COLUMNS = Fields(
+    prompt=("prompt", "prompts"),
+    response=("responses", "completion", "completions", "outputs", "generations"),
+    metadata=("scores", "messages"),  # ROLL has the messages that its prompts were rendered from
+)
 
 
-def columns_format(
-    name: str,
-    fields: Fields,
-    *,
-    recognise: Callable[[Record], bool],
-    example: Record,
-    rewards: str = "rewards",
-) -> Format:
-    """Return a format whose lines are columns."""
-    columns = _Columns(fields, rewards)
-    return Format(name, recognise, columns.read, columns.annotate, columns.own_record, fields=fields, example=example)
+def _column(record: Record, names: Sequence[str]) -> list[Any]:
+    """Return the first of these fields that is a list of texts or of lists; empty if there is none."""
+    values = (record[name] for name in names if isinstance(record.get(name), list))
+    return next((each for each in values if not any(isinstance(value, Mapping) for value in each)), [])
 
 
-def _flattened(response: object) -> list[object]:
-    return response if isinstance(response, list) and _is_nested(response) else [response]
+def _is_columns(record: Record) -> bool:
+    prompts, responses = _column(record, _COLUMNS.prompt), _column(record, _COLUMNS.response)
+    return bool(prompts and responses) and ("prompts" in record or len(prompts) == len(responses))
+
+
+def _rows(record: Record) -> list[tuple[int, object, object]]:
+    """Return number, prompt and response of each rollout of columns; a response may be a list of alternatives."""
+    prompts, responses = _column(record, _COLUMNS.prompt), _column(record, _COLUMNS.response)
+    if not prompts or len(prompts) != len(responses):
+        raise UnreadableRecordError(f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers")
+    return [
+        (row, prompt, each)
+        for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
+        for each in (response if _is_nested(response) else [response])
+    ]
 
 
 def _is_nested(response: object) -> bool:
     return isinstance(response, list) and all(isinstance(each, str | list) for each in response)
+
+
+def _read_columns(record: Record) -> list[Rollout]:
+    rollouts = [read_completion(_own_row(record, row), prompt, response) for row, prompt, response in _rows(record)]
+    if not rollouts:
+        raise UnreadableRecordError("the lists of responses are empty")
+    return rollouts
+
+
+def _annotate_columns(record: Record, scores: Sequence[Score]) -> None:
+    """Annotate columns; the rewards of alternatives are nested as the responses are."""
+    field = "scores" if "scores" in record and "rewards" not in record else "rewards"
+    responses = _column(record, _COLUMNS.response)
+    if not any(map(_is_nested, responses)):
+        annotate_list(record, scores, field)
+        return
+    rest = iter(scores)
+    rows = [[next(rest) for _ in (each if _is_nested(each) else [each])] for each in responses]
+    detail: Record = {
+        "rollouts": [[score.detail for score in row] for row in rows],
+        f"previous_{field}": record.get(field),
+    }
+    record[field] = [[score.reward for score in row] for row in rows]
+    set_detail(record, detail)
+
+
+def _own_row(record: Record, row: int) -> Record:
+    """Return a row: every list as long as the column of prompts is a column."""
+    count = len(_column(record, _COLUMNS.prompt))
+    return {
+        name: value[row] if isinstance(value, list) and len(value) == count > row else value
+        for name, value in record.items()
+    }
 
 
 def _is_many(record: Record) -> bool:
@@ -182,31 +172,6 @@ def _read_atropos(record: Record) -> list[Rollout]:
     return [read_chat(record, each, line_is_group=True, task=None, index=None) for each in messages]
 
 
-def _columns(record: Record, responses: str) -> list[object]:
-    """Return the values of the columns `prompt` and `responses`; empty if they are no columns of equal length."""
-    prompts, said = record.get("prompt"), record.get(responses)
-    if isinstance(prompts, list) and isinstance(said, list) and len(prompts) == len(said):
-        return [*prompts, *said]
-    return []
-
-
-def _is_roll(record: Record) -> bool:
-    values = _columns(record, "responses")
-    return bool(values) and all(isinstance(each, str) for each in values)
-
-
-def _is_ms_swift(record: Record) -> bool:
-    values = _columns(record, "completion")
-    return bool(values) and not any(isinstance(each, dict) for each in values)
-
-
-_COLUMNS = ("responses", "completions", "outputs", "generations")
-
-
-def _is_columns(record: Record) -> bool:
-    return isinstance(record.get("prompts"), list) and any(isinstance(record.get(name), list) for name in _COLUMNS)
-
-
 GROUP_FORMATS = (
     # Groups have messages only if the environment includes them.
     # Source: NousResearch/atropos `atroposlib/envs/base.py`.
@@ -225,31 +190,15 @@ GROUP_FORMATS = (
             "messages": [[ASKED, ANSWERED], [ASKED, ANSWERED_TOO]],
         },
     ),
-    # `rollout_dump_data.step_N.jsonl`: lines of columns. Source: alibaba/ROLL `roll/pipeline/rlvr/utils.py`.
-    columns_format(
-        "roll",
-        Fields(
-            prompt=("prompt",),
-            history=("messages",),
-            response=("responses",),
-            reference=("ground_truth",),
-            metadata=("scores",),
-        ),
-        recognise=_is_roll,
-        rewards="scores",
-        example={"prompt": [QUESTION, QUESTION], "responses": [ANSWER, OTHER_ANSWER], "scores": [1.0, 0.0]},
-    ),
-    # `completions.jsonl`: a line is a batch. Source: modelscope/ms-swift `swift/rlhf_trainers/grpo_trainer.py`.
-    columns_format(
-        "ms_swift",
-        Fields(prompt=("prompt",), response=("completion",)),
-        recognise=_is_ms_swift,
-        example={"prompt": [QUESTION, QUESTION], "completion": [ANSWER, OTHER_ANSWER]},
-    ),
-    columns_format(
+    # Also `rollout_dump_data.step_N.jsonl` of ROLL and `completions.jsonl` of ms-swift. Source: alibaba/ROLL
+    # `roll/pipeline/rlvr/utils.py`, modelscope/ms-swift `swift/rlhf_trainers/grpo_trainer.py`.
+    Format(
         "columns",
-        Fields(prompt=("prompts",), response=_COLUMNS),
-        recognise=_is_columns,
+        _is_columns,
+        _read_columns,
+        _annotate_columns,
+        lambda record, position: _own_row(record, _rows(record)[position][0]),
+        fields=_COLUMNS,
         example={"prompts": [QUESTION], "responses": [[ANSWER, OTHER_ANSWER]]},
     ),
     # Source: vllm-project/vllm `vllm/outputs.py` (RequestOutput, CompletionOutput).

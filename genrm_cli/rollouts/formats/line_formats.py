@@ -1,4 +1,4 @@
-"""The formats whose lines are one rollout each: one row each, which names the fields."""
+"""The formats whose lines are one rollout each, one row each; and a format whose fields the user names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -6,15 +6,26 @@ from functools import partial
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import episode_lines
-from genrm_cli.rollouts.formats.format import ANSWER, ANSWERED, ASKED, QUESTION, Format, annotate_line
+from genrm_cli.rollouts.formats.format import (
+    ANSWER,
+    ANSWERED,
+    ASKED,
+    QUESTION,
+    Format,
+    Score,
+    annotate_line,
+    annotate_list,
+    own_of_lists,
+)
 from genrm_cli.rollouts.formats.shapes import (
+    PARALLEL,
     read_chat,
     read_completion,
     read_trajectory,
     split_messages,
 )
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
-from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.known_names import Fields, is_messages
 from genrm_cli.rollouts.reading.line_fields import (
     LINE_FIELDS,
     is_line,
@@ -24,8 +35,6 @@ from genrm_cli.rollouts.reading.line_fields import (
     with_parts,
 )
 from genrm_cli.rollouts.reading.record_fields import (
-    excluded_of,
-    failure_of,
     first_of,
     has_all,
     identifier,
@@ -49,7 +58,6 @@ def line_format(
     observes: bool = False,
     task: str | None = None,
     index: str | None = None,
-    error: str | None = None,
     rewards: Sequence[str] = (),
     resolve: Callable[[Record], Fields] | None = None,
 ) -> Format:
@@ -65,7 +73,6 @@ def line_format(
         observes: whether a decoded response holds what the environment said between turns of the policy.
         task: field that names the task; by default those that many formats share.
         index: field with the index of the rollout in its group; likewise.
-        error: field that says why the generation failed.
         rewards: fields beside `reward` that repeat the reward.
         resolve: finds the fields of a record, instead of `prompt` and `response`.
     """
@@ -83,8 +90,6 @@ def line_format(
             known["task"] = None if task_name is None else f"task:{task_name}"
         if index is not None:
             known["index"] = integer(record.get(index))
-        if error is not None:
-            known["excluded"] = excluded_of(record) or failure_of(record.get(error))
         rollout = read_completion(record, given, said, observes=observes, **known)
         return [rollout] if resolve is None else with_parts(record, found, [rollout])
 
@@ -99,11 +104,6 @@ def having(*names: str, unless: str = "") -> Recognise:
 
 def _has_list(name: str) -> Recognise:
     return lambda record: isinstance(record.get(name), list)
-
-
-def _is_nemo_skills(record: Record) -> bool:
-    asked = any(name in record for name in ("messages", "problem", "question"))
-    return asked and "generation" in record and ("expected_answer" in record or "num_generated_tokens" in record)
 
 
 def _is_verl(record: Record) -> bool:
@@ -129,8 +129,7 @@ def _read_tinker(record: Record) -> list[Rollout]:
     ]
     example = identifier(record.get("example_id")) or identifier(record.get("idx"))
     task = None if example is None else f"example:{record.get('benchmark', '')}:{example}"
-    excluded = excluded_of(record) or failure_of(record.get("error"))
-    return [read_trajectory(record, turns, task=task, excluded=excluded, prompt_media=())]
+    return [read_trajectory(record, turns, task=task, prompt_media=())]
 
 
 def _read_sharegpt(record: Record) -> list[Rollout]:
@@ -144,17 +143,26 @@ def _read_sharegpt(record: Record) -> list[Rollout]:
     return [read_chat(record, messages)]
 
 
-def _read_conversation(record: Record, field: str) -> list[Rollout]:
+_CONVERSATIONS = ("messages", "conversation")
+
+
+def _conversation_field(record: Record) -> str | None:
+    return next((name for name in _CONVERSATIONS if isinstance(record.get(name), list)), None)
+
+
+def _read_conversation(record: Record) -> list[Rollout]:
     """Read messages that end in the response. Messages that wait for an answer are a prompt without a response."""
-    messages = record.get(field)
-    if not isinstance(messages, list):
-        raise UnreadableRecordError(f"no {field}, expected a list of messages")
+    field = _conversation_field(record)
+    if field is None:
+        raise UnreadableRecordError("no messages, expected a list of messages")
+    messages = record[field]
     is_asked = messages and isinstance(messages[-1], Mapping) and messages[-1].get("role") in ("user", "human")
     rollout = split_messages(record, messages, turns_of_messages(messages)) if is_asked else read_chat(record, messages)
-    return with_parts(record, _fields_of_conversation(record, field), [rollout])
+    return with_parts(record, _fields_of_conversation(record), [rollout])
 
 
-def _fields_of_conversation(record: Record, field: str) -> Fields:
+def _fields_of_conversation(record: Record) -> Fields:
+    field = _conversation_field(record) or "messages"
     return parts_of(record, Fields(prompt=(field,), response=(field,)))
 
 
@@ -174,14 +182,6 @@ LINE_FORMATS = (
         _read_tinker,
         fields=Fields(prompt=("turns",), response=("turns",), metadata=("example_id", "benchmark", "idx", "error")),
         example={"example_id": "river", "turns": [ASKED, ANSWERED]},
-    ),
-    # `results.jsonl`: a row whose generation failed has a null completion, an input without a response.
-    line_format(
-        "verifiers",
-        Fields(prompt=("prompt",), response=("completion",), metadata=("example_id", "error")),
-        recognise=having("example_id", "prompt", "completion"),
-        error="error",
-        example={"example_id": 0, "prompt": [ASKED], "completion": [ANSWERED]},
     ),
     # Source: inclusionAI/AReaL `areal/infra/workflow_executor.py`.
     line_format(
@@ -203,19 +203,6 @@ LINE_FORMATS = (
         rewards=("score",),
         example={"input_prompt": QUESTION, "output_response": ANSWER},
     ),
-    # `output-rs*.jsonl`; with `prompt_format=openai` the prompt is under `messages`.
-    # Source: NVIDIA-NeMo/Skills `nemo_skills/inference/generate.py`.
-    line_format(
-        "nemo_skills",
-        Fields(
-            prompt=("messages", "problem", "question"),
-            response=("generation",),
-            reference=("expected_answer",),
-            metadata=("num_generated_tokens",),
-        ),
-        recognise=_is_nemo_skills,
-        example={"problem": QUESTION, "generation": ANSWER, "expected_answer": "Volga"},
-    ),
     # Decoded without special tokens: the policy can write the roles between the turns of an output, so they stay text.
     # Source: verl `trainer/ppo/ray_trainer.py`.
     line_format(
@@ -234,14 +221,7 @@ LINE_FORMATS = (
         example={"prefix": QUESTION, "completion": ANSWER},
     ),
     episode_lines.FORMAT,
-    line_format(
-        "alpaca",
-        LINE_FIELDS,
-        recognise=having("instruction", "output", unless="prompt"),
-        resolve=resolve_line,
-        example={"instruction": QUESTION, "input": "", "output": ANSWER},
-    ),
-    # Also OpenRLHF's `input` and `output`, TRL's completion logs, LLaMA-Factory's predictions, and so on.
+    # Also Alpaca, OpenRLHF, verifiers, NeMo Skills, TRL's completion logs, LLaMA-Factory's predictions, and so on.
     line_format(
         "completion",
         LINE_FIELDS,
@@ -257,15 +237,90 @@ LINE_FORMATS = (
         example={"conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}]},
     ),
     # Also the conversations of LMSYS and WildChat.
-    *(
-        Format(
-            name,
-            _has_list(field),
-            partial(_read_conversation, field=field),
-            fields=replace(LINE_FIELDS, prompt=(field,), response=(field,)),
-            resolve=partial(_fields_of_conversation, field=field),
-            example={field: [ASKED, ANSWERED]},
-        )
-        for name, field in (("chat", "messages"), ("conversation", "conversation"))
+    Format(
+        "chat",
+        lambda record: _conversation_field(record) is not None,
+        _read_conversation,
+        fields=replace(LINE_FIELDS, prompt=_CONVERSATIONS, response=_CONVERSATIONS),
+        resolve=_fields_of_conversation,
+        example={"messages": [ASKED, ANSWERED]},
     ),
 )
+
+
+# Any other shape
+
+_SHOWN_KEYS = 8
+
+
+def named_fields(response_field: str, prompt_field: str | None = None, id_field: str | None = None) -> Format:
+    """Return a format that reads the named fields.
+
+    Args:
+        response_field: dotted path of the response: a text, messages or an object. A list of these is a group, as is a
+            path through a list, such as `choices.message.content`.
+        prompt_field: dotted path of the prompt, a text or messages; without it, the prompt is unknown.
+        id_field: dotted path of the task id; without it, the prompt names the group.
+    """
+
+    def find_responses(record: Record) -> tuple[list[object], bool]:
+        value = _value_at(record, response_field)
+        if isinstance(value, list) and not is_messages(value):
+            if not value:
+                raise UnreadableRecordError(f"{response_field} is an empty list, expected responses")
+            return value, True
+        return [value], False
+
+    def read(record: Record) -> list[Rollout]:
+        responses, is_list = find_responses(record)
+        prompt = None if prompt_field is None else _value_at(record, prompt_field)
+        name = None if id_field is None else identifier(_value_at(record, id_field))
+        rollouts = [
+            read_completion(
+                record,
+                prompt,
+                response,
+                task=None if name is None else f"{id_field}:{name}",
+                line_is_group=is_list and name is None,
+            )
+            for response in responses
+        ]
+        return rollouts if prompt_field is None else with_parts(record, fields_in(record), rollouts)
+
+    def fields_in(record: Record) -> Fields:
+        """Return the named fields, and the parts of the prompt that the record has beside them."""
+        named = Fields(prompt=prompt, response=(response_field,), metadata=name)
+        taken = {path.partition(".")[0] for path in named.names()}
+        return named if prompt_field is None else parts_of({key: record[key] for key in record.keys() - taken}, named)
+
+    def annotate(record: Record, scores: Sequence[Score]) -> None:
+        (annotate_list if find_responses(record)[1] else annotate_line)(record, scores)
+
+    own_record = own_of_lists(PARALLEL, (response_field,))
+    prompt, name = ((path,) if path is not None else () for path in (prompt_field, id_field))
+    fields = Fields(prompt=prompt, response=(response_field,), metadata=name)
+    return Format(
+        "named_fields", lambda record: True, read, annotate, own_record, fields=fields, example={}, resolve=fields_in
+    )
+
+
+def _value_at(record: Record, path: str) -> object:
+    """Return the value at a dotted path; below a list, the values of all items.
+
+    Raises:
+        UnreadableRecordError: there is none; the message names the keys present.
+    """
+    value: object = record
+    for part in path.split("."):
+        if isinstance(value, list):
+            value = [_step(each, part, path) for each in value]
+        else:
+            value = _step(value, part, path)
+    return value
+
+
+def _step(value: object, part: str, path: str) -> object:
+    if not isinstance(value, Mapping) or part not in value:
+        keys = ", ".join(sorted(map(str, value))[:_SHOWN_KEYS]) if isinstance(value, Mapping) else "no object"
+        raise UnreadableRecordError(f"no field {path}: {part!r} is missing, expected one of: {keys}")
+    return value[part]

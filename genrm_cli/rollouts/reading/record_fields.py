@@ -113,6 +113,8 @@ def excluded_of(record: JsonObject) -> str | None:
         return f"failed ({identifier(failure) or 'unknown'})"
     if _is_slime(record) and (record["remove_sample"] is True or record.get("status") in ("aborted", "failed")):
         return "masked (remove_sample)" if record["remove_sample"] is True else f"failed (status {record['status']})"
+    if "example_id" in record and (failure := failure_of(record.get("error"))):  # verifiers, tinker-cookbook
+        return failure
     return "failed (ok is false)" if record.get("ok") is False else None
 
 

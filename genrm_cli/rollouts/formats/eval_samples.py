@@ -1,14 +1,28 @@
-"""inspect_ai logs: one JSON with `samples`, each a rollout; or one such sample per line.
+"""Samples of evaluation harnesses: inspect_ai and lm-evaluation-harness.
 
-Epochs of one sample id are a group. Source: UKGovernmentBEIS/inspect_ai `log/_log.py`, `model/_chat_message.py`.
+inspect_ai writes one JSON with `samples`, or one of these per line; epochs of one sample id are a group. Source:
+UKGovernmentBEIS/inspect_ai `log/_log.py`, `model/_chat_message.py`.
+
+lm-evaluation-harness writes one line per document and filter. `resps` has one list per request of the document, with
+one text per repeat. Source: EleutherAI `lm_eval/evaluator.py`, `lm_eval/loggers/evaluation_tracker.py`.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import ANSWERED, QUESTION, Format, Score, number_or_none, without_history
-from genrm_cli.rollouts.formats.shapes import read_completion, split_messages
+from genrm_cli.rollouts.formats.format import (
+    ANSWER,
+    ANSWERED,
+    OTHER_ANSWER,
+    QUESTION,
+    Format,
+    Score,
+    annotate_list,
+    number_or_none,
+    without_history,
+)
+from genrm_cli.rollouts.formats.shapes import asked_of, items_of_answer, read_completion, split_messages
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import (
@@ -19,11 +33,13 @@ from genrm_cli.rollouts.reading.record_fields import (
     integer,
     is_truncated,
     list_at,
+    rollout_of,
 )
+from genrm_cli.rollouts.reading.templates import DecodedPrompt
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 
-def _recognise(record: Record) -> bool:
+def _is_inspect(record: Record) -> bool:
     return _is_sample(record) or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), Mapping))
 
 
@@ -32,7 +48,7 @@ def _is_sample(record: Record) -> bool:
     return has_all(record, ("id", "epoch", "input")) and isinstance(output, Mapping) and "choices" in output
 
 
-def _read(record: Record) -> list[Rollout]:
+def _read_inspect(record: Record) -> list[Rollout]:
     return [_read_sample(sample) for sample in _samples(record)]
 
 
@@ -67,7 +83,7 @@ def _read_sample(sample: Record) -> Rollout:
     return split_messages(sample, messages, turns[:first], **known)
 
 
-def _annotate(record: Record, scores: Sequence[Score]) -> None:
+def _annotate_inspect(record: Record, scores: Sequence[Score]) -> None:
     """Add a score called `genrm` to each sample, as inspect_ai's own scorers do."""
     for sample, score in zip(_samples(record), scores, strict=True):
         given = sample.get("scores")
@@ -78,11 +94,11 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
             else dict(score.detail)
         )
         if "scores" in sample and not isinstance(given, Mapping):
-            detail["previous_scores"] = given
+            detail["previous_scores_of_inspect"] = given
         sample["scores"] = others | {"genrm": {"value": score.reward, "metadata": detail}}
 
 
-def _scores(record: Record) -> list[Score]:
+def _scores_of_inspect(record: Record) -> list[Score]:
     """Return the scores called `genrm` of the samples."""
     scores = []
     for sample in _samples(record):
@@ -99,13 +115,13 @@ def _own_record(record: Record, position: int) -> Record:
     return sample
 
 
-FORMAT = Format(
+INSPECT = Format(
     "inspect_log",
-    _recognise,
-    _read,
-    _annotate,
+    _is_inspect,
+    _read_inspect,
+    _annotate_inspect,
     _own_record,
-    _scores,
+    _scores_of_inspect,
     fields=Fields(
         prompt=("samples", "messages", "input"),
         response=("samples", "messages", "output"),
@@ -113,4 +129,54 @@ FORMAT = Format(
     ),
     owns_line=True,
     example={"id": "river", "epoch": 1, "input": QUESTION, "output": {"choices": [{"message": ANSWERED}]}},
+)
+
+
+def _is_lm_eval(record: Record) -> bool:
+    return has_all(record, ("doc_id", "resps", "arguments"))
+
+
+def _read_lm_eval(record: Record) -> list[Rollout]:
+    responses = _responses(record.get("resps"))
+    asked = _asked_by(record.get("arguments"))
+    name = identifier(record.get("doc_id"))
+    # Each filter repeats the same responses on its own line.
+    filtered = record.get("filter")
+    task = None if name is None else f"doc:{name}" + (f" filter:{filtered}" if isinstance(filtered, str) else "")
+    return [rollout_of(record, asked.turns, items_of_answer(asked, text), task=task) for text in responses]
+
+
+def _responses(resps: object) -> list[str]:
+    if not isinstance(resps, list) or not resps:
+        raise UnreadableRecordError("resps is empty or missing, expected a list of lists of texts")
+    if len(resps) > 1 and all(isinstance(each, list) for each in resps):
+        raise UnreadableRecordError(f"the document has {len(resps)} requests, expected one generation (generate_until)")
+    texts = resps[0] if isinstance(resps[0], list) else resps
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise UnreadableRecordError("resps contains no texts: expected generations, not log-likelihoods")
+    return [str(text) for text in texts]
+
+
+def _asked_by(arguments: object) -> DecodedPrompt:
+    first = arguments.get("gen_args_0") if isinstance(arguments, Mapping) else arguments
+    while isinstance(first, list) and first and not isinstance(first[0], str):
+        first = first[0]
+    context = (
+        first.get("arg_0") if isinstance(first, Mapping) else first[0] if isinstance(first, list) and first else None
+    )
+    if not isinstance(context, str):
+        raise UnreadableRecordError("arguments contain no context, expected gen_args_0.arg_0 to be a text")
+    return asked_of(context)
+
+
+LM_EVAL = Format(
+    "lm_eval",
+    _is_lm_eval,
+    _read_lm_eval,
+    annotate_list,
+    fields=Fields(
+        prompt=("arguments",), response=("resps",), reference=("target", "doc"), metadata=("doc_id", "filter")
+    ),
+    owns_line=True,
+    example={"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": QUESTION}}, "resps": [[ANSWER, OTHER_ANSWER]]},
 )
