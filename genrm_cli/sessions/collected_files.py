@@ -9,6 +9,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.sessions.agents import POLICY, AgentConfig
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
+from genrm_cli.sessions.session_options import SessionOptions
 from genrm_cli.settings.table import Settings
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
@@ -19,31 +20,23 @@ from genrm_cli.storage.spool import Spool
 TEACHER = "teacher"
 
 
-@dataclass(frozen=True, slots=True)
-class CollectOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectOptions(SessionOptions):
     """The options of a collection run.
 
     Attributes:
         output: path or S3 URI of the episodes, uncompressed `.jsonl`.
         scripted_policy: name of a policy of the environment that needs no model, in place of `policy`.
         client: the models that play the environment's part, by role.
-        branch_at: the policy's turn at which the episodes of a group diverge; None if they share no turns.
     """
 
     output: str
-    run_id: str
     policy_name: str
     policy: AgentConfig | None = None
     scripted_policy: str | None = None
     base_model: str | None = None
     role: str = POLICY
     client: Mapping[str, AgentConfig] = field(default_factory=dict)
-    episodes: int = 4
-    variants: int = 1
-    seed: int = 0
-    in_flight: int = 512
-    branch_at: int | None = None
-    keep_faulty: bool = False
 
     @property
     def agents(self) -> list[tuple[str, AgentConfig]]:
@@ -61,7 +54,10 @@ class CollectOptions:
 
     def digest(self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]) -> str:
         """Return a digest of everything except the time that changes the records."""
-        plain = "run_id policy_name scripted_policy base_model role episodes variants seed branch_at keep_faulty"
+        plain = (
+            *("run_id", "policy_name", "scripted_policy", "base_model", "role"),
+            *("episodes", "variants", "client_seed", "branch_at", "keep_client_faults"),
+        )
         deciding = {
             "environment": environment.version,
             "client": environment.identity(),
@@ -69,7 +65,7 @@ class CollectOptions:
             "policy": None if self.policy is None else self.policy.as_record(),
             "client_models": {role: agent.as_record() for role, agent in self.client.items()},
             "redact": list(redact),
-            **{name: getattr(self, name) for name in plain.split()},
+            **{name: getattr(self, name) for name in plain},
         }
         return digest_of_json(deciding)
 

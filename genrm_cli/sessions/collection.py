@@ -191,7 +191,7 @@ class _Collecting:
         reporting = asyncio.create_task(report())
         try:
             async with asyncio.TaskGroup() as tasks:
-                for _ in range(min(self._options.in_flight, self.counts.planned)):
+                for _ in range(min(self._options.sessions, self.counts.planned)):
                     tasks.create_task(work())
         except BaseExceptionGroup as errors:
             raise first_error_of(errors) from None
@@ -203,7 +203,7 @@ class _Collecting:
         for scenario in self._scenarios.scenarios:
             for variant in range(options.variants):
                 for number in range(options.episodes):
-                    yield EpisodeSlot(index, scenario, variant, options.seed, number, options.branch_at or 1)
+                    yield EpisodeSlot(index, scenario, variant, options.client_seed, number, options.branch_at or 1)
                     index += 1
 
     def _enter(self, played: Played, records: EpisodeRecords) -> None:
@@ -230,7 +230,7 @@ class _Collecting:
         record = episode_record(played, environment, self._origin, reward, faults)
         has_parted = played.state.turn_index >= slot.branch_at
         counts.unparted += not has_parted
-        is_written = has_parted and (not faults or self._options.keep_faulty)
+        is_written = has_parted and (not faults or self._options.keep_client_faults)
         if is_written:
             counts.written += 1
             for name, value in values.items():

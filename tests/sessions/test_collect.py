@@ -194,7 +194,7 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path: Path, judge_server: J
     assert {record["metadata"]["left_out"] for record in left_out} == {"client fault"}
     kept = tmp_path / "kept"
     kept.mkdir()
-    options = options_for(kept, policy=agent(judge_server), client=client, episodes=1, keep_faulty=True)
+    options = options_for(kept, policy=agent(judge_server), client=client, episodes=1, keep_client_faults=True)
     report = run_sessions(options, scripted_client=False, probe=False)
     assert report.summary["client_fault_rate"] == 1.0
     assert report.summary["client_faults"]["repeats_itself"] == 3
@@ -240,7 +240,7 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path: Path,
     """The same words of the policy get the same reply of the client in the whole group, and are paid for once."""
     judge_server.behave(chat=CHAT)
     client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
-    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=4, keep_faulty=True)
+    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=4, keep_client_faults=True)
     report = run_sessions(options, scripted_client=False, probe=False, few=1)
     assert len({json.dumps(record["messages"]) for record in read(tmp_path)}) == 1
     roles = report.summary["roles"]

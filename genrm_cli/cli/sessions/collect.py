@@ -9,9 +9,10 @@ import typer
 
 from genrm_cli.cli.console import counted, percent_text, print_json, say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end, switch, with_settings
-from genrm_cli.cli.sessions.host import KEY_HELP, MAX_TURNS_HELP, MOST_TURNS, ClientFlags, agent_config
+from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
+from genrm_cli.cli.sessions.host import KEY_HELP, ClientFlags, agent_config
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
+from genrm_cli.sessions.session_options import SessionOptions
 
 if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
@@ -26,13 +27,10 @@ _TAKEN = (
 )
 """Settings with their own option; this command asks no judge, so the rest come from the settings file."""
 
-_SESSIONS = "Sessions"
 _RUN_ID = "{run_id}"
-_MANY = 1_000_000
 
 
 _policy = partial(option, panel="Policy")
-_session = partial(option, panel=_SESSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,37 +87,6 @@ class PolicyFlags:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFlags:
-    """Options of the sessions to play."""
-
-    environment: Annotated[
-        str, _session("NAME", "Kind of sessions; packages can add more. Default: therapeutic_session.")
-    ] = "therapeutic_session"
-    episodes: Annotated[int, _session("N", "Sessions per group.", min=1, max=_MANY)] = 4
-    variants: Annotated[
-        int, _session("N", "Variants of the client in each scenario, each a group.", min=1, max=_MANY)
-    ] = 1
-    client_seed: Annotated[int, _session("N", "Random seed of clients.", min=0, max=2**31)] = 0
-    max_turns: Annotated[int | None, _session("N", MAX_TURNS_HELP, min=1, max=MOST_TURNS)] = None
-    branch_at: Annotated[
-        int | None,
-        _session(
-            "N", "Let the sessions of a group share one history up to the policy's Nth turn.", min=1, max=MOST_TURNS
-        ),
-    ] = None
-    run_id: Annotated[
-        str | None, _session("NAME", "Name of the run. Default: the output's; a teacher's begins with teacher-.")
-    ] = None
-    sessions: Annotated[int, _session("N", "Sessions in flight.", min=1, max=_MANY)] = 512
-    keep_client_faults: Annotated[
-        bool,
-        switch(
-            "--keep-client-faults", "Write sessions in which the simulated client was at fault, too.", panel=_SESSIONS
-        ),
-    ] = False
-
-
 @with_settings(names=_TAKEN)
 def collect(
     scenarios: Annotated[
@@ -136,7 +103,7 @@ def collect(
     ],
     policy: PolicyFlags,
     client: ClientFlags,
-    which: SessionFlags,
+    which: SessionOptions,
 ) -> int:
     """Play simulated sessions of a policy and write them as rollouts that `genrm score` reads.
 
@@ -155,26 +122,20 @@ def collect(
     environment, models = client.open(which.environment, which.max_turns, policy.policy_base_url)
     policy.check(environment, which.branch_at)
     run_id = which.run_id
-    if run_id is None and _RUN_ID in output:
+    if not run_id and _RUN_ID in output:
         raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
-    if run_id is None:  # a teacher's rollouts differ from the policy's
+    if not run_id:  # a teacher's rollouts differ from the policy's
         stem = output.rpartition("/")[2].removesuffix(".jsonl")
         run_id = f"teacher-{stem}" if policy.policy_role == "teacher" and "teacher" not in stem else stem
     options = CollectOptions(
+        **{name: getattr(which, name) for name in SessionOptions.__slots__} | {"run_id": run_id},
         output=output.replace(_RUN_ID, run_id),
-        run_id=run_id,
         policy_name=policy.name,
         policy=policy.agent(),
         scripted_policy=policy.scripted_policy,
         base_model=policy.base_model,
         role=policy.policy_role,
         client=models,
-        episodes=which.episodes,
-        variants=which.variants,
-        seed=which.client_seed,
-        in_flight=which.sessions,
-        branch_at=which.branch_at,
-        keep_faulty=which.keep_client_faults,
     )
     written = invocation.settings.output
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
@@ -184,22 +145,22 @@ def collect(
     if written.json_output:
         print_json(report.summary)
     if not written.quiet:
-        _show(report, options, which.environment, has_stand_in=bool(environment.models) and not models)
+        _show(report, options, has_stand_in=bool(environment.models) and not models)
     return 0
 
 
-def _show(report: "CollectReport", options: "CollectOptions", environment: str, *, has_stand_in: bool) -> None:
+def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: bool) -> None:
     """Print a summary of the collected sessions."""
     counts = report.counts
     if counts is None:
         how = naming(" is up to date (same scenarios and settings); use $force to collect it again")
         say(Message.of(options.output, how))
         return
-    say(f"{environment}: {counted(counts.written, 'episode')} -> {options.output}")
+    say(f"{options.environment}: {counted(counts.written, 'episode')} -> {options.output}")
     say(f"ends: {_counts(counts.ends)}")
     if has_stand_in:
         say("client: scripted, a stand-in without a model")
-    _show_losses(counts, "kept" if options.keep_faulty else "left out")
+    _show_losses(counts, "kept" if options.keep_client_faults else "left out")
     means = (f"{name} {stats.mean:.3f}" for name, stats in counts.components.items())
     say(f"rules (mean, 1 is best): {', '.join(means)}")
     for role, of in counts.roles.items():

@@ -10,6 +10,7 @@ from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import option, run_to_end
 from genrm_cli.errors import UsageError, naming
+from genrm_cli.sessions.session_options import MAX_TURNS_HELP, MOST_TURNS
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.sources.keys import find_api_key
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.environment import AnyEnvironment
 
-MOST_TURNS = 200
-MAX_TURNS_HELP = "Maximum turns of the policy. Default: the scenario's."
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 
 
