@@ -85,6 +85,11 @@ class FailureKind(StrEnum):
         """Whether the judge replied, but without a verdict."""
         return self in _PARSE_FAILURES
 
+    @property
+    def depends_on_texts(self) -> bool:
+        """Whether the texts shown may have caused it, and not the call: the judge refused them, or gave no verdict."""
+        return self is FailureKind.REFUSED or self in _PARSE_FAILURES
+
 
 _TOO_LONG_WORDS = ("max_tokens", "context length", "context size")
 _TRANSIENT = frozenset(
@@ -114,10 +119,16 @@ class StoppedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A comparison without a verdict. It is data, and never becomes a score."""
+    """A comparison without a verdict. It is data, and never becomes a score.
+
+    Attributes:
+        caused_by: positions, from 1, of the responses each of which alone makes the reply ambiguous by its text; the
+            others did not cause the failure. Empty if the cause is not known.
+    """
 
     kind: FailureKind
     detail: str
+    caused_by: tuple[int, ...] = ()
 
     @property
     def is_too_long(self) -> bool:
@@ -148,6 +159,7 @@ class Reason(StrEnum):
     NOT_PLANNED = "not_planned", "no comparison was planned for this rollout"
     NOT_ASKED = "not_asked", "the run stopped before its comparisons"
     NO_VERDICT = "no_verdict", "every comparison of the rollout failed"
+    SABOTAGED = "sabotaged", "its text made comparisons fail"
     NO_BOTH_ORDERS = "no_both_orders", "no pair has verdicts in both orders"
     NO_QUORUM = "no_quorum", "none of its comparisons has verdicts from enough judges of the panel"
     TOO_NOISY = "too_noisy", "the reliability of its group is below the minimum"

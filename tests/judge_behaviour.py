@@ -73,6 +73,7 @@ class Behaviour:
     reject_above_in_flight: int | None = None
     slots: int | None = None  # at most this many are worked on; others wait silently, as in a full vLLM
     unknown_roles: str = "accept"
+    refuses: str | None = None  # a text that no prompt may contain
     require_key: str | None = None
     models: Sequence[str] | None = None  # None: any model is served
     max_model_len: int | None = None  # told for each model, as vLLM does
@@ -135,6 +136,8 @@ def read_request(rules: Behaviour, authorization: bytes | None, body: bytes, in_
     if not isinstance(request, dict) or not isinstance(request.get("model"), str):
         return Refusal(400, "BadRequestError", "Field required", "model")
     messages = request.get("messages")
+    if rules.refuses is not None and rules.refuses.encode() in body:
+        return Refusal(400, "BadRequestError", f"The prompt contains {rules.refuses}", "messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
         return Refusal(400, "BadRequestError", "Field required: a list with a message", "messages")
     if rules.models is not None and request["model"] not in rules.models:

@@ -178,25 +178,27 @@ def numbers_in(reply: Mapping[str, Any], on_failure: OnFailure = None) -> list[f
     Raises:
         MissingRewardError: as for `number_in`.
     """
-    mean = reply["metrics"]["reward_mean"]
-    return [number_in(response, mean, on_failure) for response in reply["responses"]]
+    return [number_in(response, reply["metrics"], on_failure) for response in reply["responses"]]
 
 
-def number_in(response: Mapping[str, Any], mean: float | None, on_failure: OnFailure = None) -> float:
+def number_in(response: Mapping[str, Any], metrics: Mapping[str, Any], on_failure: OnFailure = None) -> float:
     """Return the reward of a response, or its replacement.
 
+    No replacement is above the lowest reward of the group for a response that made the judge fail.
+
     Args:
-        mean: mean of the rewards in its group; None if there are none.
+        metrics: metrics of its group.
 
     Raises:
         MissingRewardError: there is neither a reward nor a replacement.
     """
     if response["reward"] is not None:
         return float(response["reward"])
-    instead = mean if on_failure == "mean" else on_failure
+    instead = metrics["reward_mean"] if on_failure == "mean" else on_failure
     if instead is None:
         raise MissingRewardError(
             f"genrm gives response {response['id']!r} no reward: {response['reason_text']}. "
             "This trainer requires a number; set on_failure to one, or to 'mean' for the mean of its group."
         )
-    return float(instead)
+    lowest = metrics["reward_min"] if response.get("sabotaged") else None
+    return float(instead if lowest is None else min(instead, lowest))

@@ -43,6 +43,6 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             text,
             principle=extra.get("principle"),
         )
-        number = number_in(reply, reply["metrics"]["reward_mean"], self._on_failure)
+        number = number_in(reply, reply["metrics"], self._on_failure)
         shown_in_logs = {"genrm_scored": float(reply["reward"] is not None), "genrm_came": reply["metrics"]["came"]}
         return {"reward_score": number, "reward_extra_info": {"score": number, **shown_in_logs}}

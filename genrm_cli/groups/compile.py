@@ -159,6 +159,7 @@ def compile_rewards(settings: Settings) -> RewardPlan:
     _check_names(settings, names, weights, divided)
     return RewardPlan(
         estimator=given.estimator,
+        on_sabotage=given.on_sabotage,
         min_reliability=given.min_reliability,
         single_score=given.default_score,
         shaping=ShapingTerms(

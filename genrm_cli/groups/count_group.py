@@ -7,6 +7,7 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.running_stats import Worst
 from genrm_cli.verdicts import Reason
 
 
@@ -39,6 +40,9 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.statuses[score.status] += 1
         metrics.rewards_on_defaults += score.defaulted > 0
         metrics.shortened_rollouts += score.shortened > 0
+        metrics.sabotaged += score.sabotaged > 0
+        metrics.sabotaged_requests += score.sabotaged
+        metrics.sabotaged_most.merge(Worst(score.sabotaged, f"rollout {score.index} of {judged.key!r}"))
         if score.status == "scored" and score.reward is not None:
             metrics.rewards.add(score.reward)
         if (why := score.why_unscored) is not None:

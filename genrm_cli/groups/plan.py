@@ -98,6 +98,8 @@ class RewardPlan:
 
     Attributes:
         estimator: verdicts → base scores.
+        on_sabotage: whether rollouts that made comparisons fail `lose` these, are left `unscored`, or `keep` what the
+            other comparisons give.
         min_reliability: groups below it stay unscored; None for no limit.
         single_score: base score of the only rollout of a group; None leaves it unscored.
         names: names of all components of a rollout, `genrm` first if there are verdicts.
@@ -112,6 +114,7 @@ class RewardPlan:
     """
 
     estimator: str = "adaptive"
+    on_sabotage: str = "lose"
     min_reliability: float | None = None
     single_score: float | None = None
     shaping: ShapingTerms = field(default_factory=ShapingTerms)

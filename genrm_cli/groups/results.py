@@ -1,7 +1,7 @@
 """The result of a group: its rewards, their basis, and the reasons for missing ones."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -10,6 +10,7 @@ from typing import Literal
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.sabotage import Causes
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward, Total
 from genrm_cli.rewards.diversity import Clusters
@@ -33,6 +34,7 @@ class RolloutScore:
         comparisons: number of verdicts that count for it.
         failed: number of failed requests about it.
         defaulted: number of comparisons that count with a default (setting `compat`).
+        sabotaged: number of failed requests that its text caused.
         total: the derivation of the reward from components; None if the reward comes from verdicts alone.
         shortened: characters cut out of its prompt and response so that they fit into the judges' context.
     """
@@ -45,6 +47,7 @@ class RolloutScore:
     comparisons: int
     failed: int
     defaulted: int
+    sabotaged: int = 0
     total: Total | None = None
     shortened: int = 0
 
@@ -75,6 +78,7 @@ class ComparisonResult:
         outcome: the verdict, grades or failure, with calls, tokens and latency.
         component: the component that was graded; None for a request whose verdict counts.
         neutralised: changes made to the texts shown, by kind; kept with `keep_replies`.
+        caused_by: indices of the rollouts whose texts made the request fail.
     """
 
     group: str | None
@@ -85,6 +89,7 @@ class ComparisonResult:
     outcome: Outcome
     component: str | None = None
     neutralised: Mapping[str, int] = field(default_factory=dict)
+    caused_by: tuple[int, ...] = ()
 
     @property
     def failure(self) -> Failure | None:
@@ -92,7 +97,7 @@ class ComparisonResult:
         return self.outcome.result if isinstance(self.outcome.result, Failure) else None
 
 
-def results_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonResult]:
+def results_of(judged: JudgedGroup, plan: GroupPlan, causes: Causes) -> list[ComparisonResult]:
     """Return the requests about a group and their results, judges before graders."""
     results = []
     for request, outcome in judged.results:
@@ -107,6 +112,7 @@ def results_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonResult]:
                 outcome=outcome,
                 component=None if grader is None else grader.component,
                 neutralised=judged.neutralised.get(request, _NOTHING),
+                caused_by=causes.get(request, ()),
             )
         )
     return results
@@ -195,6 +201,7 @@ class Reasons:
     """Find the reason why a rollout of a group has no reward.
 
     Attributes:
+        sabotaged: the rollouts whose texts made requests fail.
         noisy: whether the group's reliability is below the limit.
     """
 
@@ -203,6 +210,7 @@ class Reasons:
     by_judge: JudgeVerdicts
     columns: Mapping[str, Column]
     base_scores: Sequence[float | None]
+    sabotaged: Collection[int]
     noisy: bool
 
     def of(self, index: int, total: Total | None) -> Explanation:
@@ -232,6 +240,8 @@ class Reasons:
 
     def _why_no_verdict(self, index: int) -> Reason:
         plan = self.plan
+        if index in self.sabotaged and plan.rewards.on_sabotage == "unscored":
+            return Reason.SABOTAGED
         if index not in self._opponents:
             if self.judged.size == 1:
                 return Reason.ALONE

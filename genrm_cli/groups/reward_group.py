@@ -1,13 +1,15 @@
 """Compute the reward of each rollout of a group, or the reason why it has none."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, own_verdicts, used_verdicts, verdicts_by_judge
 from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
 from genrm_cli.groups.results import GroupRewards, Reasons, RolloutScore, Status, count_results, results_of
+from genrm_cli.groups.sabotage import Causes, find_causes, scores_of_losers, with_losses
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import RolloutReward, Total, compose_rewards, compose_total, with_totals
 from genrm_cli.rewards.diversity import Clusters, clusters_of
@@ -50,24 +52,58 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
 
 def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
     """Return the rewards of several groups with known verdicts; otherwise like `reward_groups`."""
+    causes = [find_causes(group.judged, plan) for group in groups]
+    losing = [
+        _losing(group, each, plan) if each and plan.rewards.on_sabotage == "lose" else None
+        for group, each in zip(groups, causes, strict=True)
+    ]
+    estimates = iter(_estimate([*groups, *(each for each in losing if each)], plan, calibration))
+    works = [
+        _Work(group, plan, next(estimates), each, lost)
+        for group, each, lost in zip(groups, causes, losing, strict=True)
+    ]
+    for work in works:
+        if work.losing is not None:
+            work.lost = next(estimates)
+    return [work.rewards() for work in works]
+
+
+def _losing(group: JudgedVerdicts, causes: Causes, plan: GroupPlan) -> JudgedVerdicts:
+    """Return a group with the verdicts that it has if rollouts lose the comparisons that failed because of them."""
+    by_judge = with_losses(group.by_judge, group.used.values(), causes)
+    return JudgedVerdicts(group.judged, by_judge, used_verdicts(by_judge, plan), own_verdicts(by_judge, plan))
+
+
+def _estimate(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[Estimate]:
+    """Turn the verdicts of each group into base scores."""
     # If all verdicts come from grades, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()
     if plan.shares_pairs:
         own = [(group.judged.size, group.own) for group in groups]
-        estimates = estimate_panel(own, known, plan.accuracies)
-    else:
-        estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
-    return [_Work(group, plan, estimate).rewards() for group, estimate in zip(groups, estimates, strict=True)]
+        return estimate_panel(own, known, plan.accuracies)
+    return estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
 
 
 @dataclass(slots=True)
 class _Work:
-    """The state of one group while its rewards are computed."""
+    """The state of one group while its rewards are computed.
+
+    Attributes:
+        causes: the rollouts that made requests fail.
+        losing: the group as it is if they lose these comparisons, and `lost` its estimate; None if they do not.
+    """
 
     group: JudgedVerdicts
     plan: GroupPlan
     estimate: Estimate
+    causes: Causes
+    losing: JudgedVerdicts | None
+    lost: Estimate | None = None
+    culprits: Counter[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.culprits = Counter(index for culprits in self.causes.values() for index in culprits)
 
     @property
     def judged(self) -> JudgedGroup:
@@ -84,7 +120,7 @@ class _Work:
             rewards = with_totals(rewards, [total.value for total in totals])
         counts = count_results(judged, self.group.used, len(self.plan.judges))
         reasons = Reasons(
-            judged, self.plan, self.group.by_judge, columns, self.estimate.base_scores, noisy=self._is_noisy()
+            judged, self.plan, self.group.by_judge, columns, self._base_scores(), self.culprits, noisy=self._is_noisy()
         )
         scores = []
         for index, reward in enumerate(rewards):
@@ -93,7 +129,8 @@ class _Work:
             status: Status = "unscored" if why else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else self.estimate.standard_errors[index]
             shortened = judged.shortened.get(index, 0)
-            scores.append(RolloutScore(index, reward, status, why, error, *counts[index], total, shortened))
+            numbers = (*counts[index], self.culprits[index])
+            scores.append(RolloutScore(index, reward, status, why, error, *numbers, total, shortened))
         return GroupRewards(
             judged.key,
             scores,
@@ -103,19 +140,27 @@ class _Work:
             self.estimate.converged,
             columns,
             clusters,
-            results_of(judged, self.plan),
+            results_of(judged, self.plan, self.causes),
         )
 
     def _composed_rewards(self) -> list[RolloutReward]:
         judged, terms = self.judged, self.plan.rewards
         if self._has_default():
             return [RolloutReward(terms.single_score, Adjustments(), terms.single_score, 1, 0.0)]
-        base_scores = [None if self._is_noisy() else score for score in self.estimate.base_scores]
+        base_scores = [None if self._is_noisy() else score for score in self._base_scores()]
         known = [score for score in base_scores if score is not None]
         if self.plan.blank_loses and known:
             for index in judged.blank:
                 base_scores[index] = min(MIN_SCORE, *known)
         return compose_rewards(base_scores, judged.shapes, terms.shaping)
+
+    def _base_scores(self) -> Values:
+        """Return the base scores; rollouts that cause failures have those that they get by losing, or none."""
+        scores = self.estimate.base_scores
+        if self.lost is not None:
+            return scores_of_losers(scores, self.lost.base_scores, self.culprits)
+        is_scored = self.plan.rewards.on_sabotage == "keep"
+        return [score if is_scored or index not in self.culprits else None for index, score in enumerate(scores)]
 
     def _has_default(self) -> bool:
         """Whether the only rollout of the group gets the user's default score."""
@@ -145,9 +190,15 @@ class _Work:
     def _graded(self) -> list[GradedGroup]:
         judged, first = self.judged, len(self.plan.judges)
         losing = judged.blank if self.plan.blank_loses else ()
+        failed = self.causes if self.plan.rewards.on_sabotage == "lose" else {}
         results = [result for result in judged.results if result[0].judge >= first]
         return [
-            GradedGroup(grader, judged.answered, losing, [r for r in results if r[0].judge == number])
+            GradedGroup(
+                grader,
+                judged.answered,
+                (*losing, *(index for id_, culprits in failed.items() if id_.judge == number for index in culprits)),
+                [r for r in results if r[0].judge == number],
+            )
             for number, grader in enumerate(self.plan.graders, first)
         ]
 
@@ -164,7 +215,11 @@ class _Work:
         for component in order_of(rewards.components):
             kind = find_kind(component.kind)
             if isinstance(kind, GroupKind) and judged.is_comparable:
-                columns[component.name] = Column(kind.compute(component, judged.size, self.group.used, columns))
+                values = kind.compute(component, judged.size, self.group.used, columns)
+                if self.losing is not None:
+                    lost = kind.compute(component, judged.size, self.losing.used, columns)
+                    values = [lost[i] if i in self.culprits else value for i, value in enumerate(values)]
+                columns[component.name] = Column(values)
         return {name: columns[name] for name in rewards.names}
 
 

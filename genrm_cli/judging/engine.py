@@ -96,7 +96,7 @@ class CachedJudge:
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the stored outcome."""
-        known = self._journal.recall(request.key, with_reply=self._policy.with_replies)
+        known = self._journal.recall_decided(request.key, with_reply=self._policy.with_replies)
         if known is None and self._policy.with_failures:
             known = self._journal.recall_failure(request.key)
         if known is None and self._policy.only_known:
@@ -146,7 +146,7 @@ class CachedJudge:
             while held is not None:
                 is_ours = await self._journal.claims.take(key)
                 # Stored while this request waited for its slot.
-                if (known := self._journal.recall(key, with_reply=self._policy.with_replies)) is not None:
+                if (known := self._journal.recall_decided(key, with_reply=self._policy.with_replies)) is not None:
                     return known
                 if is_ours or time.monotonic() >= gives_up_at_s:
                     granted, held = held, None
@@ -155,7 +155,7 @@ class CachedJudge:
                 held = None
                 while self._journal.claims.is_taken(key) and not self.stopped_by and time.monotonic() < gives_up_at_s:
                     await asyncio.sleep(LOOK_S)
-                if (known := self._journal.recall(key, with_reply=self._policy.with_replies)) is not None:
+                if (known := self._journal.recall_decided(key, with_reply=self._policy.with_replies)) is not None:
                     return known
                 held = await self.admit()
         finally:

@@ -193,10 +193,24 @@ class Journal(AbstractContextManager["Journal"]):
 
     def recall_failure(self, key: bytes) -> Outcome | None:
         """Return the recorded failure of a request, or None."""
-        row = self._one("SELECT kind, detail, attempts FROM failures WHERE key = ?", key)
+        row = self._one("SELECT kind, detail, attempts, caused_by FROM failures WHERE key = ?", key)
         if row is None or row["kind"] not in set(FailureKind):
             return None
-        return Outcome(Failure(FailureKind(row["kind"]), row["detail"]), row["attempts"], from_journal=True)
+        causes = tuple(int(each) for each in row["caused_by"].split() if each.isdecimal())
+        failure = Failure(FailureKind(row["kind"]), row["detail"], causes)
+        return Outcome(failure, row["attempts"], from_journal=True)
+
+    def recall_decided(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
+        """Return the stored verdict of a request, or the failure that a response caused; None without either.
+
+        Such a failure is not asked again: the answers until one is not ambiguous are not a fair sample.
+        """
+        known = self.recall(key, with_reply=with_reply)
+        if known is not None or not self._has_failures:
+            return known
+        failed = self.recall_failure(key)
+        caused = failed is not None and isinstance(failed.result, Failure) and failed.result.caused_by
+        return failed if caused else None
 
     async def record(self, key: bytes, judge: str, outcome: Outcome) -> Outcome:
         """Store the outcome of a request, wait for the commit, and return the outcome that counts.
@@ -350,7 +364,8 @@ class Journal(AbstractContextManager["Journal"]):
         result = outcome.result
         if isinstance(result, Failure):
             self._has_failures = True
-            failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now)
+            causes = " ".join(map(str, result.caused_by))
+            failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now, causes)
             execute("DELETE FROM failures WHERE key = ?", (key,))
             insert_row(execute, "failures", failure)
             return readable_row(dict(zip(FAILURE_COLUMNS, failure, strict=True)))

@@ -40,7 +40,7 @@ CREATE TABLE verdicts (
 ) WITHOUT ROWID;
 CREATE TABLE failures (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
-    failed_at REAL NOT NULL
+    failed_at REAL NOT NULL, caused_by TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE claims (key BLOB PRIMARY KEY, run BLOB NOT NULL, expires_at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
@@ -56,8 +56,8 @@ OUTCOME_COLUMNS = (
     "score_1", "score_2", "ranking", "defaulted", "grades", "attempts", "latency_s", "prompt_tokens",
     "completion_tokens", "cached_tokens",
 )  # fmt: skip
-FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at")
-_TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades")
+FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at", "caused_by")
+_TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades", "caused_by")
 _VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking"), ("grades",)
 _TURN, _CUT_TURN = "turn", "cut turn"  # stand for grades where a chat model's turn was stored
 _NUMBERS = struct.Struct("<9d")

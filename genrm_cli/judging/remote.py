@@ -145,7 +145,7 @@ class RemoteJudge:
         self.pool.release_unused(slot)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask until a reply holds a verdict, no retry is left, or a call fails permanently."""
+        """Ask until a reply holds a verdict, a response makes one ambiguous, no retry is left, or a call fails."""
         outcome = Outcome(_NOT_ASKED)
         started_s = loop_time_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
@@ -163,7 +163,8 @@ class RemoteJudge:
                         granted = await self._slot_for_second_turn(granted.endpoint, outcome, gives_up_at_s)
                         reply = await self._call(second, granted, outcome, gives_up_at_s)
                     outcome.result = second if isinstance(second, Failure) else self.read(reply, request)
-                    if not isinstance(outcome.result, Failure):
+                    # Asking until a text that makes replies ambiguous does not would favour the response with it.
+                    if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
                         break
         except CallError as error:
             outcome.result = error.failure

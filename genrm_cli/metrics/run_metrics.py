@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.panel_metrics import PanelMetrics
-from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats
+from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats, Worst
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
@@ -66,6 +66,9 @@ class RunMetrics(Mergeable):
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
     shortened_rollouts: int = 0
+    sabotaged: int = 0
+    sabotaged_requests: int = 0
+    sabotaged_most: Worst = field(default_factory=Worst)
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliabilities: RunningStats = field(default_factory=RunningStats)

@@ -18,6 +18,8 @@ class RunSummary:
     Attributes:
         unscored_share: rollouts without a reward among those in groups of two or more.
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`: details of one.
+        sabotaged: rollouts whose texts made requests fail, `sabotaged_requests` in all; `sabotaged_most` names the one
+            with most of them.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         redactions: masked texts of the judged groups, each counted once, by pattern.
         shortened_rollouts: rollouts whose prompt or response was cut so that it fits into the judges' context.
@@ -67,6 +69,9 @@ class RunSummary:
     unscored_reasons: Mapping[str, int]
     unscored_examples: Mapping[str, str]
     rewards_on_defaults: int
+    sabotaged: int
+    sabotaged_requests: int
+    sabotaged_most: str | None
     comparisons_planned: int
     stopped_by: StoppedBy | None
     redactions: Mapping[str, int]
@@ -155,6 +160,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         unscored_share=metrics.unscored_share(),
         unscored_reasons={reason.value: count for reason, count in sorted(metrics.reasons.items())},
         unscored_examples=dict(sorted(metrics.reason_examples.items())),
+        sabotaged_most=metrics.sabotaged_most.name or None,
         comparisons_planned=metrics.planned,
         stopped_by=metrics.stopped_by,
         redactions=_sorted(metrics.redactions),

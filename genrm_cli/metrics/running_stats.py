@@ -103,6 +103,19 @@ class RunningStats:
 
 
 @dataclass(slots=True)
+class Worst:
+    """The highest of some counts, and the name of what it counts; the first of equals."""
+
+    count: int = 0
+    name: str = ""
+
+    def merge(self, other: "Worst") -> None:
+        """Take the other count if it is higher."""
+        if other.count > self.count:
+            self.count, self.name = other.count, other.name
+
+
+@dataclass(slots=True)
 class CoSpread:
     """Covariation of two numbers over a stream of pairs, kept in constant memory.
 

@@ -77,6 +77,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("flips", "pairs that flip when swapped", bool(measures.verdicts.flips)),
         ("circular", "circular triples", bool(group.circular)),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
+        ("sabotaged", "rollouts that made the judge fail", bool(group.sabotaged)),
         ("repeated", "responses repeated", bool(group.duplicates)),
     )
     named = [(name, label) for name, label, holds in marks if holds]

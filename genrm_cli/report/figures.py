@@ -73,6 +73,7 @@ class RunFigures:
         replies: answered requests whose replies are known.
         first_place: verdicts for the response shown first, of those that prefer one.
         circular: triples that go round in a circle, of those whose pairs were all judged.
+        sabotaged: rollouts whose texts made the judge fail.
         repeated: responses equal to another of their group.
         panel_agreement: Krippendorff's alpha of a panel of judges.
         cost: calls, tokens, seconds; empty without a metrics file.
@@ -111,6 +112,7 @@ class RunFigures:
     first_place: Share
     flips: Share
     circular: Share
+    sabotaged: Share
     repeated: Share
     components: Mapping[str, Mean]
     panel_agreement: float | None
@@ -171,6 +173,7 @@ def figures_of(
         first_place=share_of(verdicts.first_wins, verdicts.decided),
         flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
         circular=share_of(_total(groups, "circular"), _total(groups, "triples")),
+        sabotaged=share_of(_total(groups, "sabotaged"), rollouts),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.items()},
         panel_agreement=None if metrics is None or metrics.panel is None else metrics.panel.krippendorff_alpha,

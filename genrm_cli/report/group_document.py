@@ -76,6 +76,8 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
     }
     if line.reward is None:
         document["why"] = line.reason_text or line.status
+    elif line.sabotaged:
+        document["why"] = f"made the judge fail in {line.sabotaged:,} requests"
     if rollout.is_truncated:
         document["cut"] = True
     if rollout.prompt != prompt:  # episodes share only the beginning of their prompts

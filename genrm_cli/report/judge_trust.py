@@ -60,6 +60,8 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
     elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
+    if figures.sabotaged.count:
+        yield Ground("care", f"{figures.sabotaged.count:,} rollouts made the judge fail by their texts.", "sabotaged")
     if figures.repeated.count:
         yield Ground(
             "care", f"{figures.repeated.count:,} responses duplicate another response in their group.", "repeated"

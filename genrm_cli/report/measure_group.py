@@ -35,6 +35,7 @@ class GroupFigures:
         not_asked: requests that were planned but not made.
         replies: answered requests whose replies are known.
         unscored: rollouts without a reward, by the code of the reason.
+        sabotaged: rollouts whose texts made the judge fail.
         duplicates: responses equal to an earlier one except for case, spaces and punctuation.
         varying: components that differ between its rollouts.
     """
@@ -52,6 +53,7 @@ class GroupFigures:
     not_asked: int
     replies: int
     unscored: Counter[str]
+    sabotaged: int
     duplicates: int
     varying: tuple[str, ...]
     is_baseline: bool
@@ -83,6 +85,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         not_asked,
         sum(bool(each.reply) and each.failure is None for each in group.comparisons),
         Counter(str(each.line.reason or each.line.status) for each in group.members if each.line.reward is None),
+        sum(bool(each.line.sabotaged) for each in group.members),
         len(said) - len(set(said)),
         _varying(group),
         group.line.is_baseline,

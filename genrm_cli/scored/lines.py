@@ -28,6 +28,7 @@ class RolloutResult:
         advantage: (reward - group mean) / group standard deviation.
         comparisons: verdicts that count for it.
         failed: failed requests about it.
+        sabotaged: those that its text made fail; None if there are none.
         components: values by name; None if the reward comes from verdicts alone.
         shortened: characters cut out of prompt and response so that they fit into the judges' context; None if all fit.
     """
@@ -42,6 +43,7 @@ class RolloutResult:
     advantage: float | None
     comparisons: int
     failed: int
+    sabotaged: int | None = None
     components: Mapping[str, float | None] | None = None
     shortened: int | None = None
 
@@ -150,6 +152,7 @@ class ComparisonRecord(OutcomeRecord):
         component: component that was graded; None for a request whose verdict counts.
         shown: indices of a whole group, in the order shown.
         neutralised: changes made to the texts shown, by kind.
+        caused_by: indices of the rollouts whose texts made the request fail.
         reply: the judge's reply, if replies are kept.
         journal_key: key of the reply in the journal.
     """
@@ -163,6 +166,7 @@ class ComparisonRecord(OutcomeRecord):
     judge_idx: int
     judge: str
     neutralised: Mapping[str, int] | None = None
+    caused_by: tuple[int, ...] | None = None
     reply: str | None = None
     journal_key: str | None = None
 

@@ -30,6 +30,7 @@ def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
         advantage=numbers.advantage,
         comparisons=score.comparisons,
         failed=score.failed,
+        sabotaged=score.sabotaged or None,
         components={name: column.values[score.index] for name, column in columns.items()} if columns else None,
         shortened=score.shortened or None,
     )
@@ -104,6 +105,7 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
         judge_idx=comparison.repeat,
         judge=comparison.judge,
         neutralised=comparison.neutralised or None,
+        caused_by=comparison.caused_by or None,
         reply=outcome.reply_text if with_reply else None,
         journal_key=key,
     )

@@ -40,7 +40,9 @@ class GroupCounts:
         came: number of members judged together.
         reliability: reliability of the rewards, 0 to 1; None if unknown.
         reward_mean: mean over the members with a reward; None without any.
+        reward_min: lowest reward; None without any.
         reward_spread: highest minus lowest reward; None without any.
+        sabotaged: number of members whose texts made requests fail.
     """
 
     size: int
@@ -52,7 +54,9 @@ class GroupCounts:
     calls: int
     reliability: float | None
     reward_mean: float | None
+    reward_min: float | None
     reward_spread: float | None
+    sabotaged: int
 
     @classmethod
     def of(cls, rewards: GroupRewards, size: int) -> Self:
@@ -69,7 +73,9 @@ class GroupCounts:
             calls=sum(outcome.attempts for outcome in outcomes if not outcome.from_journal),
             reliability=rewards.reliability,
             reward_mean=sum(known) / len(known) if known else None,
+            reward_min=min(known, default=None),
             reward_spread=max(known) - min(known) if known else None,
+            sabotaged=sum(score.sabotaged > 0 for score in rewards.scores),
         )
 
     @property

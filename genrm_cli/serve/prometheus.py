@@ -64,6 +64,8 @@ class ServiceCollector(Collector):
         results = {"verdict": metrics.verdicts, "journal": metrics.journal_hits, "failure": metrics.failed}
         yield labelled_counter("comparisons", "Comparisons with a result", "result", results)
         yield labelled_counter("comparison_failures", "Failed comparisons", "kind", metrics.failures)
+        text = "Rollouts whose texts made the judge fail"
+        yield CounterMetricFamily("genrm_sabotaged_rollouts", text, metrics.sabotaged)
         yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
         tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
         yield labelled_counter("judge_tokens", "Tokens of judges", "kind", tokens)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
@@ -32,6 +33,7 @@ COMPATIBLE: Mapping[str, Mapping[str, str | float | bool]] = {
         "order_balanced": False,
         "estimator": "simple_tiebreaker",
         "default_score": REFERENCE_SCORE,
+        "on_sabotage": "keep",
     }
 }
 
@@ -84,6 +86,11 @@ class RewardSettings:
 
     estimator: str = reward_setting(
         "adaptive", f"How verdicts become base scores. {explained(ESTIMATORS)}.", choices=ESTIMATORS
+    )
+    on_sabotage: Literal["lose", "unscored", "keep"] = reward_setting(
+        "lose",
+        "Reward of a rollout whose text makes the judge fail. lose: it loses these comparisons. unscored: none. keep: "
+        "what its other comparisons give.",
     )
     min_reliability: float | None = reward_setting(
         None, "Leave groups below this reliability unscored (0 to 1).", low=0, high=1

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from genrm_cli.judging.requests import Prompt, Reply
@@ -31,7 +31,9 @@ ReadAnswer = Callable[[Answer], Said | Failure]
 def parse_answer(
     reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
 ) -> Said | Failure:
-    """Parse the text after the last `</think>`.
+    """Parse the text after the last `</think>`, and find the responses that make it ambiguous.
+
+    A response causes the ambiguity if the reply is ambiguous beside it alone, but not beside no response.
 
     Args:
         reply: the judge's reply.
@@ -44,10 +46,23 @@ def parse_answer(
         `refused`, `empty` or `truncated` for a reply without an answer; `ambiguous` for a reply with that opening
         and another verdict before its first thought.
     """
+    outcome = _parse(reply, shown.responses, read, opening)
+    if not isinstance(outcome, Failure) or outcome.kind is not FailureKind.AMBIGUOUS:
+        return outcome
+    if isinstance(_parse(reply, (), read, opening), Failure):
+        return outcome
+    alone = [_parse(reply, (response,), read, opening) for response in shown.responses]
+    causes = tuple(position for position, each in enumerate(alone, 1) if isinstance(each, Failure))
+    return replace(outcome, caused_by=causes)
+
+
+def _parse(
+    reply: Reply, responses: tuple[str, ...], read: ReadAnswer[Said], opening: re.Pattern[str] | None
+) -> Said | Failure:
     if reply.refusal or reply.finish_reason == "content_filter":
         return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
     cut_off = reply.finish_reason == "length"
-    answer = Answer(reply.text.rpartition(END_THINK)[2], cut_off, shown.responses)
+    answer = Answer(reply.text.rpartition(END_THINK)[2], cut_off, responses)
     if not answer.text.strip():
         thought = bool(reply.reasoning.strip() or reply.text.strip())
         found = "only reasoning, no answer after it" if thought else "no text at all"
@@ -56,7 +71,7 @@ def parse_answer(
         return make_failure(FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})")
     outcome = read(answer)
     if isinstance(outcome, Verdict) and opening is not None and opening.match(reply.text):
-        earlier = read(Answer(_ANY_THINK.split(reply.text, maxsplit=1)[0], False, shown.responses))
+        earlier = read(Answer(_ANY_THINK.split(reply.text, maxsplit=1)[0], False, responses))
         if earlier != outcome and not (isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT):
             return make_failure(FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them")
     if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:

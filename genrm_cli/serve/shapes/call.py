@@ -73,6 +73,8 @@ class Route:
 def number_of(score: RolloutScore, answer: GroupAnswer, call: Call) -> float:
     """Return the reward of a rollout, or the user's replacement, which is counted.
 
+    No replacement is above the lowest reward of the group for a rollout whose text made the judge fail.
+
     Raises:
         NoRewardError: there is neither.
     """
@@ -81,7 +83,8 @@ def number_of(score: RolloutScore, answer: GroupAnswer, call: Call) -> float:
     if call.settings.on_failure is None:
         raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {score.reason_text}")
     call.service.counts.defaults_sent += 1
-    return call.settings.on_failure
+    lowest = answer.counts.reward_min if score.sabotaged else None
+    return call.settings.on_failure if lowest is None else min(call.settings.on_failure, lowest)
 
 
 MAX_ID_CHARS = 512

@@ -84,6 +84,8 @@ def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Jso
     record: Json = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
     if comparison.component is not None:
         record["component"] = comparison.component
+    if comparison.caused_by:
+        record["caused_by"] = [answer.ids[index] for index in comparison.caused_by]
     return record | to_json(outcome_record(comparison.outcome, comparison.verdict))
 
 

@@ -110,7 +110,15 @@ def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     assert numbers_in(reply, "mean") == [4.0, 4.0]
     assert numbers_in(reply, 0) == [4.0, 0.0]
     with pytest.raises(MissingRewardError):
-        number_in(missing, None, "mean")
+        number_in(missing, {"reward_mean": None}, "mean")
+
+
+def test_a_response_that_made_the_judge_fail_gets_no_more_than_the_lowest_reward():
+    """Neither the mean nor a number of the user's may pay for it."""
+    metrics = {"reward_mean": 3.0, "reward_min": 2.0}
+    missing = {"id": "b", "reward": None, "reason": "sabotaged", "sabotaged": 2}
+    assert [number_in(missing, metrics, each) for each in ("mean", 2.5, 0.0)] == [2.0, 2.0, 0.0]
+    assert number_in(missing, {"reward_mean": None, "reward_min": None}, 2.5) == 2.5
 
 
 @pytest.mark.parametrize(("given", "parsed"), [(None, None), ("mean", "mean"), (0, 0.0), ("-1", -1.0)])

@@ -1,0 +1,122 @@
+"""Attribute failures to the rollouts whose texts cause them, and let these rollouts lose the comparisons.
+
+A policy under training may write texts on which the judge fails. Such a failure must pay neither this rollout, by
+hiding a loss, nor its opponents, by a win that the judge did not declare.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from genrm_cli.groups.comparisons import JudgeVerdicts
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.judging.requests import RequestId
+from genrm_cli.verdicts import MIDDLE_RANKING, Failure, Verdict, preference
+
+Causes = Mapping[RequestId, tuple[int, ...]]
+"""The rollouts whose texts made a request fail, by request; requests that failed for other reasons are absent."""
+
+_BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group prefers either response
+
+
+def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
+    """Attribute the failed requests of a group to rollouts.
+
+    The parser names the responses that make a reply ambiguous. Of the other failures that depend on the texts, those of
+    a rollout are attributed to it if it has at least two and at least half of them with opponents that have a smaller
+    share of failures; and these are all its requests, or half of them and at least three. An honest rollout meets that
+    by chance in at most 0.3 % of cases if 5 % of requests fail, and hardly ever with two rings.
+    """
+    causes: dict[RequestId, tuple[int, ...]] = {}
+    asked: list[tuple[RequestId, bool]] = []
+    if plan.default_score is not None:
+        return causes
+
+    def is_asked(request: RequestId) -> bool:
+        return request.judge < len(plan.judges) and len(request.shown) <= 2
+
+    for request, outcome in judged.results:
+        failure = outcome.result if isinstance(outcome.result, Failure) else None
+        if failure is not None and failure.caused_by:
+            causes[request] = tuple(request.shown[position - 1] for position in failure.caused_by)
+        elif is_asked(request) and (failure is None or failure.kind.depends_on_texts):
+            asked.append((request, failure is not None))
+    failed = [request for request, is_failed in asked if is_failed]
+    if len(failed) > 1:
+        blamed = _blamed(asked)
+        causes |= {
+            request: culprits for request in failed if (culprits := tuple(filter(blamed.__contains__, request.shown)))
+        }
+    return causes
+
+
+def _blamed(asked: Sequence[tuple[RequestId, bool]]) -> set[int]:
+    """Return the rollouts that cause failures; requests come with whether they failed.
+
+    A response that is graded alone is compared with the whole group instead of its opponents.
+    """
+    requests, failures, ahead = Counter[int](), Counter[int](), Counter[int]()
+    for request, is_failed in asked:
+        requests.update(request.shown)
+        failures.update(request.shown if is_failed else ())
+    shares = {index: failures[index] / count for index, count in requests.items()}
+    mean = failures.total() / requests.total()
+    for request, is_failed in asked:
+        if is_failed:
+            least = mean if len(request.shown) == 1 else min(shares[index] for index in request.shown)
+            ahead.update(index for index in request.shown if shares[index] > least)
+    return {
+        index
+        for index, count in failures.items()
+        if 2 * ahead[index] >= count >= 2 and (count == requests[index] or 2 * count >= max(6, requests[index]))
+    }
+
+
+def with_losses(by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Causes) -> JudgeVerdicts:
+    """Return the verdicts by judge as they are if rollouts lose the comparisons that failed because of them.
+
+    They lose by the upper quartile of the margins in `used`, the verdicts of the group, at the mean level of their
+    scores: by the median, the worst responses would gain. Two rollouts that both caused the failure tie.
+    """
+    decided = [verdict for verdict in used if preference(verdict)] or [_BETTER]
+    margin = sorted(decided, key=lambda verdict: abs(preference(verdict)))[3 * len(decided) // 4]
+    low = sorted(min(verdict.score_1, verdict.score_2) for verdict in decided)[len(decided) // 4]
+    high, lead = low + abs(margin.score_1 - margin.score_2), abs(MIDDLE_RANKING - margin.ranking)
+    verdicts = {
+        1: Verdict(high, low, MIDDLE_RANKING - lead),
+        0: Verdict((high + low) / 2, (high + low) / 2, MIDDLE_RANKING),
+        -1: Verdict(low, high, MIDDLE_RANKING + lead),
+    }
+    filled = {pair: list(given) for pair, given in by_judge.items()}
+    for (i, j, repeat), given in filled.items():
+        for number, verdict in enumerate(given):
+            if verdict is None:
+                at_fault = {
+                    index
+                    for shown in ((i, j), (i,), (j,))
+                    for index in causes.get(RequestId(number, repeat, shown), ())
+                }
+                if at_fault:
+                    given[number] = verdicts[(j in at_fault) - (i in at_fault)]
+    return filled
+
+
+def scores_of_losers(
+    scores: Sequence[float | None], if_lost: Sequence[float | None], losers: Collection[int]
+) -> list[float | None]:
+    """Return the base scores of a group, with those of the losers from the estimate in which they lose.
+
+    The wins of the others in that estimate, which the judge did not declare, count for none of them, but keep the
+    losers' distance to their mean.
+    """
+    gaps = [
+        own - other
+        for index, (own, other) in enumerate(zip(scores, if_lost, strict=True))
+        if index not in losers and own is not None and other is not None
+    ]
+    shift = math.fsum(gaps) / len(gaps) if gaps else 0.0
+    return [
+        other + shift if index in losers and other is not None else own
+        for index, (own, other) in enumerate(zip(scores, if_lost, strict=True))
+    ]

@@ -1,0 +1,199 @@
+"""Failures that a response causes: who is blamed, and that it does not pay."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from judge_server_fixture import JudgeServer
+from scored_components import Scored, completions, score_with, settings_of
+
+from genrm_cli.catalog import ESTIMATORS
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
+from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
+from genrm_cli.groups.sabotage import find_causes
+from genrm_cli.judging.requests import RequestId
+from genrm_cli.pairing import plan_comparisons
+from genrm_cli.rewards.estimators import RunStatistics
+from genrm_cli.rewards.shaping import measure_text
+from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict, preferred
+
+BAD = -2.0
+SHAPE = measure_text("", "x", with_style=False, as_gym=False)
+VERDICT, REFUSED = Outcome(Verdict(4, 2, 2)), Outcome(Failure(FailureKind.REFUSED, "no"))
+JUDGE = JudgePlan("m")
+
+
+def judged(results: list[tuple[RequestId, Outcome]], n: int, key: str = "g") -> JudgedGroup:
+    """Return a group of n rollouts with these results."""
+    everyone = tuple(range(n))
+    group = JudgedGroup(key, n, False, everyone, (True,) * n, (None,) * n, "answer", [SHAPE] * n, results)
+    group.sort()
+    return group
+
+
+def planned(n: int, rings: float, key: str) -> Iterator[RequestId]:
+    """Yield the requests about a group of n rollouts to one judge."""
+    for i, j, repeat in plan_comparisons(n, "ring", ring_k=rings, key=key, seed=0):
+        yield RequestId(0, repeat, (i, j))
+
+
+def causes(failed: set[tuple[int, int]], n: int, pairs: Sequence[tuple[int, int]]) -> set[int]:
+    """Return the rollouts that are blamed if the judge refuses some of these pairs."""
+    results = [(RequestId(0, 0, pair), REFUSED if pair in failed else VERDICT) for pair in pairs]
+    found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
+    return {index for culprits in found.values() for index in culprits}
+
+
+RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("failed", "blamed"),
+    [
+        ([(0, 1), (3, 0)], {0}),
+        ([(0, 1)], set()),  # either may have caused it
+        ([(0, 1), (1, 2), (3, 0)], {0, 1}),
+        (RING, set()),  # the judge fails on everything
+        ([], set()),
+    ],
+)
+def test_failures_of_one_rollout_among_others_without_are_its_own(failed: Any, blamed: set[int]) -> None:
+    """Not those that its opponents have, too, and not a single one."""
+    assert causes(set(failed), 4, RING) == blamed
+
+
+def test_an_honest_rollout_between_two_that_are_refused_is_not_blamed() -> None:
+    """Its failures are explained by its opponents."""
+    ring = [(i, (i + 1) % 6) for i in range(6)]
+    assert causes({(5, 0), (0, 1), (1, 2), (2, 3)}, 6, ring) == {0, 2}
+
+
+def test_a_failed_call_is_nobody_s_fault() -> None:
+    """A timeout says nothing about texts."""
+    late = Outcome(Failure(FailureKind.TIMEOUT, "late"))
+    results = [(RequestId(0, 0, pair), late if 0 in pair else VERDICT) for pair in RING]
+    assert not find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,)))
+
+
+@pytest.mark.parametrize(("n", "rings"), [(4, 1), (8, 1), (16, 1), (4, 2), (8, 2), (16, 2)])
+def test_random_failures_hardly_ever_blame_anyone(n: int, rings: int) -> None:
+    """If 5 % of the requests fail at random, at most 4 of 1,000 rollouts are blamed."""
+    draw = np.random.default_rng(n + rings)
+    blamed, groups = 0, 8_000 // n
+    for number in range(groups):
+        results = [(each, REFUSED if draw.random() < 0.05 else VERDICT) for each in planned(n, rings, str(number))]
+        found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
+        blamed += len({index for culprits in found.values() for index in culprits})
+    assert blamed / (groups * n) < 0.004
+
+
+def mean_advantages(groups: Sequence[JudgedGroup], estimator: str) -> np.ndarray[Any, Any]:
+    """Return the mean advantages of rollouts 0 and 1; None counts as 0, as it teaches nothing."""
+    plan = GroupPlan(judges=(JUDGE,), rewards=RewardPlan(estimator=estimator))
+    found, statistics = [verdicts_of(group, plan) for group in groups], RunStatistics()
+    for verdicts in found:
+        statistics.add_group(verdicts.judged.size, verdicts.used, verdicts.own)
+    rewards = reward_verdicts(found, plan, statistics.fit())
+    return np.mean([[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0)
+
+
+def hides(failure: Failure, *, only_second_wins: bool) -> Any:
+    """Return what becomes of a verdict on rollout 0: this failure, always or where the second wins."""
+
+    def change(request: RequestId, verdict: Verdict) -> Outcome:
+        if 0 not in request.shown:
+            return Outcome(verdict)
+        caused_by = (request.shown.index(0) + 1,) if failure.caused_by else ()
+        hidden = not only_second_wins or preferred(verdict) < 0
+        return Outcome(Failure(failure.kind, "", caused_by) if hidden else verdict)
+
+    return change
+
+
+@pytest.mark.parametrize("rings", [1, 2])
+@pytest.mark.parametrize(
+    "attack",
+    [
+        hides(Failure(FailureKind.REFUSED, ""), only_second_wins=False),
+        hides(Failure(FailureKind.AMBIGUOUS, "", (1,)), only_second_wins=False),
+        hides(Failure(FailureKind.AMBIGUOUS, "", (1,)), only_second_wins=True),
+    ],
+    ids=["refused", "ambiguous", "ambiguous where the second wins"],
+)
+def test_making_the_judge_fail_does_not_pay_a_bad_response(rings: int, attack: Any) -> None:
+    """Under no estimator does a bad response gain more than .05 of advantage, or its honest twin lose as much."""
+    n, groups = 8, 100
+    draw = np.random.default_rng(rings)
+    world = draw_world(JudgeModel(), groups, n, draw)
+    world.quality[:, :2] += BAD - world.truth[:, :2]
+    requests = [list(planned(n, rings, str(number))) for number in range(groups)]
+    pairs = np.array([[each.shown for each in one] for one in requests])
+    said = judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw)
+    honest, attacked = [], []
+    for number, one in enumerate(requests):
+        numbers = zip(said.score_1[number], said.score_2[number], said.ranking[number], strict=True)
+        verdicts = [(each, Verdict(*map(float, given))) for each, given in zip(one, numbers, strict=True)]
+        honest.append(judged([(each, Outcome(verdict)) for each, verdict in verdicts], n, str(number)))
+        attacked.append(judged([(each, attack(each, verdict)) for each, verdict in verdicts], n, str(number)))
+    for estimator in ESTIMATORS:
+        gain, twin = mean_advantages(attacked, estimator) - mean_advantages(honest, estimator)
+        assert gain < 0.05, estimator
+        assert twin > -0.05, estimator
+
+
+FORBIDDEN = "xyzzy"
+
+
+def score(folder: Path, server: JudgeServer, toml: str = "model = 'm'", **given: Any) -> Scored:
+    """Score a group of four whose second response the judge refuses."""
+    lines = completions("Short.", f"The longest, which would win. {FORBIDDEN}", "Not so short.", "Rather a long one.")
+    server.behave(refuses=FORBIDDEN)
+    return score_with(folder, lines, settings_of(toml, base_url=(server.base_url,), **given))
+
+
+def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """It is marked, counted and named, and so are its comparisons; its opponents get nothing for them."""
+    metrics, lines, comparisons, code = score(tmp_path, judge_server)
+    rewards = [line["reward"] for line in lines]
+    assert code == 0
+    assert min(rewards) == rewards[1] < sorted(rewards)[1]
+    assert [line["genrm"].get("sabotaged") for line in lines] == [None, 2, None, None]
+    assert [each["caused_by"] for each in comparisons if each["failure"]] == [[1], [1]]
+    assert (metrics["sabotaged"], metrics["sabotaged_requests"]) == (1, 2)
+    assert metrics["sabotaged_most"].startswith("rollout 1 of ")
+    kept = score(tmp_path, judge_server, on_sabotage="keep")
+    assert [*kept.rewards[:1], *kept.rewards[2:]] == [*rewards[:1], *rewards[2:]]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"on_sabotage": "unscored"}, Reason.SABOTAGED),
+        ({"on_sabotage": "keep"}, Reason.NO_VERDICT),
+    ],
+)
+def test_the_user_may_leave_it_unscored(tmp_path: Path, judge_server: JudgeServer, given: Any, reason: Reason) -> None:
+    """With the reason that the setting gives."""
+    scored = score(tmp_path, judge_server, **given)
+    assert scored.reasons == [None, reason, None, None]
+    assert scored.lines[1]["genrm"]["sabotaged"] == 2
+
+
+def test_compat_keeps_the_default_of_a_failure(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """As in NeMo Gym, nobody is blamed."""
+    scored = score(tmp_path, judge_server, compat="nemo-gym")
+    assert scored.rewards[1] == 3.0
+    assert scored.metrics["sabotaged"] == 0
+
+
+def test_it_loses_in_every_judge_and_component(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A panel whose judges all refuse it, and its win rate."""
+    panel = "[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\nweight = 2.0\n[components.win_rate]\n"
+    scored = score(tmp_path, judge_server, panel)
+    assert scored.component("win_rate")[1] == 0.0
+    assert min(scored.component("genrm")) == scored.component("genrm")[1]
+    assert scored.lines[1]["genrm"]["sabotaged"] == 4
