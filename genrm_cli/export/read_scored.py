@@ -11,7 +11,7 @@ from genrm_cli.export.candidates import Drop
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.scored_table import ScoredTable
 from genrm_cli.rollouts.declared import Requirement, parse_requirement
-from genrm_cli.rollouts.grouping import digest_of_prompt
+from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Rollout, Turn, has_act, turns_of_items
 from genrm_cli.scored.files import ScoredInput, read_metrics_beside
 from genrm_cli.scored.lines import ScoredLine, ScoredRollout

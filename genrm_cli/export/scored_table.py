@@ -18,7 +18,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
 from genrm_cli.rewards.order import Posterior, posterior_of
-from genrm_cli.rollouts.grouping import digest_of_prompt
+from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Reasoning, Rollout, Turn, chars_of_items
 from genrm_cli.scored.lines import ComparisonRecord, ScoredRollout
 from genrm_cli.scored.rollout_store import RolloutStore

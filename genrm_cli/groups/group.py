@@ -10,7 +10,7 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
-from genrm_cli.rollouts.grouping import group_key
+from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.gym_view import gym_line
 from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
 from genrm_cli.rollouts.reading.response_items import items_of_response

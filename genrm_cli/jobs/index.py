@@ -19,7 +19,8 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.component import reads_record
 from genrm_cli.rollouts.declared import parse_requirement
 from genrm_cli.rollouts.formats import Format
-from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, step_of, value_at
+from genrm_cli.rollouts.group_keys import group_key, step_of, value_at
+from genrm_cli.rollouts.grouping import GroupTable, Place
 from genrm_cli.rollouts.gym_view import digest_of_gym_input, refuse_as_gym, with_gym_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line

@@ -1,26 +1,23 @@
-"""Determine the group of each rollout, and find the rollouts of each group.
+"""Find the rollouts of each group of an input.
 
 The table holds about 60 bytes per rollout, regardless of the length of its text.
 """
 
-import hashlib
-import json
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from genrm_cli.json_types import JsonObject, field_at
-from genrm_cli.rollouts.rollout import Rollout, Turn, chars_of_items, only_words
+from genrm_cli.rollouts.group_keys import digest_of_key, digest_of_prompt, prompt_as_key
+from genrm_cli.rollouts.rollout import Rollout, chars_of_items, only_words
+from genrm_cli.rollouts.row_groups import BLOCK_ROWS, RowGroups, Words, group_rows
 from genrm_cli.verdicts import Explanation, Reason
 
 _NO_INDEX = -(2**63)
 _ATTEMPT_MASK = 2**32 - 1
 _WAS_SPLIT, _BY_PROMPT = 2, 3
-_BLOCK_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,63 +33,6 @@ class Place:
     line: int
     position: int
     file: int = 0
-
-
-def group_key(rollout: Rollout, line: int | str, override: str | None = None) -> str:
-    """Return the key of the group that a rollout belongs to.
-
-    It is the override (from `group_by`), or else the task of the line, or else the prompt, always together with the
-    principle. A line that is a whole group, and a rollout with neither task nor prompt, get their own key, which names
-    the line.
-    """
-    if override is not None:
-        key = override
-    elif rollout.line_is_group:
-        key = f"line:{line}"
-    elif rollout.task is not None:
-        key = rollout.task
-    elif rollout.has_prompt:
-        key = f"prompt:{digest_of_prompt(rollout.prompt):016x}"
-    else:
-        key = f"line:{line}"
-    if rollout.principle is not None:
-        key += f" principle:{hashlib.sha256(rollout.principle.encode()).hexdigest()[:16]}"
-    return key
-
-
-def digest_of_prompt(prompt: tuple[Turn, ...]) -> int:
-    """Return a 64-bit digest of a conversation: equal conversations, equal digests."""
-    digest = hashlib.blake2b(digest_size=8)
-    for turn in prompt:
-        # Lengths keep ("ab", "c") and ("a", "bc") apart.
-        for text in turn:
-            encoded = text.encode()
-            digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return int.from_bytes(digest.digest(), "little")
-
-
-def value_at(record: JsonObject, path: str) -> str | None:
-    """Return the text or number at a dotted path as text; None if there is none.
-
-    Of several paths, separated by commas, all values are returned; None if one of them is missing.
-    """
-    values = [_at(record, part.strip()) for part in path.split(",")]
-    if None in values:
-        return None
-    return f"{path}:{values[0] if len(values) == 1 else json.dumps(values, ensure_ascii=False)}"
-
-
-def _at(record: JsonObject, path: str) -> str | None:
-    value = field_at(record, path)
-    return str(value) if isinstance(value, str | int | float) and value != "" else None
-
-
-_STEP_NAMES = ("step", "global_step", "global_steps", "training_step")
-
-
-def step_of(record: JsonObject) -> str | None:
-    """Return the training step that a line names, with the name of its field; None if it names none."""
-    return next((found for name in _STEP_NAMES if (found := value_at(record, name)) is not None), None)
 
 
 class GroupTable:
@@ -121,7 +61,7 @@ class GroupTable:
         self._prompt_chars = array("I")
         self._answer_chars = array("I")
         self._left_out = array("B")
-        self._groups: _Groups | None = None
+        self._groups: RowGroups | None = None
         self._contradicting_ids = 0
 
     def __len__(self) -> int:
@@ -155,12 +95,12 @@ class GroupTable:
             compared = rollout.is_comparable
         self._groups = None
         # No other key begins with NUL: each begins with the path of a field, or with a kind.
-        self._keys.append(_digest_of_key(f"\0{len(self)}" if key is None else key))
+        self._keys.append(digest_of_key(f"\0{len(self)}" if key is None else key))
         # Episodes of one scenario may open differently; their common part is found when the group is read.
         if prompt is None:
             prompt = 0 if rollout.opens_freely else digest_of_prompt(rollout.prompt)
         if self._spans_files:  # the prompt may become the key
-            prompt = _prompt_as_key(prompt, rollout)
+            prompt = prompt_as_key(prompt, rollout)
         self._prompts.append(prompt)
         self._references.append(hash(rollout.reference))
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
@@ -223,7 +163,7 @@ class GroupTable:
         told_apart = self._prompt_of(rows) if self._split[rows[0]] == _WAS_SPLIT else 0
         return (self._keys[rows[0]] ^ told_apart) % shards
 
-    def prompts(self) -> "Words":
+    def prompts(self) -> Words:
         """Return the digests of the prompts of the rollouts that can be compared, each once."""
         prompts, answered = np.frombuffer(self._prompts, np.uint64), np.frombuffer(self._answered, np.uint8)
         return np.unique(prompts[(answered > 0) & (prompts > 0)])
@@ -345,17 +285,17 @@ class GroupTable:
             self._split[row] = _WAS_SPLIT
         return list(groups.values())
 
-    def _formed(self) -> "_Groups":
+    def _formed(self) -> RowGroups:
         """Return the groups, after forming them."""
         if self._groups is None:
             keys = np.frombuffer(self._keys, dtype=np.uint64)
-            groups = _groups_of(keys)
+            groups = group_rows(keys)
             if self._spans_files and self._group_by_prompt(keys, groups):
-                groups = _groups_of(keys)
+                groups = group_rows(keys)
             self._groups = groups
         return self._groups
 
-    def _group_by_prompt(self, keys: "Words", groups: "_Groups") -> bool:
+    def _group_by_prompt(self, keys: Words, groups: RowGroups) -> bool:
         """Give the rollouts of task ids that name several prompts, and others with these prompts, keys of the prompt.
 
         Returns whether there are any. Rollouts without a prompt of their own, such as episodes, keep their keys.
@@ -372,74 +312,13 @@ class GroupTable:
         if not contradicting:
             return False
         theirs = np.unique(np.concatenate(contradicting))
-        for start in range(0, len(prompts), _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
+        for start in range(0, len(prompts), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
             nearest = theirs[np.searchsorted(theirs[:-1], prompts[block])]
             moved = (nearest == prompts[block]) & (split[block] > 0)
             keys[block][moved], split[block][moved] = prompts[block][moved], _BY_PROMPT
         return True
 
 
-def _digest_of_key(key: str) -> int:
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
-
-
-def _prompt_as_key(prompt: int, rollout: Rollout) -> int:
-    """Return the digest of a prompt with the principle; 0 for no prompt, which is the same as no other."""
-    if not prompt or not rollout.has_prompt:
-        return 0
-    return prompt if rollout.principle is None else digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
-
-
 def _superseded_by(attempt: int, of: str) -> Explanation:
     return Explanation(Reason.SUPERSEDED, f"attempt {attempt} of the {of}")
-
-
-Words = NDArray[np.uint64]
-
-
-class TornPrompts:
-    """Counts the prompts that several inputs answer: groups that are torn over files, if these belong together.
-
-    Keeps 8 bytes for each prompt of an input.
-    """
-
-    def __init__(self) -> None:
-        self._prompts: list[Words] = []
-
-    def add(self, prompts: Words) -> None:
-        """Add the digests of the prompts of an input, each once."""
-        self._prompts.append(prompts)
-
-    def count(self) -> int:
-        """Return the number of prompts that several inputs answer."""
-        if not self._prompts:
-            return 0
-        return int((np.unique(np.concatenate(self._prompts), return_counts=True)[1] > 1).sum())
-
-
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """Rows sorted by key, and where each group starts and ends among them; groups by first appearance."""
-
-    rows: NDArray[np.uint32]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    def __iter__(self) -> Iterator[NDArray[np.uint32]]:
-        """Yield the rows of each group."""
-        for start, end in zip(self.starts, self.ends, strict=True):
-            yield self.rows[start:end]
-
-
-def _groups_of(keys: Words) -> _Groups:
-    """Sort rows by key, stably: 20 bytes a row for a moment, and 4 from then on."""
-    order = np.argsort(keys, kind="stable")
-    changes = [np.zeros(1, np.int64)]
-    for start in range(0, len(order), _BLOCK_ROWS):
-        block = keys[order[start : start + _BLOCK_ROWS + 1]]
-        changes.append(np.flatnonzero(block[1:] != block[:-1]) + (start + 1))
-    starts = np.concatenate(changes)
-    ends = np.append(starts[1:], len(order))
-    by_appearance = np.argsort(order[starts], kind="stable")
-    return _Groups(order.astype(np.uint32), starts[by_appearance], ends[by_appearance])

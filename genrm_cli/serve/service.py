@@ -12,7 +12,7 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.open_judges import OnEvent, ignore_event
-from genrm_cli.rollouts.grouping import group_key
+from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.cohort import Cohort, DisagreementError, Joining, Member, RefusedError
 from genrm_cli.serve.recorder import Recorder

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.formats import FORMATS, Score, recognise
-from genrm_cli.rollouts.grouping import GroupTable, Place, group_key, value_at
+from genrm_cli.rollouts.group_keys import group_key, value_at
+from genrm_cli.rollouts.grouping import GroupTable, Place
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.rollouts.views import view_group
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.formats import FORMATS
-from genrm_cli.rollouts.grouping import GroupTable, Place, digest_of_prompt, group_key, value_at
+from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key, value_at
+from genrm_cli.rollouts.grouping import GroupTable, Place
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Explanation, Reason
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from genrm_cli.rollouts.formats import FORMATS, named_fields, recognise
-from genrm_cli.rollouts.grouping import group_key
+from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 GOLD = "GOLD"

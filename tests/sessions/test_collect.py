@@ -17,7 +17,7 @@ from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscor
 from genrm_cli.extensions import Seam
 from genrm_cli.jobs.context import new_run
 from genrm_cli.rollouts.formats import recognise
-from genrm_cli.rollouts.grouping import digest_of_prompt
+from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.collected_files import CollectOptions, places_of
 from genrm_cli.sessions.collection import CollectReport, collect

@@ -47,7 +47,7 @@ def validate(
     from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.estimate import total_of
     from genrm_cli.jobs.previews.preview import Preview, iter_previews
-    from genrm_cli.rollouts.grouping import TornPrompts
+    from genrm_cli.rollouts.row_groups import TornPrompts
 
     settings, torn = invocation.settings, TornPrompts()
     alone = is_one_input(rollouts) or settings.input.together

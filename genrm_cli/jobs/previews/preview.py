@@ -20,10 +20,10 @@ from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Format
-from genrm_cli.rollouts.grouping import TornPrompts
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, reference_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.rollouts.row_groups import TornPrompts
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.settings import changed
 from genrm_cli.storage.encoding.records import BadLineError, parse_record

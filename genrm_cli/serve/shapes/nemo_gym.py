@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
-from genrm_cli.rollouts.grouping import digest_of_prompt, group_key
+from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
 from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json

@@ -1,0 +1,76 @@
+"""Determine the group of a rollout by its key."""
+
+import hashlib
+import json
+
+from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.rollouts.rollout import Rollout, Turn
+
+
+def group_key(rollout: Rollout, line: int | str, override: str | None = None) -> str:
+    """Return the key of the group that a rollout belongs to.
+
+    It is the override (from `group_by`), or else the task of the line, or else the prompt, always together with the
+    principle. A line that is a whole group, and a rollout with neither task nor prompt, get their own key, which names
+    the line.
+    """
+    if override is not None:
+        key = override
+    elif rollout.line_is_group:
+        key = f"line:{line}"
+    elif rollout.task is not None:
+        key = rollout.task
+    elif rollout.has_prompt:
+        key = f"prompt:{digest_of_prompt(rollout.prompt):016x}"
+    else:
+        key = f"line:{line}"
+    if rollout.principle is not None:
+        key += f" principle:{hashlib.sha256(rollout.principle.encode()).hexdigest()[:16]}"
+    return key
+
+
+def digest_of_prompt(prompt: tuple[Turn, ...]) -> int:
+    """Return a 64-bit digest of a conversation: equal conversations, equal digests."""
+    digest = hashlib.blake2b(digest_size=8)
+    for turn in prompt:
+        # Lengths keep ("ab", "c") and ("a", "bc") apart.
+        for text in turn:
+            encoded = text.encode()
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def value_at(record: JsonObject, path: str) -> str | None:
+    """Return the text or number at a dotted path as text; None if there is none.
+
+    Of several paths, separated by commas, all values are returned; None if one of them is missing.
+    """
+    values = [_at(record, part.strip()) for part in path.split(",")]
+    if None in values:
+        return None
+    return f"{path}:{values[0] if len(values) == 1 else json.dumps(values, ensure_ascii=False)}"
+
+
+def _at(record: JsonObject, path: str) -> str | None:
+    value = field_at(record, path)
+    return str(value) if isinstance(value, str | int | float) and value != "" else None
+
+
+_STEP_NAMES = ("step", "global_step", "global_steps", "training_step")
+
+
+def step_of(record: JsonObject) -> str | None:
+    """Return the training step that a line names, with the name of its field; None if it names none."""
+    return next((found for name in _STEP_NAMES if (found := value_at(record, name)) is not None), None)
+
+
+def digest_of_key(key: str) -> int:
+    """Return a 64-bit digest of a group's key."""
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
+
+
+def prompt_as_key(prompt: int, rollout: Rollout) -> int:
+    """Return the digest of a prompt with the principle; 0 for no prompt, which is the same as no other."""
+    if not prompt or not rollout.has_prompt:
+        return 0
+    return prompt if rollout.principle is None else digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
