@@ -90,6 +90,7 @@ PURE = (
     "rewards.order",
     "rewards.shaping",
     "metrics",
+    "evaluation.pair_lines",
     "verdicts",
     "catalog",
     "errors",

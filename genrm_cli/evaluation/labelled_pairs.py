@@ -6,12 +6,12 @@ from itertools import zip_longest
 
 from genrm_cli.errors import ChangedInputError, InputError, naming
 from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, preference_of
+from genrm_cli.evaluation.pair_lines import LabelledPair, parse_pairs
 from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
-from genrm_cli.rollouts.reading.labelled import LabelledPair, parse_pairs
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.write_lines import outcome_record
