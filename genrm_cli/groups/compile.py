@@ -33,7 +33,6 @@ def compile_plan(settings: Settings) -> GroupPlan:
             None if lexical else profile_of(config),
             config.weight,
             _share(config, settings),
-            config.accuracy,
         )
         for config in (configs if compares else ())
     )

@@ -58,14 +58,12 @@ class JudgePlan:
         profile: its profile; None for the built-in lexical judge.
         weight: weight of its verdicts, relative to the other judges of a panel.
         pairing: the comparisons that it answers; None for those of the run.
-        accuracy: its share of right verdicts on labelled pairs; None if unknown.
     """
 
     name: str
     profile: AnyProfile | None = None
     weight: float = 1.0
     pairing: PairingPlan | None = None
-    accuracy: float | None = None
 
     @property
     def grading(self) -> GradingProfile | None:
@@ -246,12 +244,6 @@ class GroupPlan:
     def shares_pairs(self) -> bool:
         """Whether judges answer different comparisons."""
         return any(judge.pairing is not None for judge in self.judges)
-
-    @property
-    def accuracies(self) -> tuple[float, ...]:
-        """The accuracies of all judges; empty if they are unknown."""
-        known = [judge.accuracy for judge in self.judges if judge.accuracy is not None]
-        return tuple(known) if len(known) == len(self.judges) else ()
 
     def pairing_of(self, judge: JudgePlan) -> PairingPlan:
         """Return the comparisons that a pairwise judge answers."""

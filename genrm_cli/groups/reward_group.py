@@ -81,7 +81,7 @@ def _estimate(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Ca
     known = calibration if plan.compares_pairs else Calibration()
     if plan.shares_pairs:
         own = [(group.judged.size, group.own) for group in groups]
-        return estimate_panel(own, known, plan.accuracies)
+        return estimate_panel(own, known)
     return estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
 
 

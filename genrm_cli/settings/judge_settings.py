@@ -91,14 +91,12 @@ class JudgeSettings:
 class PanelJudge:
     """One `[[judge]]` table: the weight of its verdicts, and settings by flat name that override those of the run.
 
-    `share` names the pairs that it answers, as a strategy and a number of rings; None for those of the run. `accuracy`
-    is its share of right verdicts on labelled pairs; None if unknown.
+    `share` names the pairs that it answers, as a strategy and a number of rings; None for those of the run.
     """
 
     weight: float
     values: tuple[tuple[str, Value], ...]
     share: tuple[str, float] | None = None
-    accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

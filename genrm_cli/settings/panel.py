@@ -1,6 +1,5 @@
 """The judges of a run, one or a panel of `[[judge]]` tables."""
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -28,10 +27,9 @@ class JudgeConfig:
 
     Attributes:
         name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
-        weight: relative weight of its verdicts; from its accuracy if that is known.
+        weight: relative weight of its verdicts.
         judge: settings of the run, overridden by its own; likewise `limits`.
         share: strategy and rings of the pairs that it answers; None for those of the run.
-        accuracy: its share of right verdicts on labelled pairs; None if unknown.
         default_score: score of an unparsable reply under `compat`.
         default_ranking: ranking of an unparsable reply under `compat`.
         is_elsewhere: whether it has its own endpoint, which must not receive the key of another judge.
@@ -45,7 +43,6 @@ class JudgeConfig:
     default_ranking: float
     is_elsewhere: bool = False
     share: tuple[str, float] | None = None
-    accuracy: float | None = None
 
 
 @lru_cache(maxsize=64)
@@ -61,11 +58,9 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     shared = replace(judge, judge=None, judge_id=None)
     configs = []
     for each in panel.judges:
-        own, weight = dict(each.values), each.weight
-        if each.accuracy is not None:  # S. Nitzan and J. Paroush, Int. Econ. Rev. 23 (1982) 289
-            weight = math.log(each.accuracy / (1 - each.accuracy))
-        config = _config(str(own.get("judge_id") or own["model"]), weight, settings, shared, own)
-        configs.append(replace(config, share=each.share, accuracy=each.accuracy))
+        own = dict(each.values)
+        config = _config(str(own.get("judge_id") or own["model"]), each.weight, settings, shared, own)
+        configs.append(replace(config, share=each.share))
     names = [config.name for config in configs]
     if (twice := first_repeated(names)) is not None:
         raise UsageError(
@@ -75,20 +70,8 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
         raise UsageError(
             SettingRef("quorum", panel.quorum), f" exceeds the number of judges in the panel, {len(names)}."
         )
-    _refuse_mixed(panel.judges)
     _refuse_joining(settings)
     return tuple(configs)
-
-
-def _refuse_mixed(judges: Sequence[PanelJudge]) -> None:
-    """Refuse a mix of weights and accuracies, which cannot be compared."""
-    known = [judge.accuracy is not None for judge in judges]
-    if not any(known):
-        return
-    if not all(known):
-        raise UsageError(f"[[judge]] {known.index(False) + 1} has no accuracy; give every judge one, or none.")
-    if any(judge.weight != 1 for judge in judges):
-        raise UsageError("accuracy decides how far a judge counts; leave out weight.")
 
 
 def _refuse_joining(settings: Settings) -> None:
@@ -99,7 +82,7 @@ def _refuse_joining(settings: Settings) -> None:
     if panel.quorum is not None:
         raise UsageError("quorum needs every judge on every pair; with share, leave it out.")
     if any(judge.weight != 1 for judge in panel.judges):
-        raise UsageError("with share, judges count by agreement with the first one, or by accuracy; omit weight.")
+        raise UsageError("with share, judges count by agreement with the first one; omit weight.")
     if pairing.budget is not None:
         raise UsageError(
             naming("$budget cannot be divided among judges with a share; set ring_k and the shares instead.")
@@ -181,21 +164,16 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
 def _parse_judge(table: object, where: str) -> PanelJudge:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: {table!r} is not a table.")
-    known = ("weight", "share", "accuracy", *OWN_KEYS)
+    known = ("weight", "share", *OWN_KEYS)
     refuse_unknown(table, known, where, "a judge of a panel has")
     values = judge_settings(table, f"{where}: ", OWN_KEYS)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
-    weight, accuracy = table.get("weight", 1.0), table.get("accuracy")
+    weight = table.get("weight", 1.0)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e9:
         raise UsageError(f"{where}: weight {weight!r} is not a number above 0.")
-    if accuracy is not None and not (isinstance(accuracy, float) and 0.5 < accuracy < 1):
-        raise UsageError(
-            f"{where}: accuracy {accuracy!r} is not a share of right verdicts above 0.5 and below 1, as `genrm eval` "
-            "reports it."
-        )
     share = None if "share" not in table else _share(table["share"], where)
-    return PanelJudge(float(weight), values, share, accuracy)
+    return PanelJudge(float(weight), values, share)
 
 
 def _share(raw: object, where: str) -> tuple[str, float]:

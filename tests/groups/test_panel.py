@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from genrm_process import Json, make_rollouts
 from judge_server_fixture import JudgeServer
@@ -151,39 +150,13 @@ def test_a_judge_without_a_verdict_leaves_the_pairs_to_the_other(
     """Rewards come from the judge that answers, whichever it is, and the failures are counted."""
     second = start_judge()
     (judge_server, second)[failing].behave(fault={"content": "no idea"})
-    for accuracy in (None, 0.8):
-        panel = tuple(
-            replace(judge(server, name), share=("all_pairs", 1.0), accuracy=accuracy)
-            for server, name in ((judge_server, "a"), (second, "b"))
-        )
-        metrics, lines, _ = score(tmp_path, 4, panel=panel, estimator="adaptive")
-        assert [one["failures"] for one in metrics["panel"]["judges"]] == [6 * (failing == 0), 6 * (failing == 1)]
-        rewards = [line["reward"] for line in lines]
-        assert rewards == sorted(rewards)
-        assert rewards[0] < rewards[-1]
-
-
-def test_a_judge_known_to_be_right_outweighs_the_others(
-    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
-) -> None:
-    """One prefers longer answers, the other has no reason; rewards follow more the one that labelled pairs favour."""
-    second = start_judge()
-    second.behave(verdict="hash")
-
-    def rewards(*accuracies: float, shared: bool) -> list[float]:
-        panel = tuple(
-            replace(judge(server, name), accuracy=accuracy, share=("all_pairs", 1.0) if shared else None)
-            for server, name, accuracy in zip((judge_server, second), "ab", accuracies, strict=True)
-        )
-        lines = score(tmp_path, 6, panel=panel, strategy="all_pairs", estimator="adaptive")[1]
-        return [line["reward"] for line in lines]
-
-    for shared in (False, True):
-        by_length, by_chance = rewards(0.95, 0.55, shared=shared), rewards(0.55, 0.95, shared=shared)
-        assert by_length == sorted(by_length)
-        with_length = [float(np.corrcoef(each, range(6))[0, 1]) for each in (by_length, by_chance)]
-        assert with_length[1] < with_length[0]
-        assert shared or by_chance != sorted(by_chance)
+    judges = (judge(judge_server, "a"), judge(second, "b"))
+    panel = tuple(replace(each, share=("all_pairs", 1.0)) for each in judges)
+    metrics, lines, _ = score(tmp_path, 4, panel=panel, estimator="adaptive")
+    assert [one["failures"] for one in metrics["panel"]["judges"]] == [6 * (failing == 0), 6 * (failing == 1)]
+    rewards = [line["reward"] for line in lines]
+    assert rewards == sorted(rewards)
+    assert rewards[0] < rewards[-1]
 
 
 @pytest.mark.parametrize(

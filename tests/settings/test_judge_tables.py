@@ -1,6 +1,5 @@
 """`[[judge]]` tables of a settings file."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,12 +66,6 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -
     assert origins["quorum"].value == 1
 
 
-def test_accuracy_makes_the_weight(tmp_path: Path) -> None:
-    """The odds of a right verdict, as a logarithm: a judge right in 90 % counts as much as several right in 60 %."""
-    settings, _ = resolve(tmp_path, '[[judge]]\nmodel = "a"\naccuracy = 0.9\n[[judge]]\nmodel = "b"\naccuracy = 0.6')
-    assert [each.weight for each in judges_of(settings)] == pytest.approx([math.log(9), math.log(1.5)])
-
-
 def test_without_tables_there_is_one_judge() -> None:
     """Its name is its judge_id, else the stand-in's, else the model's; its weight is 1."""
     for given, name in (({"model": "m"}, "m"), ({"judge": "lexical"}, "lexical"), ({"judge_id": "x"}, "x"), ({}, "")):
@@ -91,7 +84,7 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\n[[judge]]\nbase_url = "http://x"', "judge 2: model is missing"),
         (
             '[[judge]]\nmodel = "a"\nmodle = "b"',
-            "unknown key 'modle'; a judge of a panel has weight, share, accuracy, model",
+            "unknown key 'modle'; a judge of a panel has weight, share, model",
         ),
         ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "unknown key 'strategy'"),
         ('[[judge]]\nmodel = "a"\njudge = "lexical"', "unknown key 'judge'"),
@@ -104,11 +97,6 @@ def test_without_tables_there_is_one_judge() -> None:
         ('[[judge]]\nmodel = "a"\nweight = inf', "weight inf is not"),
         ('[[judge]]\nmodel = "a"\nweight = true', "weight True is not"),
         ('[[judge]]\nmodel = "a"\nweight = "2"', "weight '2' is not"),
-        ('[[judge]]\nmodel = "a"\naccuracy = 0.5', "judge 1: accuracy 0.5 is not a share of right verdicts above 0.5"),
-        ('[[judge]]\nmodel = "a"\naccuracy = 1.0', "accuracy 1.0 is not"),
-        ('[[judge]]\nmodel = "a"\naccuracy = 83', "accuracy 83 is not"),
-        ('[[judge]]\nmodel = "a"\naccuracy = 0.8\n[[judge]]\nmodel = "b"', "judge\\]\\] 2 has no accuracy; give every"),
-        ('[[judge]]\nmodel = "a"\naccuracy = 0.8\nweight = 2', "accuracy decides .* leave out weight"),
         ('[[judge]]\nmodel = "a"\ntemperature = 3', "judge 1: temperature: 3.0 is out of bounds"),
         ('[[judge]]\nmodel = "a"\nconcurrency = "many"', "judge 1: concurrency: 'many' is not auto or"),
         ('[[judge]]\nmodel = ["a"]', "judge 1: model: expected text"),
@@ -212,7 +200,7 @@ def test_the_digest_covers_every_judge(tmp_path: Path) -> None:
     ):
         assert digest(TWO.replace(old, new)) == base, new
     assert base != digest_of(resolve(tmp_path, TWO, {"model": "org/a"})[0])
-    lines = ("", "accuracy = 0.8", "accuracy = 0.9", 'share = "ring 1"', 'share = "ring 2"')
+    lines = ("", 'share = "ring 1"', 'share = "ring 2"')
     digests = {digest(f'estimator = "adaptive"\n[[judge]]\nmodel = "a"\n{line}\n') for line in lines}
     assert len(digests) == len(lines)
 

@@ -1,6 +1,5 @@
 """Judges that answer different comparisons of a group: the evidence of each for the qualities that the first sees."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -113,19 +112,15 @@ def _agreement(one: Calibration, other: Calibration, products: Floats, pairs: fl
     return min(1.0, max(0.0, (shared + _TYPICAL_AGREEMENT * _TYPICAL_PAIRS) / (pairs + _TYPICAL_PAIRS)))
 
 
-def estimate_panel(
-    groups: Sequence[tuple[int, Sequence[Verdicts]]], calibration: Calibration, accuracies: Sequence[float] = ()
-) -> list[Estimate]:
+def estimate_panel(groups: Sequence[tuple[int, Sequence[Verdicts]]], calibration: Calibration) -> list[Estimate]:
     """Estimate the qualities that the first judge sees, from the verdicts of all judges on their own comparisons.
 
     Each judge's verdicts alone give qualities and a reliability. The others count as far as they are reliable and their
-    qualities agree with those of the first. With `accuracies`, the estimate is the mix of all judges' qualities
-    that is nearest to the labels. On the scale of `adapt`.
+    qualities agree with those of the first. On the scale of `adapt`.
 
     Args:
         groups: number of rollouts of each group, and the verdicts of each judge.
         calibration: from the run.
-        accuracies: of each judge, its share of right verdicts on labelled pairs, above 0.5; empty if unknown.
 
     Source: best linear unbiased prediction, C. R. Henderson, Biometrics 31 (1975) 423.
     """
@@ -141,39 +136,12 @@ def estimate_panel(
     np.fill_diagonal(agreement, 1.0)
     if seen:
         agreement[:seen, :seen] = calibration.agreement
-    sought = _nearest_to_labels(agreement, accuracies, known) if accuracies else agreement[0]
     points = np.array([points_of(each) for each in known])
-    return [_joined(list(estimates), points, agreement, sought) for estimates in zip(*by_judge, strict=True)]
+    return [_joined(list(estimates), points, agreement) for estimates in zip(*by_judge, strict=True)]
 
 
-def _nearest_to_labels(agreement: Floats, accuracies: Sequence[float], judges: Sequence[Calibration]) -> Floats:
-    """Return the correlation of each judge's qualities with the mix of them that correlates most with the labels.
-
-    No judge counts negatively in the mix: one that would is left out.
-    """
-    right = np.array([_with_labels(*each) for each in zip(accuracies, judges, strict=True)])
-    regular, counted = agreement + _LEAST * np.eye(len(right)), np.arange(len(right))
-    while (mix := np.linalg.solve(regular[np.ix_(counted, counted)], right[counted])).min() < 0:
-        counted = counted[mix > 0]
-    sought: Floats = agreement[:, counted] @ mix / np.sqrt(mix @ right[counted])
-    return sought
-
-
-def _with_labels(accuracy: float, judge: Calibration) -> float:
-    """Return the correlation of the qualities that a judge sees with those behind the labels.
-
-    A single verdict is right as often as two normal numbers of a certain correlation have the same sign; the judge's
-    noise in a verdict has lowered that correlation.
-
-    Source: W. F. Sheppard, Phil. Trans. R. Soc. A 192 (1899) 101, for the signs.
-    """
-    noise = judge.noise or judge.kind
-    signal, errors = 2 * noise.scale**2, (np.array(noise.noise).sum() + np.array(noise.prompt_bias).sum()) / 4
-    return min(1.0, math.sin(math.pi * (accuracy - 0.5)) * math.sqrt((signal + errors) / signal))
-
-
-def _joined(estimates: Sequence[Estimate], points: Floats, agreement: Floats, sought: Floats) -> Estimate:
-    """Join estimates from each judge's verdicts; `sought` are correlations of their qualities with the result."""
+def _joined(estimates: Sequence[Estimate], points: Floats, agreement: Floats) -> Estimate:
+    """Join estimates of the first judge's qualities from the verdicts of each judge."""
     scores = np.array([[np.nan if x is None else x for x in each.base_scores] for each in estimates])
     is_scored = ~np.isnan(scores)
     any_scored = is_scored.any(axis=0)
@@ -185,9 +153,9 @@ def _joined(estimates: Sequence[Estimate], points: Floats, agreement: Floats, so
     given = [_UNKNOWN_RELIABILITY if each.reliability is None else each.reliability for each in estimates]
     reliabilities = np.where(is_scored, np.clip(given, _LEAST, _MOST)[:, None], _LEAST).T  # [n, judges]
     covariances = agreement + (1 / reliabilities - 1)[:, :, None] * np.eye(len(estimates))
-    weights = np.linalg.solve(covariances, np.broadcast_to(sought, reliabilities.shape)[..., None])[..., 0]
+    weights = np.linalg.solve(covariances, np.broadcast_to(agreement[0], reliabilities.shape)[..., None])[..., 0]
     joined = (weights / reliabilities * qualities.T).sum(axis=1)
-    explained = weights @ sought
+    explained = weights @ agreement[0]
     errors = points[0] * np.sqrt(np.maximum(0.0, 1 - explained) * (1 - 1 / max(1, int(any_scored.sum()))))
     is_known = any(each.reliability is not None for each in estimates) and any_scored.sum() > 1
     joined = level + points[0] * (joined - joined[any_scored].mean())

@@ -26,7 +26,7 @@ State = Literal["trusted", "changed", "not trusted"]
 # Keys of tables that are not settings of a judge, and contain only numbers, component names and patterns.
 _HARMLESS = frozenset(
     {
-        *("weight", "share", "accuracy", "kind", "of", "ties", "extract", "pattern", "field", "rule", "json_schema"),
+        *("weight", "share", "kind", "of", "ties", "extract", "pattern", "field", "rule", "json_schema"),
         *("method", "threshold", "n", "fallback", "components"),
         *("weights", "gates", "optional", "clip", "normalise"),
     }

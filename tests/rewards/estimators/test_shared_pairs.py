@@ -58,24 +58,6 @@ def test_a_judge_of_another_opinion_is_ignored():
     assert agreement_of(joined, quality) > agreement_of(alone, quality) - 0.01
 
 
-@pytest.mark.parametrize(("accuracies", "better"), [((0.9, 0.6), 0), ((0.6, 0.9), 1)])
-def test_a_judge_known_to_be_bad_counts_less(accuracies, better):
-    """Of two judges of different opinion, rewards follow the one that labelled pairs favour, even the second."""
-    qualities = linear_judge(GROUPS, N, RING)[1], linear_judge(GROUPS, N, ALL, seed=9)[1]
-    own, _ = groups_of(seed=9)
-    estimates = estimate_panel([(N, verdicts) for verdicts in own], statistics_of(own).fit(), accuracies)
-    followed = [agreement_of(estimates, quality) for quality in qualities]
-    assert followed[better] > followed[1 - better] + 0.3
-
-
-def test_judges_of_one_opinion_and_equal_accuracy_count_by_their_reliability():
-    """Labels that tell them apart in nothing cost nothing."""
-    own, quality = groups_of()
-    calibration, groups = statistics_of(own).fit(), [(N, verdicts) for verdicts in own]
-    without, known = estimate_panel(groups, calibration), estimate_panel(groups, calibration, (0.8, 0.8))
-    assert agreement_of(known, quality) > agreement_of(without, quality) - 0.01
-
-
 def test_each_judge_has_its_own_position_preference():
     """Two judges of opposite preferences, shown the lower index first, favour no index."""
     pairs = [(i, j) for i in range(N) for j in range(i + 1, N)]
