@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from genrm_cli.errors import ChangedInputError, InputError, naming
+from genrm_cli.errors import ChangedInputError, InputError, SettingRef, naming
 from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, preference_of
 from genrm_cli.evaluation.pair_lines import LabelledPair, parse_pairs
 from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
@@ -16,6 +17,7 @@ from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.write_lines import outcome_record
 from genrm_cli.settings import Settings
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
@@ -139,6 +141,19 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
     return found
 
 
+def _with_chosen_fields(pairs: list[LabelledPair], record: JsonObject, given: InputSettings) -> list[LabelledPair]:
+    """Return pairs with the fields that the settings name for the judge."""
+    if (path := given.reference_field) is not None:
+        if (reference := reference_at(record, path)) is None:
+            raise UnreadableRecordError("nothing under ", SettingRef("reference_field", path))
+        pairs = [replace(pair, reference=reference) for pair in pairs]
+    if (path := given.rubric_field) is not None:
+        if (principle := principle_of(criteria_at(record, path))) is None:
+            raise UnreadableRecordError("nothing under ", SettingRef("rubric_field", path))
+        pairs = [replace(pair, principle=principle) for pair in pairs]
+    return pairs
+
+
 def _iter_pairs(
     source: Source, settings: Settings, on_reject: Callable[[RejectRecord], None]
 ) -> Iterator[tuple[int, LabelledPair]]:
@@ -153,10 +168,7 @@ def _iter_pairs(
                 )
             record = parse_record(line.raw)
             pairs = parse_pairs(record, line.number)
-            if (path := settings.input.reference_field) is not None:
-                pairs = [replace(pair, reference=reference_at(record, path)) for pair in pairs]
-            if (path := settings.input.rubric_field) and (principle := principle_of(criteria_at(record, path))):
-                pairs = [replace(pair, principle=principle) for pair in pairs]
+            pairs = _with_chosen_fields(pairs, record, settings.input)
             check_declared(record, requirements)
             for pair in pairs:
                 if pair.key in first_lines:  # two verdicts on one pair are not two observations

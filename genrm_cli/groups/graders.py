@@ -13,7 +13,6 @@ from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
 from genrm_cli.judging.rubrics.criteria import CRITERIA
 from genrm_cli.judging.rubrics.grading import (
     CLUSTERS,
-    grades_of_single,
     grading_profile,
     ranking_profile,
 )
@@ -174,7 +173,7 @@ class GradedGroup:
         if index not in self.answered:
             return None
         if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, len(self.answered)):
-            return grades_of_single().values
+            return (1.0,)
         if index not in self._graded:
             return None
         request, grades = self._graded[index]

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from genrm_cli.errors import Message
+from genrm_cli.errors import InputError, Message, SettingRef
 from genrm_cli.groups.compile import fit_budget
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import MAX_COMPARED, GroupPlan
@@ -173,6 +173,7 @@ def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject],
 
     Raises:
         UsageError: not one comparison fits into the budget.
+        InputError: no rollout has a field that the judge is to be shown.
     """
     index = InputIndex(sources, run.plan, run.settings.input, run.metrics, run.shard)
     try:
@@ -184,6 +185,7 @@ def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject],
                 index.unit = source.unit
                 _read_lines(source, run, index, on_reject, name)
             index.lines.append(run.metrics.lines - before)
+        _refuse_absent_fields(index)
         _leave_out_after(run.settings.limits.limit, index.table)
         if (budget := run.settings.pairing.budget) is not None:
             comparable = (rows for rows in index.table.iter_groups() if not index.table.mixed(rows))
@@ -193,6 +195,14 @@ def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject],
         index.__exit__(None, None, None)
         raise
     return index
+
+
+def _refuse_absent_fields(index: InputIndex) -> None:
+    """Refuse an input in which no rollout has a field for the judge: its name is probably wrong."""
+    for name, count in index.metrics.missing_fields.items():
+        if count == index.table.answered:
+            setting = SettingRef(name, getattr(index.plan, name))
+            raise InputError(f"{index.sources.uris[0]}: no rollout has a value under ", setting, ".")
 
 
 def _read_lines(

@@ -240,6 +240,11 @@ class GroupTable:
         """Return the file of a row and its rollout index, which counts within the file."""
         return self._file_of(row), self._indices[row]
 
+    @property
+    def answered(self) -> int:
+        """The number of rollouts that can be compared, superseded ones included."""
+        return sum(self._answered)
+
     def count_answered(self, rows: list[int]) -> int:
         """Count the rollouts of a group that can be compared."""
         return len(self.compared(rows))

@@ -11,6 +11,8 @@ from genrm_cli import Group, Scorer
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import compile_plan
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.previews.preview import iter_previews
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
 from genrm_cli.serve.shapes.call import member_of
 from genrm_cli.verdicts import Reason
@@ -61,6 +63,14 @@ def test_a_group_with_two_references_is_not_judged(tmp_path: Path) -> None:
     assert scored.reasons == [Reason.MIXED_REFERENCES] * 2 + [None] * 2
     assert scored.metrics["missing_fields"] == {"reference_field": 2}
     assert score(tmp_path, lines, "judge = 'lexical'\n").reasons == [None] * 4
+
+
+def test_a_field_that_no_rollout_has_is_refused(tmp_path: Path) -> None:
+    """Before any call: its name is probably wrong."""
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ANSWERS))
+    run = new_run(settings_of("judge = 'lexical'\nreference_field = 'expected.valu'\n"))
+    (preview,) = iter_previews([str(tmp_path / "in.jsonl")], run)
+    assert "no rollout has a value under reference_field='expected.valu'" in str(preview)
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,13 @@ def test_tool_calls_are_shown_as_a_transcript(tmp_path: Path, judge_server: Judg
     """Responses of calls alone are no blanks: the judge sees calls, results and words."""
     result = {"type": "function_call_output", "call_id": "c", "output": "41"}
     lines = gym_lines([called("look", at="door")], [called("count", of="tides"), result, said("It is 41.")])
+    for line in lines:
+        line["responses_create_params"]["tools"] = [{"type": "function", "name": "look", "description": "Looks."}]
     scored = score(tmp_path, lines, judge(judge_server))
     assert None not in scored.rewards
     assert scored.metrics["views"] == {"transcript": 1}
     shown = "\n".join(sent(judge_server))
-    for text in ("[--- TOOL CALL look ---]", '{"at": "door"}', "[--- TOOL RESULT", "41", "It is 41."):
+    for text in ("[--- TOOL CALL look ---]", '{"at": "door"}', "[--- TOOL RESULT", "41", "It is 41.", "- look: Looks."):
         assert text in shown
 
 

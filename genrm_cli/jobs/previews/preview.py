@@ -17,10 +17,9 @@ from genrm_cli.jobs.estimate import Estimate, estimate_run
 from genrm_cli.jobs.index import FirstRejects, index_input
 from genrm_cli.jobs.previews.problems import Problem, Problems
 from genrm_cli.jobs.score_file import refuse_unreadable
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Format
-from genrm_cli.rollouts.reading.chosen_fields import criteria_at, reference_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.rollouts.row_groups import TornPrompts
@@ -265,10 +264,9 @@ def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -
     roles = {role: list(names) for role, names in fields.roles().items() if role != "metadata"}
     shown, rubric = run.plan.reference_field, run.plan.rubric_field
     roles["reference"] = [name for name in REFERENCES if name in record and name not in (*fields.response, shown)]
-    if shown is not None and reference_at(record, shown) is not None:
-        roles["reference, shown to the judge"] = [shown]
-    if rubric is not None and criteria_at(record, rubric):
-        roles["rubric"] = [rubric]
+    own = format_.own_record(record, 0)
+    for role, path in (("reference, shown to the judge", shown), ("rubric", rubric)):
+        roles[role] = [path] if path is not None and field_at(own, path) is not None else []
     roles = {role: names for role, names in roles.items() if names}
     read = {name.partition(".")[0] for names in roles.values() for name in names}
     return Reading(

@@ -180,11 +180,6 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
     )
 
 
-def grades_of_single() -> Grades:
-    """Return the grade of a single response, 1; no judge is asked."""
-    return Grades(values_of_tiers([[0]]))
-
-
 def values_of_tiers(tiers: Sequence[Sequence[int]]) -> tuple[float, ...]:
     """Return the values of responses 0 to m - 1 from their tiers, best first; 1 for a sole response.
 

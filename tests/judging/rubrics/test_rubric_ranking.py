@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.grading import grades_of_single, ranking_profile, values_of_tiers
-from genrm_cli.verdicts import Failure, FailureKind, Grades
+from genrm_cli.judging.rubrics.grading import ranking_profile, values_of_tiers
+from genrm_cli.verdicts import Failure, FailureKind
 
 HELPFULNESS = find_rubric_set("helpfulness")
 
@@ -37,11 +37,6 @@ def read(text: str, count: int) -> tuple[float, ...] | FailureKind:
 def test_what_a_tier_is_worth(tiers: list[list[int]], values: tuple[float, ...]) -> None:
     """The mean of the ranks that the tier takes up, from 1 for the best to 0; 1 for a sole response."""
     assert values_of_tiers(tiers) == values
-
-
-def test_a_sole_response_needs_no_judge() -> None:
-    """It is the best of its group."""
-    assert grades_of_single() == Grades((1.0,))
 
 
 @st.composite
