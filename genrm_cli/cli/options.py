@@ -158,9 +158,7 @@ def say_endpoint_source(invocation: Invocation) -> None:
     configs = (*judges_of(settings), *graders_of(settings))
     urls = [url for config in configs if config.is_elsewhere or from_file for url in config.judge.base_url]
     if urls and not settings.output.quiet:
-        # `check_settings` refuses a URL with a password, but has not seen it yet.
-        hosts = ", ".join(dict.fromkeys(url.rpartition("@")[2] for url in urls))
-        say(f"endpoints set by {invocation.settings_path}: {hosts}")
+        say(f"endpoints set by {invocation.settings_path}: {', '.join(dict.fromkeys(urls))}")
 
 
 @contextmanager

@@ -212,7 +212,7 @@ def chat_url(base_url: str) -> str:
     """Return the URL of chat completions below a base URL such as http://localhost:8000/v1.
 
     Raises:
-        UsageError: it is not an http(s) URL, or contains a user name or password.
+        UsageError: it is not an http(s) URL.
     """
     try:
         parts = urlsplit(base_url)
@@ -223,9 +223,6 @@ def chat_url(base_url: str) -> str:
             _ = httpx.URL(base_url).host, Url(base_url)
     except (ValueError, httpx.InvalidURL) as error:
         raise UsageError(SettingRef("base_url", base_url), f" is not a URL: {error}.") from error
-    if parts.username or parts.password:
-        key_env = SettingRef("api_key_env")
-        raise UsageError(SettingRef("base_url"), " contains a user name or password; set ", key_env, " instead.")
     if parts.scheme not in ("http", "https") or not host:
         expected = "expected something like http://localhost:8000/v1"
         raise UsageError(SettingRef("base_url", base_url), f" is not an http(s) URL; {expected}.")

@@ -6,7 +6,7 @@ from typing import Literal
 from genrm_cli.catalog import INPUT_FORMATS, listed
 from genrm_cli.extensions import Seam
 from genrm_cli.settings.declare import duration, reward_setting, setting
-from genrm_cli.settings.kinds import REQUIREMENT, SIZE
+from genrm_cli.settings.kinds import REQUIREMENT, SIZE, URL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,9 @@ class TrackingSettings:
 class StorageSettings:
     """Access to S3, and leases."""
 
-    s3_endpoint_url: str | None = setting(None, "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too.")
+    s3_endpoint_url: str | None = setting(
+        None, "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too.", kind=URL
+    )
     s3_profile: str | None = setting(None, "Profile in the AWS credentials file.")
     s3_region: str | None = setting(None, "AWS region.")
     leases: bool = setting(

@@ -5,7 +5,7 @@ from typing import Literal
 
 from genrm_cli.catalog import REDACTIONS, listed
 from genrm_cli.settings.declare import duration, names_file, reward_setting, setting
-from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, TEXT_OR_FILE, Value
+from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, TEXT_OR_FILE, URL, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ class JudgeSettings:
         (),
         "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeat for several endpoints "
         "that serve the same model (environment: comma-separated; file: a list). Default: OPENAI_BASE_URL.",
+        kind=URL,
         is_common=True,
     )
     model: str | None = reward_setting(None, "Model name of the judge on its server.", is_common=True, trust=False)

@@ -16,6 +16,7 @@ Table = Mapping[str, object]
 
 MAX_CONCURRENCY = 16_384
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SECRET_PLACE = re.compile(r"[?#]|//[^/]*@")
 _TRUTHS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 
 
@@ -123,6 +124,14 @@ def _parse_requirement(raw: object) -> str | None:
     return str(raw) if equals and all(part.strip() for part in field_name.split(".")) else None
 
 
+def _parse_url(raw: object) -> str | None:
+    text = _parse_text(raw)
+    if text is not None and (secret := _SECRET_PLACE.search(text)):
+        found = "a query or fragment" if secret[0] in "?#" else "a user name or password"
+        raise ValueError(f"the URL contains {found}, which logs and metrics would repeat; keys have own settings.")
+    return text
+
+
 def _parse_redaction(raw: object) -> str:
     text = str(raw)
     if text in REDACTIONS:
@@ -150,6 +159,7 @@ TEXT_OR_FILE = Kind(parse_text_argument, "text")
 CONCURRENCY = Kind(_parse_concurrency, f"auto or an integer from 1 to {MAX_CONCURRENCY}")
 UNSCORED = Kind(_parse_unscored, "null, drop or a finite number")
 REQUIREMENT = Kind(_parse_requirement, "FIELD=VALUE, for example synthetic=true")
+URL = Kind(_parse_url, "a URL", "URL")
 REDACTION = Kind(_parse_redaction, "the name of a pattern or a regular expression")
 GUARDS = (REQUIREMENT, REDACTION)
 """Kinds that guard data, so that an empty value would guard nothing."""
