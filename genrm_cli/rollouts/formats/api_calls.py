@@ -35,7 +35,7 @@ _TEXTS = ("text", "generated_text", "generation", "completion", "outputText")
 def _fields_in(record: JsonObject) -> Fields:
     """Return the fields of the request, the reply and the id."""
     found = (
-        next(((name,) for name in names if is_one(record.get(name))), ())
+        next(((name,) for name in names if name in record and is_one(record[name])), ())
         for names, is_one in ((_REQUESTS, _is_request), (_REPLIES, _is_reply), (_IDS, identifier))
     )
     request, reply, name = found
