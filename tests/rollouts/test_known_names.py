@@ -288,6 +288,13 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices(line, choices):
     assert "response_field='answer'" not in str(caught.value)
 
 
+def test_a_prompt_of_one_response_alone_is_not_dropped():
+    """Alternatives with a system prompt each may answer different prompts, so the line needs a choice."""
+    line = {"prompt": "Q?", "samples": [{"response": "A", "system_prompt": "S"}, {"response": "B"}]}
+    with pytest.raises(UnreadableRecordError, match="response, system_prompt of a response could be"):
+        recognise(line).read(line)
+
+
 def test_named_fields_and_formats_choose():
     """Naming the fields resolves what is not clear; the system prompt beside them is part of the prompt still."""
     line = {"system": "S", "messages": [asked("Q?"), said("R")], "generation": "G", "answer": GOLD}

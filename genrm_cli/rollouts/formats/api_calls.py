@@ -120,7 +120,8 @@ def _choices_of(reply: JsonObject) -> list[Any] | None:
     if "content" in reply and ("role" in reply or "stop_reason" in reply):
         return [reply]
     texts = (reply[name] for name in _TEXTS if isinstance(reply.get(name), str))
-    return next(([{**reply, "text": text}] for text in texts), None)
+    stop = reply.get("finish_reason", reply.get("stop_reason"))
+    return next(([{"text": text, "finish_reason": stop}] for text in texts), None)
 
 
 def _choice_of(candidate: object) -> Record:

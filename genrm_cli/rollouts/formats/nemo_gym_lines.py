@@ -135,6 +135,8 @@ OBJECT = Format(
     "responses_object",
     lambda record: "input" in record and _is_output(record.get("output")),
     _read_object,
-    fields=Fields(prompt=("input",), system=("instructions",), response=("output",), metadata=("text",)),
+    fields=Fields(
+        prompt=("input",), system=("instructions",), response=("output",), metadata=("text", "prompt", "conversation")
+    ),
     example={"input": QUESTION, "output": [{"type": "message", **ANSWERED}]},
 )

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.chat_messages import (
     items_of_messages,
@@ -11,7 +12,7 @@ from genrm_cli.rollouts.reading.chat_messages import (
     turns_of_messages,
     turns_of_prompt,
 )
-from genrm_cli.rollouts.reading.known_names import RESPONSES, is_messages
+from genrm_cli.rollouts.reading.known_names import has_text, is_messages, part_named
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.reasoning import opened_at_end, strip_end_tokens
 from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
@@ -93,11 +94,18 @@ def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = 
 
 
 def _text_field(response: JsonObject) -> str | None:
-    """Return the only field of an object that holds a response as text; None for objects of an API."""
+    """Return the field of an object that holds a response as text; None for objects of an API.
+
+    Raises:
+        UnreadableRecordError: several could, or one could be part of the prompt of this response alone.
+    """
     if any(isinstance(response.get(name), Mapping | list) for name in ("message", "choices", "content", "output")):
         return None
-    names = [name for name in RESPONSES if isinstance(response.get(name), str)]
-    return names[0] if len(names) == 1 else None
+    names = [name for name, value in response.items() if name != "message" and part_named(name) and has_text(value)]
+    if len(names) > 1:
+        told = f"{', '.join(names)} of a response could be part of the prompt or a response; name the fields with "
+        raise UnreadableRecordError(told, SettingRef("prompt_field"), " and ", SettingRef("response_field"))
+    return names[0] if names and isinstance(response[names[0]], str) else None
 
 
 def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.reading.known_names import REFERENCES, has_text, is_messages
+from genrm_cli.rollouts.reading.known_names import REFERENCES, has_text, is_messages, part_named
 
 
 def _named(told: str, prompt: str, response: str) -> Message:
@@ -123,11 +123,12 @@ def _advice(record: Record) -> Message:
     paths = [path for path in _iter_readable(record) if not _is_reference(path) and not _says_other(path)]
     gold = [name for name in REFERENCES if has_text(record.get(name))]
     prompts = [path for path in paths if not _has_word(path, ("system",))]
-    response = _most_telling(paths, _RESPONSE_WORDS)
+    responses = [path for path in paths if part_named(path.split(".")[-1]) != "prompt"]
+    response = _most_telling(responses, _RESPONSE_WORDS)
     prompt = _most_telling([path for path in prompts if path != response], _PROMPT_WORDS)
-    response = response or _most_telling([path for path in paths if path != prompt], _ANY_TEXT)
+    response = response or _most_telling([path for path in responses if path != prompt], _ANY_TEXT)
     if len(paths) == 2 and not gold and (prompt is None) is not (response is None):  # the other text must be the other
-        prompt, response = prompt or _other(prompts, response), response or _other(paths, prompt)
+        prompt, response = prompt or _other(prompts, response), response or _other(responses, prompt)
     told = f"{gold[0]} is a reference, which is judged only if it is named; " if gold else ""
     if prompt is not None and response is not None:
         return Message.of(_named("name its fields, perhaps ", prompt, response), _SEE)
