@@ -40,9 +40,10 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.statuses[score.status] += 1
         metrics.rewards_on_defaults += score.defaulted > 0
         metrics.shortened_rollouts += score.shortened > 0
-        metrics.sabotaged += score.sabotaged > 0
-        metrics.sabotaged_requests += score.sabotaged
-        metrics.sabotaged_most.merge(Worst(score.sabotaged, f"rollout {score.index} of {judged.key!r}"))
+        if score.sabotaged:
+            metrics.sabotaged += 1
+            metrics.sabotaged_requests += score.sabotaged
+            metrics.sabotaged_most.merge(Worst(score.sabotaged, f"rollout {score.index} of {judged.key!r}"))
         if score.status == "scored" and score.reward is not None:
             metrics.rewards.add(score.reward)
         if (why := score.why_unscored) is not None:

@@ -16,7 +16,7 @@ from genrm_cli.rewards.diversity import Clusters, clusters_of
 from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many, estimate_panel
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import find_kind, order_of
-from genrm_cli.verdicts import MIN_SCORE
+from genrm_cli.verdicts import MIN_SCORE, Failure
 
 
 def reward_groups(groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
@@ -52,7 +52,7 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
 
 def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
     """Return the rewards of several groups with known verdicts; otherwise like `reward_groups`."""
-    causes = [find_causes(group.judged, plan) for group in groups]
+    causes = [find_causes(group.judged, plan) if _has_failures(group.judged) else {} for group in groups]
     losing = [
         _losing(group, each, plan) if each and plan.rewards.on_sabotage == "lose" else None
         for group, each in zip(groups, causes, strict=True)
@@ -66,6 +66,10 @@ def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibrati
         if work.losing is not None:
             work.lost = next(estimates)
     return [work.rewards() for work in works]
+
+
+def _has_failures(judged: JudgedGroup) -> bool:
+    return any(isinstance(outcome.result, Failure) for _, outcome in judged.results)
 
 
 def _losing(group: JudgedVerdicts, causes: Causes, plan: GroupPlan) -> JudgedVerdicts:

@@ -14,6 +14,7 @@ from scored_lines import metrics, scored, verdict, write_lines
 FAILURE = {"score_1": None, "score_2": None, "ranking": None}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORDS = (  # numbers of the page's own sentences
+    r"settings [0-9a-f]{12}",
     r"50% is fair",
     r"reliability below 0\.5",
     r"p is below 0\.01",

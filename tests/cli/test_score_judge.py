@@ -170,7 +170,7 @@ def test_some_failures_leave_the_rest_scored(genrm: Genrm, call: Call, judge_ser
     lines = make_rollouts(groups=8, size=4)
     genrm.write("in.jsonl", lines)
     arguments = judge(judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies", *MEAN)
-    finished = call("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *arguments, "--on-sabotage", "keep")
     assert finished.code == 0, finished.err
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]
