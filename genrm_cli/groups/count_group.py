@@ -44,8 +44,8 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
             metrics.sabotaged += 1
             metrics.sabotaged_requests += score.sabotaged
             metrics.sabotaged_most.merge(Worst(score.sabotaged, f"rollout {score.index} of {judged.key!r}"))
-        if score.status == "scored" and score.reward is not None:
-            metrics.rewards.add(score.reward)
+        if score.status == "scored" and score.numbers.reward is not None:
+            metrics.rewards.add(score.numbers.reward)
         if (why := score.why_unscored) is not None:
             metrics.reasons[why.reason] += 1
             if why.detail:
