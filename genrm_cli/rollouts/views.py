@@ -23,6 +23,7 @@ from genrm_cli.rollouts.rollout import (
     ToolResult,
     Turn,
     has_act,
+    is_blank_text,
     join_texts,
     last_arguments_of,
     only_words,
@@ -174,7 +175,7 @@ def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
 def is_blank(rollout: Rollout, options: ViewOptions = AUTO) -> bool:
     """Whether a judge would see nothing that the policy did."""
     if options.view == "answer" or options.answer_tool or options.answer_field:
-        return not answer_shown(rollout, options).strip()
+        return is_blank_text(answer_shown(rollout, options))
     return not has_act(rollout.response or ())
 
 
@@ -241,7 +242,7 @@ def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOp
         text, cut = render_transcript((*opening, *items), options.max_step_chars)
     elif options.max_chars is not None:
         text = neutralise(text)  # the cut has a marker
-    blank = not text.strip() if view == "answer" else not has_act(items)
+    blank = is_blank_text(text) if view == "answer" else not has_act(items)
     text, more = cut_middle(text, options.max_chars)
     return ShownResponse(text, blank, rollout.is_truncated, rollout.media, cut + more)
 

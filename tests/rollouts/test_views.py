@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.reading.record_fields import tools_of
-from genrm_cli.rollouts.rollout import Media, Reasoning, Refusal, Rollout, Text, ToolCall, ToolResult, Turn
+from genrm_cli.rollouts.rollout import (
+    Media,
+    Reasoning,
+    Refusal,
+    Rollout,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+    is_blank_text,
+)
 from genrm_cli.rollouts.views import (
     ViewOptions,
     cut_middle,
@@ -109,6 +119,28 @@ def test_the_answer_may_be_a_tool_call():
 def test_a_response_without_an_act_is_blank(items, blank):
     """Reasoning, turns of the environment and tool results are nothing that the policy did."""
     assert is_blank(rollout(*items)) == shown(*items).is_blank == blank
+
+
+@pytest.mark.parametrize(
+    ("text", "blank"),
+    [
+        *((" \u200b\u2060\ufeff\n", True), ("\u3164\u115f\uffa0", True), ("\u2800\u00ad\u034f\ufe0f", True)),
+        *(("\U000e0041\U000e0042", True), ("&nbsp;&#8203; &#x200B;", True), ("<p> </p><br/>\n<!-- words -->", True)),
+        *(("```python\n```", True), ("** **\n\n---\n# ", True), ("<div class='a'></div>", True)),
+        *((".", False), ("*", False), ("`**`", False), ("<tool/>", False), ("# A", False), ("**a**", False)),
+        *(("```\nx\n```", False), ("<!-- never closed", False), ("\u200bא", False), ("&lt;", False), ("-", False)),
+    ],
+)
+def test_a_text_that_shows_nothing_is_blank(text, blank):
+    """Invisible characters and empty markup are blank in every spelling; a single sign may be an answer."""
+    assert is_blank_text(text) == blank
+    assert is_blank(rollout(Text(text))) == blank
+
+
+def test_a_long_blank_text_is_read_once():
+    """Openings without an end are not tried again from each place."""
+    assert not is_blank_text("<!--" * 500_000)
+    assert is_blank_text("<br>\u200b" * 200_000)
 
 
 def test_why_a_rollout_is_not_compared():
