@@ -2,9 +2,10 @@
 
 import contextlib
 import importlib
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from genrm_cli import __version__
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.settings import Settings
@@ -20,46 +22,16 @@ from genrm_cli.settings.file_settings import TrackingSettings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import is_stream, stem_of
 
-_COUNTS = (
-    "groups",
-    "rollouts",
-    "scored",
-    "single",
-    "unscored",
-    "verdicts",
-    "journal_hits",
-    "failures",
-    "calls",
-    "retries",
-)
-_TOKENS = ("prompt_tokens", "completion_tokens", "cached_prompt_tokens")
-_SHARES = (
-    *("unscored_share", "first_place_win_rate", "flip_rate", "repeat_agreement", "tiebreak_usage_rate"),
-    *("contradiction_rate", "echoed_ranking_rate"),
-)
+_NAMES = re.compile(r"[\w ./-]+")  # what every tracker accepts: a regular expression that masks texts may be another
 
 
-def flat_metrics(metrics: RunTotals, cost: float | None = None) -> dict[str, float]:
-    """Return the numbers of a run's metrics; numbers that were not measured are omitted.
-
-    Args:
-        metrics: of one input or of many.
-        cost: cost of the run's calls, in the currency of the prices; None without prices.
-    """
-    found: Record = {
-        **{f"reward/{name}": value for name, value in to_json(metrics.reward).items()},
-        "reward/groups_without_spread": metrics.groups_without_spread,
-        **{f"reliability/{name}": value for name, value in to_json(metrics.reliability).items()},
-        "reliability/groups_noisy": metrics.groups_noisy,
-        **{f"run/{name}": getattr(metrics, name) for name in _COUNTS},
-        **{f"run/{name}": getattr(metrics, name) for name in ("wall_time_s", "calls_per_s")},
-        **{f"judge/{name}": getattr(metrics, name) for name in _SHARES},
-        **{f"judge/latency_{name}": getattr(metrics.latency, name) for name in ("median_s", "p99_s")},
-        **{f"failures/{kind}": count for kind, count in metrics.failures_by_kind.items()},
-        **{f"cost/{name}": getattr(metrics, name) for name in _TOKENS},
-        "cost/total": cost,
-    }
-    return {name: float(value) for name, value in found.items() if value is not None}
+def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a metric, those of an object under `name/key`; what was not measured is left out."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _iter_numbers(f"{name}/{key}", each)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and _NAMES.fullmatch(name):
+        yield name, float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +112,15 @@ def tracked_run(inputs: Sequence[str], record: RunTotals, settings: Settings) ->
         "settings_digest": digest_of(settings),
         "genrm_version": __version__,
     }
-    cost = None
+    metrics = to_json(record)
+    counted: Record = {each.name: metrics[each.name] for each in fields(RunSummary)}
     if limits.price_in or limits.price_out:
-        cost = cost_of(record.prompt_tokens, record.completion_tokens, limits.price_in, limits.price_out)
+        tokens = record.prompt_tokens, record.completion_tokens
+        counted["cost"] = cost_of(*tokens, limits.price_in, limits.price_out)
     return TrackedRun(
         first if len(inputs) == 1 else f"{first} and {len(inputs) - 1} more",
         {name: value for name, value in params.items() if value is not None},
-        flat_metrics(record, cost),
+        dict(number for name, value in counted.items() for number in _iter_numbers(name, value)),
     )
 
 

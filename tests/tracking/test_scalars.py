@@ -39,7 +39,7 @@ def test_the_numbers_are_finite_and_what_was_not_measured_is_left_out() -> None:
     """Counts, failures by kind and the cost are there; the mean of no reward is not."""
     scalars = tracked("x.jsonl").scalars
     assert all(isinstance(value, float) and math.isfinite(value) for value in scalars.values())
-    assert (scalars["run/calls"], scalars["failures/timeout"], scalars["cost/total"]) == (2.0, 1.0, 3.0)
+    assert (scalars["calls"], scalars["failures_by_kind/timeout"], scalars["cost"]) == (2.0, 1.0, 3.0)
     assert "reward/mean" not in scalars
 
 

@@ -25,10 +25,10 @@ def score_two_files(genrm: Genrm, judge_server: JudgeServer, *flags: object, **e
     metrics = [json.loads((genrm.folder / f"{name}.metrics.json").read_bytes()) for name in "ab"]
     assert all(KEY.encode() not in path.read_bytes() for path in genrm.folder.rglob("*") if path.is_file())
     return {
-        "run/rollouts": sum(each["rollouts"] for each in metrics),
-        "run/calls": sum(each["calls"] for each in metrics),
+        "rollouts": sum(each["rollouts"] for each in metrics),
+        "calls": sum(each["calls"] for each in metrics),
         "reward/count": sum(each["reward"]["count"] for each in metrics),
-        "cost/prompt_tokens": sum(each["prompt_tokens"] for each in metrics),
+        "prompt_tokens": sum(each["prompt_tokens"] for each in metrics),
     }
 
 
