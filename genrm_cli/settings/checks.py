@@ -87,6 +87,11 @@ def table(raw: object, where: Part) -> Table:
     return raw
 
 
+def read_values(given: Table, where: str, keys: Mapping[str, Check]) -> dict[str, Any]:
+    """Return the checked values of those keys that a table has."""
+    return {key: check(given[key], f"{where}.{key}") for key, check in keys.items() if key in given}
+
+
 def bounds(raw: object, where: Part) -> tuple[float | None, float | None]:
     """Check for a list of a minimum and a greater maximum; infinity becomes None."""
     is_pair = isinstance(raw, list) and len(raw) == 2 and all(type(end) in (int, float) for end in raw)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from genrm_cli.catalog import STRATEGIES
 from genrm_cli.errors import SettingRef, UsageError, naming
-from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown
+from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown, table
 from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
 from genrm_cli.settings.kinds import Table
@@ -158,29 +158,25 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
         raise UsageError(f"{where}: [judge] is a single table; write a panel as [[judge]], once for each judge.")
     if not isinstance(tables, list) or not 0 < len(tables) <= MAX_JUDGES:
         raise UsageError(f"{where}: expected 1 to {MAX_JUDGES} tables [[judge]].")
-    return tuple(_parse_judge(table, f"{where} {number}") for number, table in enumerate(tables, 1))
+    return tuple(_parse_judge(each, f"{where} {number}") for number, each in enumerate(tables, 1))
 
 
-def _parse_judge(table: object, where: str) -> PanelJudge:
-    if not isinstance(table, Mapping):
-        raise UsageError(f"{where}: {table!r} is not a table.")
-    known = ("weight", "share", *OWN_KEYS)
-    refuse_unknown(table, known, where, "a judge of a panel has")
-    values = judge_settings(table, f"{where}: ", OWN_KEYS)
+def _parse_judge(given: object, where: str) -> PanelJudge:
+    own = table(given, where)
+    refuse_unknown(own, ("weight", "share", *OWN_KEYS), where, "a judge of a panel has")
+    values = judge_settings(own, f"{where}: ", OWN_KEYS)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
-    weight = table.get("weight", 1.0)
+    weight = own.get("weight", 1.0)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e9:
         raise UsageError(f"{where}: weight {weight!r} is not a number above 0.")
-    share = None if "share" not in table else _share(table["share"], where)
-    return PanelJudge(float(weight), values, share)
+    return PanelJudge(float(weight), values, None if "share" not in own else _share(own["share"], where))
 
 
 def _share(raw: object, where: str) -> tuple[str, float]:
     """Parse `all_pairs`, or a strategy with its number of rings, as in `ring 1.5`."""
     name, _, rings = str(raw).partition(" ")
-    has_rings = name == "ring"
-    if name in STRATEGIES and (has_rings or not rings):
+    if name in STRATEGIES and (name == "ring" or not rings):
         with suppress(ValueError):
             number = float(rings or 1)
             if 0 < number <= MAX_RINGS:

@@ -1,14 +1,21 @@
 """Parsing of the tables that define rewards: `[components.NAME]` (and `--component`), `[diversity]`, `[total]`."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from graphlib import CycleError
-from typing import Any
 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, SettingRef, UsageError
 from genrm_cli.settings import checks
-from genrm_cli.settings.checks import boolean, first_repeated, judge_settings, one_of, refuse_unknown
+from genrm_cli.settings.checks import (
+    Check,
+    boolean,
+    first_repeated,
+    judge_settings,
+    one_of,
+    read_values,
+    refuse_unknown,
+)
 from genrm_cli.settings.components import (
     DIVERSITY,
     GENRM,
@@ -25,7 +32,7 @@ from genrm_cli.settings.components import (
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-_DIVERSITY_KEYS: Mapping[str, Callable[[object, str], object]] = {
+_DIVERSITY: Mapping[str, Check] = {
     "method": one_of(("ngram", "llm")),
     "threshold": checks.number(0.0, 1.0),
     "n": checks.integer(1, 64),
@@ -34,7 +41,10 @@ _DIVERSITY_KEYS: Mapping[str, Callable[[object, str], object]] = {
     "json_schema": boolean,
 }
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
-_TOTAL_KEYS = ("weights", "gates", "optional", "clip", "normalise")
+_TOTAL: Mapping[str, Check] = {
+    **{"weights": checks.numbers, "gates": checks.numbers, "optional": checks.names},
+    **{"clip": checks.bounds, "normalise": boolean},
+}
 
 
 def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple[Component, ...]:
@@ -66,9 +76,8 @@ def _parse_table(name: str, table: object, where: str) -> Component:
     found = find_kind(kind)
     known = ("kind", *found.options, *(JUDGE_KEYS if found.is_judged else ()))
     refuse_unknown(table, known, where, f"a component of kind {kind} has")
-    options = {key: check(table[key], f"{where}.{key}") for key, check in found.options.items() if key in table}
+    options = {**found.implied(name), **read_values(table, where, found.options)}
     judge = judge_settings(table, f"{where}.") if found.is_judged else ()
-    options = {**found.implied(name), **options}
     return _checked(Component(name, kind, tuple(sorted(options.items())), judge), where)
 
 
@@ -112,11 +121,8 @@ def parse_diversity(raw: object, where: str) -> Diversity:
     """
     given = checks.table(raw, where)
     is_judged = given.get("method") == "llm"
-    refuse_unknown(given, (*_DIVERSITY_KEYS, *(JUDGE_KEYS if is_judged else ())), where)
-    values: dict[str, Any] = {}
-    for key, value in given.items():
-        if key in _DIVERSITY_KEYS:
-            values[key] = _DIVERSITY_KEYS[key](value, f"{where}.{key}")
+    refuse_unknown(given, (*_DIVERSITY, *(JUDGE_KEYS if is_judged else ())), where)
+    values = read_values(given, where, _DIVERSITY)
     method = values.get("method", "ngram")
     for name in _WITHOUT_EFFECT[method]:
         if name in values:
@@ -131,19 +137,12 @@ def parse_total(raw: object, where: str) -> TotalTable:
         UsageError: something is unknown, missing or out of bounds; the message names it.
     """
     given = checks.table(raw, where)
-    refuse_unknown(given, _TOTAL_KEYS, where)
-    weights = checks.numbers(given.get("weights", {}), f"{where}.weights")
-    if not any(weight > 0 for _, weight in weights):
+    refuse_unknown(given, _TOTAL, where)
+    total = TotalTable(**{"weights": (), **read_values(given, where, _TOTAL)})
+    if not any(weight > 0 for _, weight in total.weights):
         raise UsageError(
             f"{where}: at least one component must have a weight above 0, as in {{ genrm = 1.0, safety = 0.5 }}."
         )
-    optional = checks.names(given.get("optional", []), f"{where}.optional")
-    if stray := set(optional) - {name for name, _ in weights}:
+    if stray := set(total.optional) - {name for name, _ in total.weights}:
         raise UsageError(f"{where}.optional: {min(stray)!r} has no weight, so it is not part of the total.")
-    return TotalTable(
-        weights,
-        checks.numbers(given.get("gates", {}), f"{where}.gates"),
-        optional,
-        None if given.get("clip") is None else checks.bounds(given["clip"], f"{where}.clip"),
-        boolean(given.get("normalise", False), f"{where}.normalise"),
-    )
+    return total

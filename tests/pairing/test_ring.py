@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.pairing.ring import (
+from genrm_cli.pairing import (
     count_offsets,
     count_ring,
     plan_ring,

@@ -1,0 +1,204 @@
+"""Plan the comparisons of a group of n rollouts: which pairs, how many calls, and the plan that fits a budget.
+
+Plans name rollouts by their index in the group, 0 to n - 1. Source of `circular` and `all_pairs` and their order:
+NVIDIA NeMo Gym, `genrm_compare`, `generate_comparison_pairs`.
+
+In rings, every rollout is compared about equally often, and shown first as often as second. A ring of one offset o is
+all (t, t + o mod n). Rings are added until all pairs are compared; opposite rollouts of an even n form two rings of
+half the length, one for each order. Then the rings repeat in the other order.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from itertools import combinations
+from math import floor, gcd
+from random import Random
+from typing import NamedTuple
+
+_Pairs = list[tuple[int, int]]
+_SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
+
+
+class Comparison(NamedTuple):
+    """A planned comparison: rollout `i` is shown first, `j` second; `judge_idx` is the number of the repeat, from 0."""
+
+    i: int
+    j: int
+    judge_idx: int
+
+
+def plan_comparisons(
+    n: int,
+    strategy: str,
+    *,
+    repeats: int = 1,
+    order_balanced: bool = False,
+    both_orders: bool = False,
+    ring_k: float = 2.0,
+    key: str = "",
+    seed: int = 0,
+) -> Iterator[Comparison]:
+    """Plan the comparisons of a group, the whole list once per repeat; none if n < 2.
+
+    Args:
+        n: number of comparable rollouts.
+        strategy: `circular`, each rollout against the next, the last against the first; `all_pairs`, every pair once,
+            the lower index first; or `ring`, n times `ring_k` different pairs, spread as evenly as possible.
+        repeats: repeats of the whole list (outermost loop).
+        order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
+            `all_pairs` is shown first about as often as second. The other strategies are always balanced.
+        both_orders: plan every pair in both orders, one after the other, each once.
+        ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
+            twice, so there are at most n(n - 1).
+        key: the group key. Together with the seed, it determines the permutation of a ring.
+        seed: random seed of the run.
+
+    Raises:
+        KeyError: unknown strategy.
+    """
+    order = permutation(n, generator_of(key, seed)) if strategy == "ring" else range(n)
+    pairs = [(order[i], order[j]) for i, j in _STRATEGIES[strategy](n, ring_k)] if n > 1 else []
+    if order_balanced and strategy == "all_pairs":
+        pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
+    if both_orders:
+        pairs = list(dict.fromkeys(pair for i, j in pairs for pair in ((i, j), (j, i))))
+    for judge_idx in range(repeats):
+        for i, j in pairs:
+            yield Comparison(i, j, judge_idx)
+
+
+def count_comparisons(
+    n: int, strategy: str, repeats: int = 1, *, both_orders: bool = False, ring_k: float = 2.0
+) -> int:
+    """Return the number of comparisons that `plan_comparisons` would plan."""
+    if n < 2:
+        return 0
+    every = n * (n - 1) // 2
+    orders = {"circular": n, "all_pairs": every, "ring": count_ring(n, ring_k)}[strategy]
+    # Every strategy plans all pairs before it plans any in the other order.
+    return repeats * (2 * min(every, orders) if both_orders else orders)
+
+
+def ring_k_for_budget(
+    group_sizes: Mapping[int, int], calls: int, *, repeats: int = 1, both_orders: bool = False
+) -> float:
+    """Return the smallest `ring_k`, in ten-thousandths of a ring, that uses as many of the calls as possible.
+
+    Every group gets the same share of its next ring, rounded down to whole comparisons, so up to about one call per
+    group stays unused. 0 if the budget allows no comparison. `group_sizes` is the number of groups by the number of
+    their comparable rollouts.
+    """
+
+    def needed(share: int) -> int:
+        k = share / _SHARES
+        return sum(
+            groups * count_comparisons(n, "ring", repeats, both_orders=both_orders, ring_k=k)
+            for n, groups in group_sizes.items()
+        )
+
+    enough = max((len(ring_sizes(n)) for n in group_sizes), default=0)
+    shares = range(enough * _SHARES + 1)
+    most = needed(bisect_right(shares, calls, key=needed) - 1)
+    return bisect_left(shares, most, key=needed) / _SHARES
+
+
+def count_offsets(n: int) -> int:
+    """Count the offsets that join n different pairs each: 1 to (n - 1)/2."""
+    return max(0, (n - 1) // 2)
+
+
+def spread_offsets(n: int, k: int) -> tuple[int, ...]:
+    """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next unused one.
+
+    This connects rollouts like a k-dimensional lattice with equal sides. The choice of offsets hardly matters as
+    long as all rollouts have the same number of opponents; offset 1 connects all rollouts.
+
+    Source: A. Pananjady et al., Ann. Stat. 48 (2020) 1072 (the risk depends on the degrees of the graph).
+    """
+    every, chosen = count_offsets(n), dict[int, None]()
+    for step in range(k):
+        offset = min(every, round(n ** (step / k)))
+        while offset in chosen:
+            offset = offset % every + 1
+        chosen[offset] = None
+    return tuple(sorted(chosen))
+
+
+def ring_sizes(n: int) -> list[int]:
+    """Return the number of comparisons of each ring of n rollouts; together n(n - 1), every ordered pair.
+
+    Two rollouts have one ring, both orders.
+    """
+    opposites = [2] if n == 2 else [n // 2] * 2 if n > 0 and n % 2 == 0 else []
+    rings = [n] * count_offsets(n)
+    return rings + opposites + rings
+
+
+def count_ring(n: int, k: float) -> int:
+    """Count the comparisons of k rings; a fraction takes that share of the next ring, rounded down."""
+    sizes, whole = ring_sizes(n), int(k)
+    return sum(sizes[:whole]) + sum(_part_of(size, k) for size in sizes[whole : whole + 1])
+
+
+def plan_ring(n: int, k: float) -> _Pairs:
+    """Plan k rings with spread offsets. No ordered pair occurs twice, so there are at most n(n - 1) comparisons.
+
+    After whole rings each rollout is first as often as second; after a half ring or a share of a ring, within one.
+    """
+    count = count_offsets(n)
+    opposites = [(t + n // 2, t) if t % 2 else (t, t + n // 2) for t in range(n // 2)] if n % 2 == 0 else []
+    opposites += [(j, i) for i, j in opposites]
+    planned = _plan_offsets(n, min(k, count))
+    planned += opposites[: max(0, count_ring(n, k) - n * count)]
+    again = k - (len(ring_sizes(n)) - count)
+    return planned + [(j, i) for i, j in _plan_offsets(n, max(0.0, min(again, count)))]
+
+
+def _part_of(size: int, k: float) -> int:
+    # 0.3 of a ring of 10 is 3, although 10 * (2.3 - 2) is a little less.
+    return floor((k - int(k)) * size + 1e-9)
+
+
+def _plan_offsets(n: int, k: float) -> _Pairs:
+    """Plan k of the rings with an offset."""
+    offsets = spread_offsets(n, int(k))
+    planned = [pair for offset in offsets for pair in _ring_of(n, offset)]
+    part = _part_of(n, k)
+    if not part:
+        return planned
+    added = next(offset for offset in spread_offsets(n, int(k) + 1) if offset not in offsets)
+    return planned + _ring_of(n, added)[:part]
+
+
+def _ring_of(n: int, offset: int) -> _Pairs:
+    """Return all (t, t + offset), those without a rollout in common first.
+
+    Therefore a share of a ring also spreads its comparisons evenly.
+    """
+    cycles, length = gcd(n, offset), n // gcd(n, offset)
+    apart = list(range(0, length - 1, 2))
+    joining = sorted(set(range(length)) - set(apart), reverse=True)
+    starts = [(start + step * offset) % n for steps in (apart, joining) for step in steps for start in range(cycles)]
+    return [(t, (t + offset) % n) for t in starts]
+
+
+def generator_of(key: str, seed: int) -> Random:
+    """Return a generator seeded only with the group key and the seed of the run."""
+    digest = sha256(f"{seed} {key}".encode("utf-8", "surrogatepass")).digest()
+    return Random(int.from_bytes(digest, "big"))
+
+
+def permutation(n: int, generator: Random) -> list[int]:
+    """Return 0 to n - 1 in random order."""
+    # Only random() is guaranteed to give the same numbers in every version of Python.
+    keys = [generator.random() for _ in range(n)]
+    return sorted(range(n), key=keys.__getitem__)
+
+
+_STRATEGIES: dict[str, Callable[[int, float], _Pairs]] = {
+    "circular": lambda n, _: [(i, (i + 1) % n) for i in range(n)],
+    "all_pairs": lambda n, _: list(combinations(range(n), 2)),
+    "ring": plan_ring,
+}
+STRATEGIES = tuple(_STRATEGIES)
