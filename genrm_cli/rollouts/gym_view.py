@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
-from genrm_cli.rollouts.views import SharedView, ShownResponse
+from genrm_cli.rollouts.views import SharedView
 
 EMPTY_RESPONSE = "None"
 _INDICES = ("_ng_task_index", "task_index", "_ng_rollout_index", "rollout_index")
@@ -148,8 +148,7 @@ def _response_of(record: JsonObject) -> object:
 def _view(conversation: tuple[Turn, ...], responses: Sequence[object]) -> SharedView:
     texts = [gym_response_text(response) for response in responses]
     # Nothing is blank in NeMo Gym: the judge is asked about the word None.
-    shown = tuple(ShownResponse(text, is_blank=False, is_truncated=False, media=()) for text in texts)
-    return SharedView(conversation, texts, shown, "answer")
+    return SharedView(conversation, texts, "answer")
 
 
 def _turn_of_item(item: JsonObject) -> Turn:

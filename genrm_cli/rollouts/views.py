@@ -64,32 +64,12 @@ AUTO = ViewOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class ShownResponse:
-    """One response as shown to a judge.
-
-    Attributes:
-        text: the text.
-        is_blank: whether the view shows nothing that the policy did.
-        is_truncated: whether a limit cut the response off when it was generated.
-        media: kinds of the images and files that a text judge cannot see, including those of the prompt.
-        cut_chars: number of characters cut out of the text.
-    """
-
-    text: str
-    is_blank: bool
-    is_truncated: bool
-    media: tuple[str, ...]
-    cut_chars: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class SharedView:
     """The view of a group for a judge: one conversation, and one text per rollout in the group's order.
 
     Attributes:
         conversation: the turns that all rollouts answer.
         responses: the texts.
-        shown: the same texts with details of each; empty for a view that was built directly.
         view: the view chosen by `auto`.
         reference: the known answer of the task, to be shown as such; None for none.
         principle: the criterion to judge by; None leaves it to the profile.
@@ -101,7 +81,6 @@ class SharedView:
 
     conversation: tuple[Turn, ...]
     responses: list[str]
-    shown: tuple[ShownResponse, ...] = ()
     view: View = "answer"
     reference: str | None = None
     principle: str | None = None
@@ -110,7 +89,7 @@ class SharedView:
     shortened: tuple[int, ...] = ()
 
     def masked(self, mask: Callable[[str], str]) -> "SharedView":
-        """Return the view with all of its texts masked, and without their details."""
+        """Return the view with all of its texts masked."""
         return SharedView(
             tuple(Turn(turn.role, mask(turn.text)) for turn in self.conversation),
             list(map(mask, self.responses)),
@@ -134,12 +113,12 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
     if all(rollout.is_session for rollout in rollouts):
         ranks = zip(*(rollout.prompt for rollout in rollouts), strict=False)
         shared = sum(1 for _ in takewhile(lambda turns: len(set(turns)) == 1, ranks))
-    shown = tuple(_show(rollout, rollout.prompt[shared:], view, options) for rollout in rollouts)
+    responses = [_show(rollout, rollout.prompt[shared:], view, options) for rollout in rollouts]
     conversation = rollouts[0].prompt[:shared]
     tools = {rollout.tools for rollout in rollouts}
     if view == "transcript" and options.tool_definitions and len(tools) == 1 and (given := tools.pop()):
         conversation = _with_tools(conversation, given, options.max_step_chars)
-    return SharedView(conversation, [each.text for each in shown], shown, view, rollouts[0].reference)
+    return SharedView(conversation, responses, view, rollouts[0].reference)
 
 
 def _with_tools(conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int) -> tuple[Turn, ...]:
@@ -202,19 +181,17 @@ def why_not_compared(
     return Explanation(Reason.BLANK) if not keep_blank and is_blank(rollout, options) else None
 
 
-def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars) -> tuple[str, int]:
-    """Render a response step by step, without reasoning; return it with the number of characters cut."""
+def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars) -> str:
+    """Render a response step by step, without reasoning."""
     sections: list[str] = []
-    cut = 0
     for item in items:
         if isinstance(item, Reasoning):
             continue
         marker, text = _step_of(item)
         if isinstance(item, ToolCall | ToolResult):
-            text, more = cut_middle(text, max_step_chars)
-            cut += more
+            text, _ = cut_middle(text, max_step_chars)
         sections.append(f"[--- {marker} ---]\n{text}" if text else f"[--- {marker} ---]")
-    return "\n".join(sections), cut
+    return "\n".join(sections)
 
 
 def cut_middle(text: str, max_chars: int | None) -> tuple[str, int]:
@@ -235,16 +212,14 @@ def neutralise(text: str) -> str:
     return text.replace("[---", "(---").replace("---]", "---)")
 
 
-def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOptions) -> ShownResponse:
-    items = rollout.response or ()
-    text, cut = answer_shown(rollout, options), 0
+def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOptions) -> str:
     if view == "transcript":
-        text, cut = render_transcript((*opening, *items), options.max_step_chars)
-    elif options.max_chars is not None:
-        text = neutralise(text)  # the cut has a marker
-    blank = is_blank_text(text) if view == "answer" else not has_act(items)
-    text, more = cut_middle(text, options.max_chars)
-    return ShownResponse(text, blank, rollout.is_truncated, rollout.media, cut + more)
+        text = render_transcript((*opening, *(rollout.response or ())), options.max_step_chars)
+    else:
+        text = answer_shown(rollout, options)
+        if options.max_chars is not None:
+            text = neutralise(text)  # the cut has a marker
+    return cut_middle(text, options.max_chars)[0]
 
 
 def _step_of(item: Item) -> tuple[str, str]:
