@@ -144,7 +144,6 @@ HOMES = {
     "pyreqwest": ("judging.client",),
     "boto3": ("storage",),
     "botocore": ("storage",),
-    "s3transfer": ("storage",),
     "types_boto3_s3": ("storage",),
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal", "judging.journal_file"),

@@ -19,7 +19,7 @@ from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import asking
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
-from genrm_cli.scored.describe_run import input_version, judge_record, provenance_of, versions_record
+from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, JudgeRecord, PanelRecord
 from genrm_cli.settings import Settings
@@ -85,10 +85,9 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
     _refuse_unfit(pairs_uri, result_uri, settings)
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
-        provenance = provenance_of(source.identity, settings)
         if result_uri is not None:
             check_writable(result_uri, run.s3)  # before anything is paid for
-        with Outputs(run.s3, overwrite=settings.output.force, provenance=provenance, mode=source.mode) as outputs:
+        with Outputs(run.s3, overwrite=settings.output.force, mode=source.mode) as outputs:
             sink = None if result_uri is None else outputs.open(result_uri)
             pairs = read_pairs(source, run)
             async with cancelled_by_signals():

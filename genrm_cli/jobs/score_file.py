@@ -25,7 +25,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score
-from genrm_cli.scored.describe_run import input_version, output_mark, provenance_of, run_record, run_totals
+from genrm_cli.scored.describe_run import input_version, output_mark, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.scored.run_record import FileRecord, RunRecord
@@ -131,9 +131,7 @@ class _Work:
         """Write the lines of a file with their rewards."""
         with self.sources.open(number) as source:
             uri = self.task.places.scored_files[number]
-            sink = self.sinks.get("scored") or self.outputs.open(
-                uri, provenance=provenance_of(source.identity, self.run.settings), mode=source.mode, one_of_many=True
-            )
+            sink = self.sinks.get("scored") or self.outputs.open(uri, mode=source.mode, one_of_many=True)
             _write_scored_lines(source, self.index.table.file_rows(number), self.run, self.index, self.scores, sink)
             source.verify_unchanged()
             sink.finish()
@@ -150,7 +148,6 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
         Outputs(
             run.s3,
             overwrite=overwrite,
-            provenance=provenance_of(sources.identity, run.settings),
             manifest_uri=places.manifest,
             mode=mode,
         )

@@ -156,17 +156,3 @@ def reward_record(settings: Settings, rewards: RewardPlan) -> RewardRecord | Non
 def versions_record() -> dict[str, str]:
     """Return the versions of genrm and Python."""
     return {"genrm": __version__, "python": platform.python_version()}
-
-
-def provenance_of(identity: InputIdentity, settings: Settings) -> dict[str, str]:
-    """Return the metadata of every output object on S3; unknown values are omitted."""
-    known = {
-        "version": __version__,
-        "settings-digest": digest_of(settings),
-        "judge": judge_name(settings),
-        "input-uri": identity.uri,
-        "input-etag": identity.etag,
-        "input-size-bytes": identity.size_bytes,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    return {name: str(value) for name, value in known.items() if value is not None}

@@ -244,11 +244,8 @@ class _Collecting:
     def _write(self, records: EpisodeRecords, lease: Lease | None, wall_time_s: float) -> Record:
         run, places = self._run, self._places
         summary = self._summary(wall_time_s)
-        provenance = {"run-id": self._options.run_id, "settings-digest": self._digest}
         with ExitStack() as opened:
-            outputs = opened.enter_context(
-                Outputs(run.s3, overwrite=self._replaces, provenance=provenance, manifest_uri=places.manifest)
-            )
+            outputs = opened.enter_context(Outputs(run.s3, overwrite=self._replaces, manifest_uri=places.manifest))
             if records.has_failures or exists(places.failures, run.s3):
                 failures = outputs.open(places.failures)
                 for line in records.iter_lines(episodes=False):

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -156,13 +156,11 @@ class Outputs(AbstractContextManager["Outputs"]):
         s3: S3Options,
         *,
         overwrite: bool,
-        provenance: Mapping[str, str] = {},
         manifest_uri: str | None = None,
         mode: int = 0o666,
     ) -> None:
         self._s3 = s3
         self._overwrite = overwrite
-        self._provenance = provenance
         self._manifest_uri = manifest_uri
         self._mode = mode
         self._sinks: list[Sink] = []
@@ -177,14 +175,12 @@ class Outputs(AbstractContextManager["Outputs"]):
         self,
         uri: str,
         *,
-        provenance: Mapping[str, str] | None = None,
         mode: int | None = None,
         one_of_many: bool = False,
     ) -> Sink:
         """Open another output.
 
         Args:
-            provenance: metadata of this S3 object, instead of that of all.
             mode: of this new local file, instead of that of all.
             one_of_many: whether many outputs wait to be published together.
 
@@ -198,7 +194,6 @@ class Outputs(AbstractContextManager["Outputs"]):
             uri,
             self._s3,
             overwrite=self._overwrite,
-            provenance=self._provenance if provenance is None else provenance,
             mode=self._mode if mode is None else mode,
             one_of_many=one_of_many,
         )

@@ -4,7 +4,7 @@ All functions raise `StorageError` when an output cannot be inspected or written
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -41,15 +41,13 @@ def open_sink(
     s3: S3Options,
     *,
     overwrite: bool,
-    provenance: Mapping[str, str] = {},
     mode: int = 0o666,
     one_of_many: bool = False,
 ) -> Sink:
     """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
-    A new local file gets `mode`, subject to the umask. An S3 object stores `provenance` as metadata under `genrm-`
-    and the name, percent-encoded, and cut to 512 characters each and to the total that S3 accepts. One of many is
-    uploaded completely by `finish`, so that it takes no memory until it is published.
+    A new local file gets `mode`, subject to the umask. One of many is uploaded completely by `finish`, so that it
+    takes no memory until it is published.
 
     Raises:
         UsageError: the output exists and `overwrite` is off, or the URI is not supported.
@@ -62,7 +60,7 @@ def open_sink(
         # Imported here and below, as boto3 takes a fifth of a second to import.
         from genrm_cli.storage.s3.upload import S3Sink
 
-        return S3Sink(uri, s3, overwrite=overwrite, provenance=provenance, one_of_many=one_of_many)
+        return S3Sink(uri, s3, overwrite=overwrite, one_of_many=one_of_many)
     return LocalSink(uri, overwrite=overwrite, mode=mode)
 
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
@@ -308,28 +307,6 @@ def test_file_without_attributes_is_known_by_its_size(tmp_path: Path, monkeypatc
     assert sink.mark is not None
     assert sink.mark == mark_of(str(tmp_path / "out.jsonl"), _S3)
     assert (sink.mark.size_bytes, sink.mark.upload) == (3, None)
-
-
-@pytest.mark.parametrize("size", [10, _PART])
-def test_object_carries_where_it_comes_from(s3_bucket: Any, size: int) -> None:
-    """Provenance with any characters is in the metadata of the object, cut to the size that S3 accepts."""
-    provenance = {
-        "settings-digest": "ab12",
-        "input-uri": "s3://b/ü %41/\n名.jsonl ",
-        "judge-model": "ü" * 1000,
-        **{f"more-{number}": "x" * 600 for number in range(9)},
-    }
-    with Outputs(_S3, overwrite=False, provenance=provenance) as outputs:
-        sink = outputs.open(f"s3://{s3_bucket.name}/rl/x.jsonl")
-        sink.write(bytes(size))
-        outputs.commit()
-    metadata = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/x.jsonl")["Metadata"]
-    assert metadata["genrm-upload"] == (sink.mark and sink.mark.upload)
-    assert metadata["genrm-settings-digest"] == "ab12"
-    assert unquote(metadata["genrm-input-uri"]) == provenance["input-uri"]
-    assert re.fullmatch("(%C3%BC)+", metadata["genrm-judge-model"])
-    assert len(metadata["genrm-more-0"]) == 512
-    assert sum(len(name) + len(value) for name, value in metadata.items()) <= 2000
 
 
 def test_size_of_parts_grows_with_their_number() -> None:

@@ -15,7 +15,6 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from botocore.model import OperationModel
 from botocore.parsers import ResponseParserError
-from s3transfer import exceptions as transfer
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.json_types import Record
@@ -50,11 +49,6 @@ _PERMISSIONS = {
     "ListObjectsV2": "s3:GetObject, and s3:ListBucket to find objects and to see whether one exists",
     "AbortMultipartUpload": "s3:AbortMultipartUpload, so that a failed upload leaves nothing behind",
 }
-_TRANSFER_FAULTS = (
-    transfer.RetriesExceededError,
-    transfer.S3DownloadFailedError,
-    getattr(transfer, "S3ValidationError", transfer.RetriesExceededError),  # not in older versions
-)
 # Headers that a reply of S3 has and a web page lacks.
 _REQUIRED_FIELDS = {
     "HeadObject": "ETag",
@@ -95,7 +89,7 @@ def s3_faults(uri: str) -> Iterator[None]:
         raise StorageError(f"{uri}: {_explain_refusal(error)}") from error
     except (boto.ProfileNotFound, boto.ParamValidationError, boto.InvalidRegionError) as error:
         raise UsageError(f"{uri}: {_brief(error)}; check the bucket's name and the AWS settings") from error
-    except (boto.BotoCoreError, Boto3Error, ResponseParserError, *_TRANSFER_FAULTS) as error:
+    except (boto.BotoCoreError, Boto3Error, ResponseParserError) as error:
         raise StorageError(f"{uri}: {_explain_fault(error)}") from error
 
 
@@ -136,8 +130,8 @@ def _explain_fault(error: Exception) -> str:
         return f"cannot reach {server}: {type(error).__name__}{detail}; check the S3 endpoint and the network"
     if isinstance(error, ResponseParserError):
         return "the reply is not from S3: it cannot be parsed as XML; check the S3 endpoint"
-    if isinstance(error, transfer.RetriesExceededError):
-        return f"the connection kept breaking ({_brief(error.last_exception)}); run again later"
+    if isinstance(error, boto.IncompleteReadError | boto.FlexibleChecksumError):
+        return f"the connection kept breaking ({_brief(error)}); run again later"
     return _brief(error)
 
 

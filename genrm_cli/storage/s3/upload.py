@@ -1,15 +1,12 @@
 """Atomic S3 outputs, uploaded in parts while they are written."""
 
 import hashlib
-import re
-import string
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -33,12 +30,7 @@ if TYPE_CHECKING:
 _PART_BYTES = 8 << 20
 _EVEN_PARTS, _PARTS_OF_A_SIZE = 4000, 1000
 _OPEN_PARTS = 2
-_METADATA_PREFIX = "genrm-"
 _UPLOAD_KEY = "genrm-upload"
-_VALUE_CHARS = 512
-_METADATA_CHARS = 2000  # S3 takes 2 KB, names included
-_UNQUOTED = string.punctuation.replace("%", "")
-_TORN_ESCAPE = re.compile("%.?$")
 
 
 class S3Sink:
@@ -50,15 +42,13 @@ class S3Sink:
 
     staged: str | None = None
 
-    def __init__(
-        self, uri: str, options: S3Options, *, overwrite: bool, provenance: Mapping[str, str], one_of_many: bool = False
-    ) -> None:
+    def __init__(self, uri: str, options: S3Options, *, overwrite: bool, one_of_many: bool = False) -> None:
         self.uri = uri
         self._bucket, self._key = parse_s3_uri(uri)
         self._overwrite = overwrite
         self._one_of_many = one_of_many
         self._upload = uuid.uuid4().hex
-        self._metadata = _metadata(self._upload, provenance)
+        self._metadata = {_UPLOAD_KEY: self._upload}
         with s3_faults(uri):
             self._client = s3_client(options)
         self._encoder = make_encoder(uri)
@@ -239,19 +229,3 @@ def mark_of_object(uri: str, options: S3Options) -> Mark | None:
 def _mark_of(client: "S3Client", uri: str) -> Mark | None:
     found = describe(client, uri, sure_of_bucket=True)
     return Mark(found[0].size_bytes or 0, found[1].get(_UPLOAD_KEY)) if found else None
-
-
-def _metadata(upload: str, provenance: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata of the object, cut to the size that S3 accepts."""
-    metadata = {_UPLOAD_KEY: upload}
-    room = _METADATA_CHARS - len(_UPLOAD_KEY) - len(upload)
-    for name, value in provenance.items():
-        key = _METADATA_PREFIX + name
-        # Spaces are quoted too: HTTP strips outer ones, and signatures collapse inner ones.
-        text, length = quote(value, safe=_UNQUOTED, errors="replace"), min(_VALUE_CHARS, room - len(key))
-        if len(text) > length:
-            text = _TORN_ESCAPE.sub("", text[: max(0, length)])
-        if text:
-            metadata[key] = text
-            room -= len(key) + len(text)
-    return metadata

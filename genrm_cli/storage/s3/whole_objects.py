@@ -1,19 +1,16 @@
 """Listings of S3 objects, small objects in one piece, and downloads pinned to one version."""
 
+import os
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO
 
-from botocore.client import BaseClient
 from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
-from s3transfer.exceptions import S3DownloadFailedError
-from s3transfer.futures import TransferFuture
-from s3transfer.manager import TransferConfig, TransferManager
-from s3transfer.subscribers import BaseSubscriber
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.storage.location import InputIdentity, S3Options, changed, parse_s3_uri
@@ -31,10 +28,10 @@ from genrm_cli.storage.spool import temporary_error
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
+    from types_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 _MARK = "genrm-create"
 _CREATE_TRIES = 3
-_READ_TRIES = 3
 
 
 def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) -> Iterator[tuple[InputIdentity, float]]:
@@ -69,7 +66,7 @@ def read(uri: str, options: S3Options) -> bytes | None:
     """Return the content of an object, or None if it does not exist. Retry truncated replies."""
     bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):
-        return _read(s3_client(options), bucket, key, _READ_TRIES)
+        return _read(s3_client(options), bucket, key)
 
 
 def create(uri: str, options: S3Options, data: bytes) -> bool:
@@ -110,9 +107,11 @@ def remove(uri: str, options: S3Options) -> None:
                 raise
 
 
-def _read(client: "S3Client", bucket: str, key: str, tries: int) -> bytes | None:
+def _read(client: "S3Client", bucket: str, key: str, only: Mapping[str, str] = {}, tries: int = 3) -> bytes | None:
+    """Return the content of an object, or the part and version that `only` names; None if it does not exist."""
+    get: Callable[..., GetObjectOutputTypeDef] = client.get_object
     try:
-        body = client.get_object(Bucket=bucket, Key=key)["Body"]
+        body = get(Bucket=bucket, Key=key, **only)["Body"]
     except ClientError as error:
         if error_code(error) in MISSING:
             return None
@@ -122,14 +121,13 @@ def _read(client: "S3Client", bucket: str, key: str, tries: int) -> bytes | None
     except (HTTPClientError, IncompleteReadError, FlexibleChecksumError):  # boto3 does not retry reading the body
         if tries == 1:
             raise
-    return _read(client, bucket, key, tries - 1)
+    return _read(client, bucket, key, only, tries - 1)
 
 
-# At most 100 chunks of 256 KiB wait for the disk (the default queue holds 250 MB). Otherwise as `aws s3 cp`: ten
-# concurrent requests of 8 MB.
-_TRANSFER = TransferConfig(max_io_queue_size=100)
+_RANGE_BYTES = 8 << 20
+_RANGES_AT_ONCE = 8
 _STOP_CHECK_S = 0.1
-_REPLACED = (*REFUSED_CONDITION, *MISSING)
+_REPLACED = (*REFUSED_CONDITION, *MISSING, "416", "InvalidRange")
 
 
 def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = None) -> tuple[InputIdentity, BinaryIO]:
@@ -138,78 +136,49 @@ def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = Non
     Versions are never mixed. `stop` is polled ten times a second, but a stalled connection delays it by its timeout.
     """
     identity = identify_object(uri, options)
-    with s3_faults(uri):
-        return identity, _fetch(s3_client(options), identity, stop or (lambda: False))
-
-
-def _fetch(client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]) -> BinaryIO:
-    try:
-        file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed by the caller)
+    with s3_faults(uri), ExitStack() as on_error:
+        client = s3_client(options)
         try:
-            _transfer(client, identity, file, stop)
-            size_bytes = file.seek(0, 2)
-            file.seek(0)
+            file: BinaryIO = on_error.enter_context(tempfile.TemporaryFile())
+            _fetch(client, identity, file.fileno(), stop or (lambda: False))
             # Some stores ignore If-Match, so compare the version again.
-            if size_bytes != identity.size_bytes or identify(client, identity.uri) != identity:
-                raise changed(identity.uri)
-        except BaseException:
-            file.close()
+            if identify(client, uri) != identity:
+                raise changed(uri)
+        except BotoCoreError:
+            raise  # some, such as timeouts, are also an OSError
+        except OSError as error:
+            raise temporary_error(error) from error
+        except ClientError as error:
+            if error_code(error) in _REPLACED:
+                raise changed(uri) from error
             raise
-    except BotoCoreError:
-        raise  # some, such as timeouts, are also an OSError
-    except OSError as error:
-        raise temporary_error(error) from error
-    except S3DownloadFailedError as error:  # raised by the transfer manager for a 412
-        raise changed(identity.uri) from error
-    except ClientError as error:
-        if error_code(error) in _REPLACED:
-            raise changed(identity.uri) from error
-        raise
-    return file
+        on_error.pop_all()
+        return identity, file
 
 
-def _transfer(client: "S3Client", identity: InputIdentity, file: BinaryIO, stop: Callable[[], bool]) -> None:
-    bucket, key = parse_s3_uri(identity.uri)
-    progress = _Progress(identity)
-    pinned = cast(BaseClient, _Pinned(client, identity, stop))
-    with TransferManager(pinned, _TRANSFER) as transfers:  # an exception cancels running requests
-        future = transfers.download(bucket, key, file, subscribers=[progress])
-        while not progress.done.wait(_STOP_CHECK_S):
-            if stop():
-                raise StoppedError
-        future.result()
+def _fetch(client: "S3Client", identity: InputIdentity, fd: int, stop: Callable[[], bool]) -> None:
+    (bucket, key), size = parse_s3_uri(identity.uri), identity.size_bytes or 0
 
-
-class _Progress(BaseSubscriber):
-    """Give a transfer the known size and ETag, which saves a request, and signal its end."""
-
-    def __init__(self, identity: InputIdentity) -> None:
-        self._identity = identity
-        self.done = threading.Event()
-
-    def on_queued(self, future: TransferFuture, **_: object) -> None:
-        if self._identity.size_bytes is not None:
-            future.meta.provide_transfer_size(self._identity.size_bytes)
-        if hasattr(future.meta, "provide_object_etag"):  # not in older versions
-            future.meta.provide_object_etag(f'"{self._identity.etag}"')
-
-    def on_done(self, future: TransferFuture, **_: object) -> None:
-        self.done.set()
-
-
-class _Pinned:
-    """A client that reads only one version of an object, for which the transfer manager has no option."""
-
-    def __init__(self, client: "S3Client", identity: InputIdentity, stop: Callable[[], bool]) -> None:
-        self._client = client
-        self._condition = {"IfMatch": f'"{identity.etag}"'}
-        self._stop = stop
-
-    def get_object(self, **arguments: object) -> object:
-        if self._stop():  # the transfer manager retries a broken read even after a stop
+    def fetch(start: int) -> None:
+        if stop():
             raise StoppedError
-        get: Callable[..., object] = self._client.get_object
-        return get(**{**arguments, **self._condition})
+        end = min(size, start + _RANGE_BYTES)
+        part = {} if size <= _RANGE_BYTES else {"Range": f"bytes={start}-{end - 1}"}
+        data = _read(client, bucket, key, {"IfMatch": f'"{identity.etag}"', **part})
+        if data is None or len(data) != end - start:
+            raise changed(identity.uri)
+        while data:  # near a full disk a write may be partial
+            written = os.pwrite(fd, data, end - len(data))
+            data = data[written:]
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._client, name)
+    with ThreadPoolExecutor(_RANGES_AT_ONCE, thread_name_prefix="genrm-download") as threads:
+        pending = {threads.submit(fetch, start) for start in range(0, size, _RANGE_BYTES)}
+        try:
+            while pending:
+                if stop():
+                    raise StoppedError
+                done, pending = wait(pending, _STOP_CHECK_S, FIRST_EXCEPTION)
+                for each in done:
+                    each.result()
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
