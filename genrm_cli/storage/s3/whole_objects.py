@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _MARK = "genrm-create"
 _CREATE_TRIES = 3
+Stop = Callable[[], bool]
 
 
 def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) -> Iterator[tuple[InputIdentity, float]]:
@@ -64,9 +65,8 @@ def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) ->
 
 def read(uri: str, options: S3Options) -> bytes | None:
     """Return the content of an object, or None if it does not exist. Retry truncated replies."""
-    bucket, key = parse_s3_uri(uri)
     with s3_faults(uri):
-        return _read(s3_client(options), bucket, key)
+        return _read(s3_client(options), uri)
 
 
 def create(uri: str, options: S3Options, data: bytes) -> bool:
@@ -107,9 +107,14 @@ def remove(uri: str, options: S3Options) -> None:
                 raise
 
 
-def _read(client: "S3Client", bucket: str, key: str, only: Mapping[str, str] = {}, tries: int = 3) -> bytes | None:
+def _read(
+    client: "S3Client", uri: str, only: Mapping[str, str] = {}, stop: Stop = lambda: False, tries: int = 3
+) -> bytes | None:
     """Return the content of an object, or the part and version that `only` names; None if it does not exist."""
     get: Callable[..., GetObjectOutputTypeDef] = client.get_object
+    bucket, key = parse_s3_uri(uri)
+    if stop():
+        raise StoppedError
     try:
         body = get(Bucket=bucket, Key=key, **only)["Body"]
     except ClientError as error:
@@ -121,7 +126,7 @@ def _read(client: "S3Client", bucket: str, key: str, only: Mapping[str, str] = {
     except (HTTPClientError, IncompleteReadError, FlexibleChecksumError):  # boto3 does not retry reading the body
         if tries == 1:
             raise
-    return _read(client, bucket, key, only, tries - 1)
+    return _read(client, uri, only, stop, tries - 1)
 
 
 _RANGE_BYTES = 8 << 20
@@ -130,7 +135,7 @@ _STOP_CHECK_S = 0.1
 _REPLACED = (*REFUSED_CONDITION, *MISSING, "416", "InvalidRange")
 
 
-def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = None) -> tuple[InputIdentity, BinaryIO]:
+def download(uri: str, options: S3Options, stop: Stop | None = None) -> tuple[InputIdentity, BinaryIO]:
     """Download an object into a temporary file, large ones in parallel ranges; the caller closes the file.
 
     Versions are never mixed. `stop` is polled ten times a second, but a stalled connection delays it by its timeout.
@@ -156,15 +161,13 @@ def download(uri: str, options: S3Options, stop: Callable[[], bool] | None = Non
         return identity, file
 
 
-def _fetch(client: "S3Client", identity: InputIdentity, fd: int, stop: Callable[[], bool]) -> None:
-    (bucket, key), size = parse_s3_uri(identity.uri), identity.size_bytes or 0
+def _fetch(client: "S3Client", identity: InputIdentity, fd: int, stop: Stop) -> None:
+    size = identity.size_bytes or 0
 
     def fetch(start: int) -> None:
-        if stop():
-            raise StoppedError
         end = min(size, start + _RANGE_BYTES)
         part = {} if size <= _RANGE_BYTES else {"Range": f"bytes={start}-{end - 1}"}
-        data = _read(client, bucket, key, {"IfMatch": f'"{identity.etag}"', **part})
+        data = _read(client, identity.uri, {"IfMatch": f'"{identity.etag}"', **part}, stop)
         if data is None or len(data) != end - start:
             raise changed(identity.uri)
         while data:  # near a full disk a write may be partial
