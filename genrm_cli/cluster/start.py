@@ -8,8 +8,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 
 import ray
 
@@ -58,31 +57,14 @@ def cluster(address: str) -> Iterator[list[str]]:
     """
     # Ray prints notices about nodes and actors to stdout; the run reports what matters.
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        if address == "local":
+        try:
+            _init(address, **(_LOCAL if address == "local" else {}))
+        except ConnectionError:  # `auto`, and no cluster runs here
             _init("local", **_LOCAL)
-        else:
-            _join(address)
         try:
             yield living_nodes()
         finally:
             ray.shutdown()
-
-
-def _join(address: str) -> None:
-    with _captured_stderr() as written:
-        try:
-            _init(address)
-        except StorageError:
-            written.seek(0)
-            if b"InvalidAuthToken" not in written.read():
-                raise
-            raise StorageError(
-                SettingRef("ray", address),
-                ": this cluster has another token, or this process has none; set RAY_AUTH_MODE=token "
-                "and RAY_AUTH_TOKEN as on its nodes.",
-            ) from None
-        except ConnectionError:  # `auto`, and no cluster runs here
-            _init("local", **_LOCAL)
 
 
 def _init(address: str, **options: Any) -> None:
@@ -91,20 +73,11 @@ def _init(address: str, **options: Any) -> None:
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         if address == "auto" and isinstance(error, ConnectionError):
             raise
-        raise StorageError(SettingRef("ray", address), f": cannot use this cluster: {in_one_line(error)}") from error
-
-
-@contextlib.contextmanager
-def _captured_stderr() -> Iterator[IO[bytes]]:
-    """Keep what Ray writes to the file descriptor of stderr: a line each second while it cannot connect."""
-    before = os.dup(2)
-    with TemporaryFile() as written:
-        os.dup2(written.fileno(), 2)
-        try:
-            yield written
-        finally:
-            os.dup2(before, 2)
-            os.close(before)
+        raise StorageError(
+            SettingRef("ray", address),
+            f": cannot use this cluster: {in_one_line(error)}. If it has a token, set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN as on its nodes.",
+        ) from error
 
 
 def in_one_line(error: Exception) -> str:

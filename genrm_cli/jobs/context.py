@@ -1,7 +1,6 @@
 """State that all parts of a run share."""
 
 import asyncio
-import os
 import signal
 import threading
 import time
@@ -11,7 +10,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from genrm_cli.errors import INTERRUPTED
 from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.plan import GroupPlan
@@ -26,9 +24,8 @@ from genrm_cli.storage.source import Source, open_source
 from genrm_cli.verdicts import StoppedBy
 
 Result = TypeVar("Result")
-_STOP_WITHIN_S = 8.0  # below the ten seconds that `docker stop` waits
-_KILL_AFTER_S = 9  # the kernel kills a process whose thread holds the interpreter lock
-_COPY_PERIODS = 10  # together below the 120 seconds that the guide's manifests grant
+_END_WITHIN_S = 9  # below the ten seconds that `docker stop` waits
+_COPY_WITHIN_S = 80  # below the 120 seconds that the guide's manifests grant
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +110,16 @@ def new_run(
     return RunContext(settings, compile_plan(settings), api_keys or {}, progress.begin(), progress, on_event)
 
 
+_copying: set[object] = set()
+
+
 @asynccontextmanager
 async def cancelled_by_signals() -> AsyncIterator[None]:
     """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C: verdicts are kept.
 
-    Computations cannot be cancelled, so a run that has not ended after `_STOP_WITHIN_S` is killed,
-    unless it is copying verdicts (see `kept_alive`). Ignored signals, such as SIGHUP under nohup, stay ignored. Only
-    code that holds the interpreter lock in another thread survives both.
+    Computations cannot be cancelled, so the kernel ends a run (SIGALRM) that has not ended after `_END_WITHIN_S`, or
+    `_COPY_WITHIN_S` while it copies verdicts (see `kept_alive`). Ignored signals, such as SIGHUP under nohup, stay
+    ignored.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
@@ -130,68 +130,29 @@ async def cancelled_by_signals() -> AsyncIterator[None]:
 
     def stop(*_: object) -> None:
         # Not the loop's own handler, which waits while the loop is busy.
-        signal.alarm(_KILL_AFTER_S)
+        signal.alarm(_COPY_WITHIN_S if _copying else _END_WITHIN_S)
         loop.call_soon_threadsafe(task.cancel)
 
+    for each in before:
+        signal.signal(each, stop)
     try:
-        with _watched(frozenset(before)):
-            for each in before:
-                signal.signal(each, stop)
-            try:
-                yield
-            finally:
-                for each, handler in before.items():
-                    signal.signal(each, handler or signal.SIG_DFL)
+        yield
     finally:
-        signal.alarm(0)  # after the watchdog, which may set it again
-
-
-_copying: set[object] = set()
+        for each, handler in before.items():
+            signal.signal(each, handler or signal.SIG_DFL)
+        signal.alarm(0)
 
 
 @contextmanager
 def kept_alive() -> Iterator[None]:
-    """Keep an interrupted process alive while verdicts are copied: the disk of a pod is lost with it."""
+    """Give an interrupted process more time while verdicts are copied: the disk of a pod is lost with it."""
     copy = object()
     _copying.add(copy)
     try:
+        if signal.alarm(0):
+            signal.alarm(_COPY_WITHIN_S)
         yield
     finally:
         _copying.discard(copy)
-
-
-@contextmanager
-def _watched(signals: frozenset[int]) -> Iterator[None]:
-    """End the process some time after one of these signals, unless the block has ended by then.
-
-    A thread learns of them from the interpreter's C code, so it does not wait for the main thread's computation.
-    """
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    has_ended = threading.Event()
-
-    def watch() -> None:
-        while (sent := os.read(reading, 1)) and sent[0] not in signals:
-            pass
-        if not sent:
-            return
-        for _ in range(_COPY_PERIODS):
-            if has_ended.wait(_STOP_WITHIN_S):
-                return
-            if not _copying:
-                break
-            signal.alarm(_KILL_AFTER_S)
-        os.write(2, b"genrm: interrupted; answers so far are in the journal\n")
-        os._exit(INTERRUPTED)  # no partial output is visible
-
-    watchdog = threading.Thread(target=watch, name="genrm-watchdog", daemon=True)
-    watchdog.start()
-    before = signal.set_wakeup_fd(writing)
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(before)
-        has_ended.set()
-        os.close(writing)
-        watchdog.join()
-        os.close(reading)
+        if not _copying and signal.alarm(0):
+            signal.alarm(_END_WITHIN_S)
