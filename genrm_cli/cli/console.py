@@ -145,7 +145,6 @@ def progress_fields(now: Progress, elapsed_s: float) -> JsonObject:
         "tokens": now.tokens,
         "median_s": now.pace.latencies.quantile_s(0.5) if now.pace else None,
         "p99_s": now.pace.latencies.quantile_s(0.99) if now.pace else None,
-        **({} if now.nodes is None else {"nodes": now.nodes.working}),
     }
 
 
@@ -177,9 +176,6 @@ def progress_text(now: Progress, elapsed_s: float) -> str:
     if now.failed:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in Counter(now.failures).most_common(3))
         parts.append(f"{now.failed:,} failures ({kinds})")
-    if now.nodes is not None:
-        lost = f"{now.nodes.working:,} of " if now.nodes.working < now.nodes.begun else ""
-        parts.append(lost + counted(now.nodes.begun, "node"))
     return ", ".join([*parts, left])
 
 

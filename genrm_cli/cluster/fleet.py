@@ -16,13 +16,12 @@ from genrm_cli.cluster.worker import Load, Order, ShardResult, Spent, Worker, Wo
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.metrics.progress import COUNTS, Nodes
+from genrm_cli.metrics.progress import COUNTS
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import StoppedBy
 
 _LOOK_EVERY_S = 0.5
-_ANSWER_LIMIT_S = 20.0
 _SILENCE_LIMIT_S = 60.0
 _START_LIMIT_S = 180.0  # a cold node takes a while to start its first worker
 _STOP_LIMIT_S = 6.0
@@ -38,14 +37,8 @@ class _Member:
     metrics: RunMetrics
     actor: Any = None
     state: WorkerState | None = None
-    heard_at_s: float = 0.0
     spent: Spent = field(default_factory=Spent)
     result: ShardResult | None = None
-
-    @property
-    def answers(self) -> bool:
-        """Whether it has finished, or answered a moment ago."""
-        return self.result is not None or time.monotonic() - self.heard_at_s <= _ANSWER_LIMIT_S
 
 
 class Fleet:
@@ -55,12 +48,11 @@ class Fleet:
         self._order = order
         self._run = run
         self._spent = run.progress.begin()
-        self._nodes = min(workers, len(nodes))
         self._members = [
             _Member(f"{number}/{workers}", nodes[number % len(nodes)], run.progress.begin())
             for number in range(workers)
         ]
-        run.on_event("fleet", {"workers": workers, "nodes": self._nodes})
+        run.on_event("fleet", {"workers": workers, "nodes": min(workers, len(nodes))})
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -93,11 +85,10 @@ class Fleet:
             await self._stop()
             raise
         finally:
-            progress = self._run.progress
-            progress.pace = progress.nodes = None
+            self._run.progress.pace = None
             for member in self._members:
                 self._settle(member.metrics)
-            progress.end(self._spent)
+            self._run.progress.end(self._spent)
 
     async def _ask_shard(self, member: _Member) -> None:
         """Ask about a shard on its node; if that worker is lost, on any node."""
@@ -159,7 +150,7 @@ class Fleet:
         state: WorkerState = await asyncio.wait_for(_answer(member.actor.state.remote()), limit_s)
         if state.version != __version__:
             raise UsageError(f"a node has genrm {state.version}, and this machine {__version__}; install one version.")
-        member.state, member.heard_at_s = state, time.monotonic()
+        member.state = state
         for name in COUNTS:
             setattr(member.metrics, name, getattr(state.now, name))
         member.metrics.failures = Counter(state.now.failures)
@@ -177,7 +168,7 @@ class Fleet:
             spent.prompt_tokens + lost.prompt_tokens,
             spent.completion_tokens + lost.completion_tokens,
         )
-        member.state, member.heard_at_s = None, 0.0
+        member.state = None
         self._settle(lost)
 
     def _settle(self, metrics: RunMetrics) -> None:
@@ -195,8 +186,6 @@ class Fleet:
         self._run.progress.pace = Load(
             sum(load.in_flight for load in loads), sum(load.limit for load in loads), latencies
         )
-        working = {each.state.node for each in self._members if each.state is not None and each.answers}
-        self._run.progress.nodes = Nodes(len(working), self._nodes)
 
     async def _stop(self) -> None:
         """Let the workers write their journals before they end."""

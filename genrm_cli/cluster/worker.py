@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import ray
-
 from genrm_cli import __version__
 from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, StorageError, TooManyUnscoredError
 from genrm_cli.jobs.batch import BatchReport, score_inputs
@@ -81,7 +79,6 @@ class WorkerState:
     """The progress of a worker since it began, and the events since the last call."""
 
     version: str
-    node: str
     now: Progress
     load: Load
     events: Sequence[tuple[str, dict[str, Any]]] = ()
@@ -123,7 +120,7 @@ class Worker:
         judges = self._judges
         load = Load() if judges is None else Load(judges.in_flight, judges.limit, judges.latencies)
         now = replace(self._progress.now(), pace=None)
-        return WorkerState(__version__, ray.get_runtime_context().get_node_id(), now, load, events)
+        return WorkerState(__version__, now, load, events)
 
     async def stop(self) -> None:
         """Interrupt the shard and wait until its answers are in the journal."""

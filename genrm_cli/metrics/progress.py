@@ -27,14 +27,6 @@ class Pace(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
-    """The nodes of a run: those with a worker that responds, and those at the start."""
-
-    working: int
-    begun: int
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
     """A snapshot of a run's progress. The counts are those of `RunMetrics`, summed over all inputs."""
 
@@ -52,7 +44,6 @@ class Progress:
     completion_tokens: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     pace: Pace | None = None
-    nodes: Nodes | None = None
 
     @property
     def failed(self) -> int:
@@ -78,12 +69,10 @@ class RunProgress:
 
     Attributes:
         pace: the load on the judges; None before the first request.
-        nodes: of a cluster; None without one.
     """
 
     def __init__(self) -> None:
         self.pace: Pace | None = None
-        self.nodes: Nodes | None = None
         # The sum of the finished inputs, then those in progress. Replaced in one step, so that another thread sees
         # each input once.
         self._parts: tuple[RunMetrics, ...] = (RunMetrics(),)
@@ -114,7 +103,7 @@ class RunProgress:
         failures = Counter[str]()
         for part in parts:
             failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
-        return Progress(**counts, failures=failures, pace=self.pace, nodes=self.nodes)
+        return Progress(**counts, failures=failures, pace=self.pace)
 
 
 def _sum(parts: Iterable[RunMetrics]) -> RunMetrics:

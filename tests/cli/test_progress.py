@@ -3,7 +3,6 @@ import os
 import pty
 import re
 import subprocess
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -11,7 +10,7 @@ from genrm_process import COMMAND, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.console import progress_fields, progress_text
-from genrm_cli.metrics.progress import Nodes, Progress
+from genrm_cli.metrics.progress import Progress
 from genrm_cli.metrics.running_stats import Latencies
 
 
@@ -68,16 +67,6 @@ def test_progress_for_a_log_is_plain_json() -> None:
         assert json.loads(json.dumps(fields, allow_nan=False)) == fields
     assert (fields["in_flight"], fields["limit"], fields["retries"], fields["elapsed_s"]) == (30, 64, 20, 61.2)
     assert fields["failures"] == {"timeout": 8, "empty": 2}
-
-
-@pytest.mark.parametrize(("working", "told"), [(3, ", 3 nodes, "), (2, ", 2 of 3 nodes, ")])
-def test_nodes_of_a_cluster_are_counted(working: int, told: str) -> None:
-    """A person reads how many are left, and a log gets the number; without a cluster, neither has any."""
-    now = replace(busy(), nodes=Nodes(working, 3))
-    assert told in progress_text(now, 60.0)
-    assert progress_fields(now, 60.0)["nodes"] == working
-    assert "node" not in progress_text(busy(), 60.0)
-    assert "nodes" not in progress_fields(busy(), 60.0)
 
 
 @pytest.mark.slow
