@@ -200,16 +200,6 @@ def print_text(text: str = "") -> None:
     typer.echo(escaped(text))
 
 
-def is_interactive() -> bool:
-    """Return whether the user can be prompted: stdin and stderr are terminals."""
-    return sys.stdin is not None and sys.stdin.isatty() and stderr_console.is_terminal
-
-
-def confirm(question: str) -> bool:
-    """Ask on the terminal for a yes or no; no by default."""
-    return typer.confirm(escaped_line(question), err=True)
-
-
 def print_markdown(text: str) -> None:
     """Print Markdown to stdout: formatted, in a pager, on a terminal; unchanged otherwise."""
     console = _stdout_console()

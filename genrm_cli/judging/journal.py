@@ -314,23 +314,6 @@ class Journal(AbstractContextManager["Journal"]):
             self._connection.execute(_COPIED)
         yield from self._iter_verdicts("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
 
-    def prune(self, *, failures: bool, before: float | None, judge: str | None, delete: bool = True) -> tuple[int, int]:
-        """Delete failures, and verdicts of a judge, older than a time (Unix seconds), or both.
-
-        Returns:
-            The numbers of deleted verdicts and failures; without `delete`, those that would be deleted.
-        """
-        chosen = "answered_at < coalesce(?, 9e999) AND judge = coalesce(?, judge)"
-        values = (before, judge) if before is not None or judge is not None else (0.0, None)
-        verdicts = self._one(f"SELECT count(*) FROM verdicts WHERE {chosen}", *values)[0]  # noqa: S608
-        failed = self._one("SELECT count(*) FROM failures")[0] if failures else 0
-        if delete:
-            with self._errors:
-                self._connection.execute(f"DELETE FROM verdicts WHERE {chosen}", values)  # noqa: S608
-                self._connection.execute("DELETE FROM failures WHERE ?", (failures,))
-                self._connection.execute("VACUUM")
-        return verdicts, failed
-
     def _commit(self, committed: asyncio.Future[None]) -> None:
         """Write the batch and wake its waiters."""
         self._committed = None

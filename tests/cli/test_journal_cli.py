@@ -71,56 +71,15 @@ def test_export_prints_one_entry_a_line(call: Call, path: Path) -> None:
     assert entries[3]["detail"] == "no reply within 600 s"
 
 
-@pytest.mark.parametrize(
-    ("options", "says", "kept"),
-    [
-        (("--failures",), "deleted 0 answers and 1 failure", [b"1", b"2", b"3"]),
-        (("--older-than", "5d"), "deleted 1 answer and 0 failures", [b"2", b"3", b"4"]),
-        (("--judge", "a"), "deleted 2 answers and 0 failures", [b"3", b"4"]),
-        (("--judge", "a", "--older-than", "120h"), "deleted 1 answer and 0 failures", [b"2", b"3", b"4"]),
-        (("--judge", "nobody"), "deleted 0 answers and 0 failures", [b"1", b"2", b"3", b"4"]),
-        (("--failures", "--older-than", "0s"), "deleted 3 answers and 1 failure", []),
-    ],
-)
-def test_prune_deletes_what_is_chosen(
-    call: Call, path: Path, options: tuple[str, ...], says: str, kept: list[bytes]
-) -> None:
-    """What went is told in numbers, and the rest is still there."""
-    finished = call("journal", "prune", path, *options, "--yes")
-    assert (finished.code, finished.out.decode().strip()) == (0, says)
-    exported = [json.loads(line) for line in call("journal", "export", path).out.splitlines()]
-    assert [bytes.fromhex(entry["key"]) for entry in exported] == kept
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ((), ("nothing to delete", "--failures", "--older-than", "--judge")),
-        (("--older-than", "soon"), ("--older-than", "'soon'", "90d")),
-        (("--older-than", "-5d", "--yes"), ("--older-than", "'-5d'")),
-        (("--older-than", "5", "--yes"), ("'5'", "unit", "90d")),
-        (("--older-than", "5d"), ("would delete 1 answer and 0 failures", "--yes")),
-    ],
-)
-def test_prune_wants_to_be_told_what(call: Call, path: Path, options: tuple[str, ...], words: tuple[str, ...]) -> None:
-    """Without a choice, a unit or a confirmation, nothing is deleted, and the code is 2."""
-    finished = call("journal", "prune", path, *options)
-    assert finished.code == 2
-    for word in words:
-        assert word in finished.err
-    assert len(call("journal", "export", path).out.splitlines()) == 4
-
-
-@pytest.mark.parametrize("command", ["stats", "export", "prune"])
+@pytest.mark.parametrize("command", ["stats", "export"])
 def test_what_is_no_journal_is_refused(call: Call, genrm: Genrm, command: str) -> None:
     """A missing file ends with 3 and is not made; a file of another kind ends with 5 and stays as it is."""
-    options = ("--failures",) if command == "prune" else ()
-    missing = call("journal", command, "nowhere.sqlite", *options)
+    missing = call("journal", command, "nowhere.sqlite")
     assert (missing.code, missing.out) == (3, b"")
     assert "nowhere.sqlite" in missing.err
     rollouts = genrm.write("in.jsonl", make_rollouts())
     before = rollouts.read_bytes()
-    other = call("journal", command, rollouts, *options)
+    other = call("journal", command, rollouts)
     assert (other.code, other.out) == (5, b"")
     assert "in.jsonl" in other.err
     assert rollouts.read_bytes() == before

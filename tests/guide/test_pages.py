@@ -21,6 +21,7 @@ from genrm_cli.verdicts import FailureKind
 
 OTHER_FLAGS = {
     "--run-id",
+    "--failures",
     "--ray",
     "--ray-workers",
     "--replay",
@@ -37,11 +38,8 @@ OTHER_FLAGS = {
     "--remove",
     "--history",
     "--price",
-    "--older-than",
-    "--yes",
     "--offline",
     "--changed",
-    "--failures",
     "--tensor-parallel-size",
     "--to",
     "--min-gap",

@@ -344,34 +344,6 @@ def test_all_entries_come_out_ready_for_json(path: str) -> None:
     assert (entries[2]["kind"], entries[2]["detail"], entries[2]["attempts"]) == ("truncated", "no room", 4)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "kept", "gone"),
-    [
-        ({"failures": True}, {0, 1, 2, 3}, (0, 1)),
-        ({"before": 150.0}, {1, 3}, (2, 0)),
-        ({"judge": "a"}, {2, 3}, (2, 0)),
-        ({"before": 150.0, "judge": "a"}, {1, 2, 3}, (1, 0)),
-        ({"failures": True, "before": 1e12}, set(), (4, 1)),
-    ],
-)
-def test_pruning_takes_what_is_chosen_and_no_more(
-    path: str, chosen: dict[str, Any], kept: set[int], gone: tuple[int, int]
-) -> None:
-    """Failures, old verdicts, those of one judge, or old ones of one judge go; the numbers of both kinds are told."""
-    with Journal(path) as journal:
-        record_all(journal, {key(0): GOOD, key(1): GOOD}, judge="a")
-        record_all(journal, {key(2): GOOD, key(3): GOOD, key(4): BAD}, judge="b")
-    with sqlite3.connect(path) as other:
-        other.executemany(
-            "UPDATE verdicts SET answered_at = ? WHERE key = ?", [(100 + 100 * (n % 2), key(n)) for n in range(4)]
-        )
-    other.close()
-    with Journal(path) as journal:
-        assert journal.prune(**{"failures": False, "before": None, "judge": None, **chosen}) == gone
-        assert {n for n in range(4) if journal.recall(key(n)) is not None} == kept
-        assert journal.has_failed(key(4)) != chosen.get("failures", False)
-
-
 def entries_of(path: Path, entries: dict[bytes, Outcome]) -> list[dict[str, Any]]:
     """Make what another machine's journal yields, as it comes out of JSON."""
     with Journal(str(path)) as journal:
