@@ -66,7 +66,9 @@ class ArrivingGroup:
         self._shown[index] = self._show(rollout, record)
         for comparison in self._plan_of(index):
             if comparison.i in self._shown and comparison.j in self._shown:
-                prompt = replace(self._shown[comparison.i], response_2=self._shown[comparison.j].response_1)
+                first, second = self._shown[comparison.i], self._shown[comparison.j]
+                images = first.images + second.images
+                prompt = replace(first, response_2=second.response_1, images=images)
                 for number in self._pairwise:
                     self._ask(number, comparison.judge_idx, prompt)
 
@@ -74,7 +76,7 @@ class ArrivingGroup:
         """Return the view of a rollout, unless another rollout of its group changes the view of all."""
         group = Group(self._key, [rollout], [] if record is None else [record])
         view = shown_to_judges(group, (0,), self._plan, Counter())
-        return PairwisePrompt(view.conversation, view.responses[0], "", view.principle, view.reference)
+        return PairwisePrompt(view.conversation, view.responses[0], "", view.principle, view.reference, view.images)
 
     def _plan_of(self, index: int) -> Sequence[Comparison]:
         """Return the planned comparisons of a rollout; after a change of the plan, all of them."""

@@ -59,14 +59,17 @@ def iter_requests(
     response_of = dict(zip(answered, view.responses, strict=True))
     principle, reference = view.principle, view.reference
     for (i, j, repeat), numbers in _plan_judges(key, answered, plan):
-        prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle, reference)
+        prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle, reference, view.images)
         for number in numbers:
             yield RequestId(number, repeat, (i, j)), prompt
     for number, judge in enumerate(plan.judges):
         if judge.grading is not None:
             for request in _iter_lineups(key, answered, number, judge.grading, plan):
                 responses = tuple(response_of[index] for index in request.shown)
-                yield request, ListwisePrompt(view.conversation, responses, principle, reference=reference)
+                yield (
+                    request,
+                    ListwisePrompt(view.conversation, responses, principle, reference=reference, images=view.images),
+                )
 
 
 def _plan_judges(key: str | None, answered: Sequence[int], plan: GroupPlan) -> list[tuple[Comparison, list[int]]]:

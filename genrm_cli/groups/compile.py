@@ -1,6 +1,6 @@
 """Compile the settings into the plan of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import SettingRef, UsageError, naming
@@ -61,6 +61,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
             answer_field=given.answer_field,
             answer_tool=given.answer_tool,
             tool_definitions=given.tool_definitions and settings.judge.compat is None,
+            images=_shows_images(settings, judges),
         ),
         ignore_media=given.ignore_media,
         blank_loses=given.empty == "lose",
@@ -78,6 +79,14 @@ def compile_plan(settings: Settings) -> GroupPlan:
             naming("$rubric_field has no effect: it takes $use_principle, or a component with the rubric set row.")
         )
     return plan
+
+
+def _shows_images(settings: Settings, judges: Sequence[JudgePlan]) -> bool:
+    """Whether every judge sees images: all are shown the same."""
+    compared = zip(judges_of(settings), (judge.profile for judge in judges), strict=False)
+    asked = [*compared, *((grader.config, grader.profile) for grader in graders_in(settings))]
+    seeing = [config.judge.images or (profile is not None and profile.images) for config, profile in asked]
+    return settings.judge.compat is None and settings.judge.judge is None and bool(seeing) and all(seeing)
 
 
 def asks_for_verdicts(settings: Settings) -> bool:

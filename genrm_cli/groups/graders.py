@@ -129,7 +129,8 @@ def iter_gradings(
 
 
 def _prompt(view: SharedView, shown: tuple[str, ...], index: int) -> ListwisePrompt:
-    return ListwisePrompt(view.conversation, shown, view.principle, view.backgrounds.get(index), view.reference)
+    background = view.backgrounds.get(index)
+    return ListwisePrompt(view.conversation, shown, view.principle, background, view.reference, images=view.images)
 
 
 def render_scenario(record: JsonObject) -> str | None:

@@ -146,7 +146,7 @@ class GroupPlan:
         principle: principle for rollouts without one of their own.
         uses_own_principle: send the rollouts' own principles.
         lineups_in_both_orders: show a whole group in its own order and reversed, instead of shuffled.
-        ignore_media: compare responses with images or files, which a text judge does not see.
+        ignore_media: compare responses with images or files, which the judge does not see.
         blank_loses: give blank responses the lowest score of their group instead of leaving them unscored.
         shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
         reference_field: dotted path of the reference answer to show; None for none.

@@ -23,6 +23,7 @@ from genrm_cli.rollouts.group_keys import group_key, step_of, value_at
 from genrm_cli.rollouts.grouping import GroupTable, Place
 from genrm_cli.rollouts.gym_view import digest_of_gym_input, refuse_as_gym, with_gym_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.views import unseen_media
 from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.settings.file_settings import InputSettings
@@ -111,7 +112,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.metrics.blank += why is not None and why.reason is Reason.BLANK
         self.metrics.truncated += rollout.is_truncated
         self.metrics.excluded += rollout.excluded is not None
-        self.metrics.with_media += bool(rollout.media)
+        self.metrics.with_media += bool(unseen_media(rollout, self.plan.view))
         if why is None:
             self.metrics.missing_fields.update(self.plan.missing_fields(rollout))
         self.metrics.stripped_tokens += rollout.stripped_tokens

@@ -5,6 +5,7 @@ import hashlib
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import orjson
 
@@ -19,10 +20,11 @@ from genrm_cli.judging.profiles.profile import (
     Profile,
     count_turns,
     parse_reply,
+    parts_of,
     render_messages,
     sample_prompt,
 )
-from genrm_cli.judging.requests import JudgeRequest, Prompt, Reply
+from genrm_cli.judging.requests import Images, JudgeRequest, Prompt, Reply
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, StoppedBy
 
@@ -98,12 +100,15 @@ class RemoteJudge:
 
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Build the request and its key: a sha256 of exactly what changes the answer."""
-        body = self._body_of(render_messages(self.profile, shown))
+        body = self._body_of(render_messages(self.profile, shown), shown.images)
         return JudgeRequest(shown, body, hashlib.sha256(self._identity + b"%d\n" % judge_idx + body).digest())
 
-    def _body_of(self, messages: list[ChatMessage], **more: object) -> bytes:
+    def _body_of(self, messages: list[ChatMessage], images: Images = (), **more: object) -> bytes:
+        shown: list[Any] = messages
+        if images:
+            shown = [message | {"content": parts_of(message["content"], images)} for message in messages]
         # `default`: nested fields of a profile are read-only mappings, which orjson cannot serialise.
-        return orjson.dumps(self._request_fields | {"messages": messages} | more, default=dict)
+        return orjson.dumps(self._request_fields | {"messages": shown} | more, default=dict)
 
     def read(self, reply: Reply, request: JudgeRequest) -> Judgment | Failure:
         """Parse a reply with the profile."""
@@ -121,7 +126,7 @@ class RemoteJudge:
         if isinstance(said, Failure):
             return said
         messages = [*render_messages(self.profile, request.shown), *self.profile.render_second_turn(said)]
-        return replace(request, body=self._body_of(messages))
+        return replace(request, body=self._body_of(messages, request.shown.images))
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return None: no outcome is known in advance."""

@@ -1,8 +1,10 @@
 """Prompts for a judge, its replies, and requests."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+Images = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,7 @@ class PairwisePrompt:
         conversation: `(role, text)` turns, oldest first; empty if the input did not record it.
         principle: the criterion to judge by, in words; None leaves it to the profile.
         reference: the known answer, to be shown as such; only profiles that take one are given it.
+        images: marks in the texts, each with the URL of the image to show there.
     """
 
     conversation: Sequence[tuple[str, str]]
@@ -20,6 +23,7 @@ class PairwisePrompt:
     response_2: str
     principle: str | None = None
     reference: str | None = None
+    images: Images = field(default=(), compare=False)  # equal texts have equal images
 
     @property
     def responses(self) -> tuple[str, ...]:
@@ -32,7 +36,8 @@ class ListwisePrompt:
     """A conversation and one response to it, or those of a group, to be graded.
 
     `background` is further context for the judge, such as the goal and the constraints of a scenario; for `reference`
-    see `PairwisePrompt`. `criteria` are those of the row with their points, for the profile that judges by them.
+    and `images` see `PairwisePrompt`. `criteria` are those of the row with their points, for the profile that judges by
+    them.
     """
 
     conversation: Sequence[tuple[str, str]]
@@ -41,6 +46,7 @@ class ListwisePrompt:
     background: str | None = None
     reference: str | None = None
     criteria: Sequence[tuple[str, float]] = ()
+    images: Images = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class ChatPrompt:
 
     conversation: Sequence[tuple[str, str]]
     responses: tuple[()] = ()
+    images: tuple[()] = ()
 
 
 Prompt = PairwisePrompt | ListwisePrompt | ChatPrompt

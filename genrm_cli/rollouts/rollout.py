@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from itertools import dropwhile
 from typing import NamedTuple, Self
 
@@ -94,9 +95,19 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image, a file or another part that is not text, named by its kind."""
+    """An image, a file or another part that is not text, named by its kind.
+
+    Attributes:
+        url: of an image that a judge could be shown, also as `data:`; None for everything else.
+    """
 
     kind: str
+    url: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """Its place in a text; that of an image with a URL names its content, which no other text can know."""
+        return f"[{self.kind}]" if self.url is None else f"[{self.kind} {sha256(self.url.encode()).hexdigest()[:16]}]"
 
 
 Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
@@ -134,9 +145,9 @@ def last_arguments_of(items: Iterable[Item], tool: str) -> str | None:
     return calls[-1] if calls else None
 
 
-def media_of(items: Iterable[Item]) -> tuple[str, ...]:
-    """Return the kinds of all media, in order."""
-    return tuple(item.kind for item in items if isinstance(item, Media))
+def media_of(items: Iterable[Item]) -> tuple[Media, ...]:
+    """Return all media, in order."""
+    return tuple(item for item in items if isinstance(item, Media))
 
 
 def only_words(items: Iterable[Item]) -> bool:
@@ -248,7 +259,7 @@ class Rollout:
         excluded: why it must not be compared (masked, failed); None if it may be.
         left_out: why this run excludes it, rather than its line: a later attempt replaces it, or a trial does not
             reach it.
-        prompt_media: kinds of the images and files in the prompt.
+        prompt_media: the images and files in the prompt.
         reference: the known answer of the task, if the judge is to be shown one; never a response.
         criteria: the rubric of its row, if the judge is to be shown one.
         tools: the functions that the policy could call: JSON texts in the shape of OpenAI's chat completions.
@@ -267,7 +278,7 @@ class Rollout:
     is_truncated: bool = False
     excluded: str | None = None
     left_out: Explanation | None = None
-    prompt_media: tuple[str, ...] = ()
+    prompt_media: tuple[Media, ...] = ()
     reference: str | None = None
     tools: tuple[str, ...] = ()
     criteria: tuple[Criterion, ...] = ()
@@ -298,8 +309,8 @@ class Rollout:
         return self.response is not None and self.excluded is None and self.left_out is None
 
     @property
-    def media(self) -> tuple[str, ...]:
-        """Kinds of the images and files in prompt and response."""
+    def media(self) -> tuple[Media, ...]:
+        """The images and files in prompt and response."""
         return self.prompt_media + media_of(self.response or ())
 
     @property

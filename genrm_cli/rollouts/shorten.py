@@ -12,6 +12,7 @@ from genrm_cli.rollouts.views import SharedView, cut_middle, neutralise
 
 _DENSE = (string.digits + string.punctuation).encode()
 _TURN_TOKENS = 16  # of the markers around a turn
+_IMAGE_TOKENS = 2_048  # of a photograph; vision models of 2026 take 300 to 4,000
 _LEAST_TOKENS = 64  # less of a text is not worth judging
 
 
@@ -59,7 +60,7 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
         max((text or "" for text in texts), key=len, default="") for texts in (view.backgrounds.values(), rubrics)
     )
     others = view.principle or "", view.reference or "", *longest
-    fixed = sum(map(estimate_tokens, others)) + _TURN_TOKENS * len(turns)
+    fixed = sum(map(estimate_tokens, others)) + _TURN_TOKENS * len(turns) + _IMAGE_TOKENS * len(view.images)
     limit = min(_limit(turns, responses, room.responses, room.tokens - fixed) for room in rooms)
     if limit < _LEAST_TOKENS or limit >= max(turns + responses):
         return view

@@ -26,6 +26,7 @@ from genrm_cli.rollouts.rollout import (
     is_blank_text,
     join_texts,
     last_arguments_of,
+    media_of,
     only_words,
 )
 from genrm_cli.verdicts import Explanation, Reason
@@ -50,6 +51,7 @@ class ViewOptions:
         answer_field: dotted path of the text to show in an answer that is JSON.
         answer_tool: show the arguments of the last call to this tool.
         tool_definitions: show the tools that the policy could call before a transcript.
+        images: show images that have a URL.
     """
 
     view: View = "auto"
@@ -58,6 +60,7 @@ class ViewOptions:
     answer_field: str | None = None
     answer_tool: str | None = None
     tool_definitions: bool = True
+    images: bool = False
 
 
 AUTO = ViewOptions()
@@ -77,6 +80,7 @@ class SharedView:
         criteria: likewise, the rubric of its row.
         shortened: number of characters cut out of each response and its prompt so that they fit into the judge's
             context; empty if all fit.
+        images: mark and URL of each image to show.
     """
 
     conversation: tuple[Turn, ...]
@@ -87,6 +91,7 @@ class SharedView:
     backgrounds: Mapping[int, str | None] = field(default_factory=dict)
     criteria: Mapping[int, Sequence[Criterion]] = field(default_factory=dict)
     shortened: tuple[int, ...] = ()
+    images: tuple[tuple[str, str], ...] = ()
 
     def masked(self, mask: Callable[[str], str]) -> "SharedView":
         """Return the view with all of its texts masked."""
@@ -94,6 +99,7 @@ class SharedView:
             tuple(Turn(turn.role, mask(turn.text)) for turn in self.conversation),
             list(map(mask, self.responses)),
             view=self.view,
+            images=self.images,
             reference=self.reference and mask(self.reference),
             principle=self.principle and mask(self.principle),
             backgrounds={index: text and mask(text) for index, text in self.backgrounds.items()},
@@ -118,7 +124,8 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
     tools = {rollout.tools for rollout in rollouts}
     if view == "transcript" and options.tool_definitions and len(tools) == 1 and (given := tools.pop()):
         conversation = _with_tools(conversation, given, options.max_step_chars)
-    return SharedView(conversation, responses, view, rollouts[0].reference)
+    images = {each.mark: each.url for rollout in rollouts for each in rollout.media if options.images and each.url}
+    return SharedView(conversation, responses, view, rollouts[0].reference, images=tuple(images.items()))
 
 
 def _with_tools(conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int) -> tuple[Turn, ...]:
@@ -176,16 +183,28 @@ def why_not_compared(
         return Explanation(Reason.EXCLUDED, rollout.excluded)
     if rollout.response is None:
         return Explanation(Reason.NO_RESPONSE)
-    if rollout.media and not ignore_media:
-        return Explanation(Reason.MEDIA, ", ".join(sorted(set(rollout.media))))
+    if not ignore_media and (unseen := unseen_media(rollout, options)):
+        return Explanation(Reason.MEDIA, ", ".join(sorted(set(unseen))))
     return Explanation(Reason.BLANK) if not keep_blank and is_blank(rollout, options) else None
 
 
-def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars) -> str:
-    """Render a response step by step, without reasoning."""
+def unseen_media(rollout: Rollout, options: ViewOptions) -> tuple[str, ...]:
+    """Return the kinds of the images and files that the judge does not see; an answer is text alone."""
+    is_text = not options.images or options.view == "answer" or options.answer_tool or options.answer_field
+    hidden = [each for each in rollout.prompt_media if not options.images or each.url is None]
+    hidden += [each for each in media_of(rollout.response or ()) if is_text or each.url is None]
+    return tuple(each.kind for each in hidden)
+
+
+def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars, *, images: bool = False) -> str:
+    """Render a response step by step, without reasoning, with the marks of images if they are shown."""
     sections: list[str] = []
     for item in items:
         if isinstance(item, Reasoning):
+            continue
+        if isinstance(item, Media) and item.url is not None and images:
+            if not sections or item.mark not in sections[-1]:  # within the text of a result, or a part of its own
+                sections.append(f"[--- IMAGE ---]\n{item.mark}")
             continue
         marker, text = _step_of(item)
         if isinstance(item, ToolCall | ToolResult):
@@ -214,7 +233,7 @@ def neutralise(text: str) -> str:
 
 def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOptions) -> str:
     if view == "transcript":
-        text = render_transcript((*opening, *(rollout.response or ())), options.max_step_chars)
+        text = render_transcript((*opening, *(rollout.response or ())), options.max_step_chars, images=options.images)
     else:
         text = answer_shown(rollout, options)
         if options.max_chars is not None:

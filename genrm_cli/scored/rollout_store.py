@@ -8,19 +8,19 @@ from contextlib import AbstractContextManager
 from dataclasses import fields
 from typing import Generic, TypeVar
 
-from genrm_cli.rollouts.rollout import Rollout, Turn
+from genrm_cli.rollouts.rollout import Media, Rollout, Turn
 from genrm_cli.storage.spool import Spool
 
 _PROMPTS_REMEMBERED = 4_096
-_FIELDS = tuple(field.name for field in fields(Rollout) if field.name not in ("prompt", "tools"))
+_FIELDS = tuple(field.name for field in fields(Rollout) if field.name not in ("prompt", "tools", "prompt_media"))
 _Kept = TypeVar("_Kept")
-_Prompt = tuple[tuple[Turn, ...], tuple[str, ...]]
+_Prompt = tuple[tuple[Turn, ...], tuple[str, ...], tuple[Media, ...]]
 
 
 class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]):
     """The rollouts of an input by row, each with its group key and a value; 8 bytes of memory a rollout.
 
-    A prompt that several recent rollouts share is kept once, with its tools.
+    A prompt that several recent rollouts share is kept once, with its tools and images.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         self._offsets.append(offset)
 
     def _keep_prompt(self, rollout: Rollout) -> tuple[int, int]:
-        prompt = [tuple(turn) for turn in rollout.prompt], rollout.tools
+        prompt = [tuple(turn) for turn in rollout.prompt], rollout.tools, rollout.prompt_media
         pickled = pickle.dumps(prompt, pickle.HIGHEST_PROTOCOL)
         digest = hashlib.blake2b(pickled, digest_size=16).digest()
         span = self._recent.get(digest)
@@ -61,11 +61,11 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         end = self._offsets[row + 1] if row + 1 < len(self._offsets) else len(self._rollouts)
         packed = self._rollouts.read(self._offsets[row], end - self._offsets[row])
         key, span, values, kept = pickle.loads(packed)  # noqa: S301  (our own bytes, in a file without a name)
-        prompt, tools = self._prompt_at(span)
-        return key, Rollout(prompt, tools=tools, **dict(zip(_FIELDS, values, strict=True))), kept
+        prompt, tools, media = self._prompt_at(span)
+        return key, Rollout(prompt, tools=tools, prompt_media=media, **dict(zip(_FIELDS, values, strict=True))), kept
 
     def _prompt_at(self, span: tuple[int, int]) -> _Prompt:
         if self._last is None or self._last[0] != span:
-            turns, tools = pickle.loads(self._prompts.read(*span))  # noqa: S301  (as above)
-            self._last = span, (tuple(Turn(*turn) for turn in turns), tools)
+            turns, tools, media = pickle.loads(self._prompts.read(*span))  # noqa: S301  (as above)
+            self._last = span, (tuple(Turn(*turn) for turn in turns), tools, media)
         return self._last[1]

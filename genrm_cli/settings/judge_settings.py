@@ -57,6 +57,12 @@ class JudgeSettings:
         low=0,
         trust=False,
     )
+    images: bool = reward_setting(
+        False,
+        "The judge sees images: show it those of prompts and responses that have a URL or are data.",
+        negative_help="The judge sees no images.",
+        trust=False,
+    )
     api_key_env: str | None = setting(
         None, "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
     )

@@ -7,7 +7,7 @@ import pytest
 
 from genrm_cli.rollouts.formats import FORMATS, named_fields, recognise
 from genrm_cli.rollouts.group_keys import group_key
-from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.rollouts.rollout import Media, UnreadableRecordError
 
 GOLD = "GOLD"
 OLD = [
@@ -352,7 +352,7 @@ def test_messages_that_wait_for_an_answer_have_no_response():
 
 def test_images_beside_a_prompt_are_media_of_it():
     """A column of images belongs to the prompt, which a text judge cannot see; the name of a container does not."""
-    for images, media in (([{"bytes": "x"}], ("image",)), ([], ()), ("docker.io/x", ())):
+    for images, media in (([{"bytes": "x"}], (Media("image"),)), ([], ()), ("docker.io/x", ())):
         (rollout,) = recognise(line := {"prompt": "<image>Q?", "images": images, "response": "A"}).read(line)
         assert rollout.media == media
 

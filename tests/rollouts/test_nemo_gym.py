@@ -324,7 +324,7 @@ def test_every_kind_of_item_is_kept_in_order():
         Media("computer_screenshot"),
         Turn("user", "Go on."),
         Refusal("No."),
-        Media("image"),
+        Media("image", "data:image/png;base64,..."),
         Turn("environment", "[compaction]"),
     )
 
@@ -332,7 +332,7 @@ def test_every_kind_of_item_is_kept_in_order():
 def test_images_of_the_prompt_are_told():
     """A judge of text cannot see what the policy was asked about."""
     content = [{"type": "input_text", "text": "See "}, {"type": "input_image", "image_url": "u"}]
-    assert read_one(line([said("x")], [{"role": "user", "content": content}])).media == ("input_image",)
+    assert read_one(line([said("x")], [{"role": "user", "content": content}])).media == (Media("input_image"),)
 
 
 @pytest.mark.parametrize(

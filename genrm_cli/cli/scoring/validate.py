@@ -193,6 +193,6 @@ def _not_compared(preview: "Preview") -> str:
     if blank := preview.counts.blank:
         reasons.append(counted(blank, "blank response"))
     if media := preview.contents.with_media:
-        reasons.append(f"{media:,} with media")
+        reasons.append(f"{media:,} with media (--images shows images to a judge that sees them)")
     count = preview.without_response
     return ": ".join(filter(None, (f"{count:,}" if count else "", ", ".join(reasons))))

@@ -28,7 +28,7 @@ _PLACEHOLDER = re.compile(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")  # a literal wor
 _WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
 _READING = 5  # increase it when the parsing of replies or the rendering of texts changes
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-_KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict"}
+_KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict", "images"}
 
 
 def parse_custom_profile(table: Fields, where: str) -> Profile:
@@ -55,6 +55,8 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
             counts = {word: _neutralise(text, delimiters)[1] for word, text in _texts_of(prompt).items()}
             return {word: count for word, count in counts.items() if count}
 
+    if not isinstance(images := table.get("images", False), bool):
+        raise UsageError(f"{where}: images is true or false.")
     request, about = table.get("request", {}), table.get("about", f"from {where}")
     if not isinstance(request, Mapping) or {"model", "messages", "stream", "n"} & set(request):
         raise UsageError(f"{where}: [request] sets fields such as temperature, but not model, messages, stream or n.")
@@ -66,6 +68,7 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
         render_messages=render,
         parse_reply=parse_verdict(table.get("verdict"), where),
         count_neutralised=count,
+        images=images,
         takes_reference=takes_reference,
     )
 

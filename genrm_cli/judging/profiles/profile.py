@@ -1,10 +1,12 @@
 """Profiles: how one family of judges is prompted, and how its reply is parsed."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from genrm_cli.judging.requests import ChatPrompt, ListwisePrompt, PairwisePrompt, Prompt, Reply
+from genrm_cli.json_types import Record
+from genrm_cli.judging.requests import ChatPrompt, Images, ListwisePrompt, PairwisePrompt, Prompt, Reply
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Verdict
 
 ChatMessage = dict[str, str]
@@ -29,6 +31,7 @@ class AnyProfile:
         about: one line for users: the models, their scale, and how it maps to a verdict.
         request_fields: fields of the request other than model and messages. They and their order are part of the
             request's identity; all values are immutable.
+        images: whether its judges see images, as the setting `images` says for others.
         models: patterns of the lower-case names of its models, such as `rm-r1-*`, which choose it by default.
         takes_reference: whether its messages show the reference answer of a prompt that has one.
     """
@@ -37,6 +40,7 @@ class AnyProfile:
     version: int
     about: str
     request_fields: Fields
+    images: bool = field(default=False, kw_only=True)
     models: tuple[str, ...] = field(default=(), kw_only=True)
     takes_reference: bool = field(default=False, kw_only=True)
 
@@ -106,6 +110,16 @@ def render_messages(profile: AnyProfile, shown: Prompt) -> list[ChatMessage]:
     if isinstance(profile, ChatProfile) and isinstance(shown, ChatPrompt):
         return [{"role": role, "content": text} for role, text in shown.conversation]
     raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
+
+
+def parts_of(content: str, images: Images) -> str | list[Record]:
+    """Return the content of a message in parts, in order, if it has marks of images; otherwise the text."""
+    url_of = dict(images)
+    if not any(mark in content for mark in url_of):
+        return content
+    pieces = re.split(f"({'|'.join(map(re.escape, url_of))})", content)
+    shown = (("image_url", {"url": url_of[piece]}) if piece in url_of else ("text", piece) for piece in pieces if piece)
+    return [{"type": kind, kind: value} for kind, value in shown]
 
 
 def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | Failure:

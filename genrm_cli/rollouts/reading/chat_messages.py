@@ -17,7 +17,6 @@ from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_toke
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,
-    Media,
     Reasoning,
     Refusal,
     Text,
@@ -105,7 +104,7 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
     if role == "assistant":
         yield from items_of_assistant(message)
         return
-    media = [Media(kind) for kind in media_of_messages(message)]
+    media = media_of_messages(message)
     if role == "tool":
         name = text_or_empty(message.get("name")) or text_or_empty(message.get("function"))
         yield ToolResult(
@@ -119,22 +118,36 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
 
 
 def items_of_assistant(message: JsonObject) -> Iterator[Item]:
-    """Yield the items of an assistant message: reasoning, text, refusals, media, calls."""
+    """Yield the items of an assistant message: reasoning, text and media, refusals, calls."""
     apart = message.get("reasoning_content") or message.get("reasoning")
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
     thoughts = "".join(reasoning_of_part(part) for part in parts)
-    inline = items_of_text(answer_text(content))
+    inline = list(_items_of_content(content))
     if isinstance(apart, str) and apart:
-        inline = (Reasoning(apart), *(item for item in inline if not isinstance(item, Reasoning)))
+        inline = [Reasoning(apart), *(item for item in inline if not isinstance(item, Reasoning))]
     elif thoughts:
         yield Reasoning(thoughts)
     yield from inline
     refusals = [message.get("refusal")] + [part.get("refusal") for part in parts if isinstance(part, Mapping)]
     yield from (Refusal(refusal) for refusal in refusals if isinstance(refusal, str) and refusal)
-    yield from (Media(kind) for kind in media_of_messages(message))
     yield from (_call_of_part(part) for part in parts if isinstance(part, Mapping) and part.get("type") == "tool_use")
     yield from _calls_of_message(message)
+
+
+def _items_of_content(content: object) -> Iterator[Item]:
+    """Yield reasoning, text and media in their order; the parts between two media are one text."""
+    if not isinstance(content, list):
+        yield from items_of_text(answer_text(content))
+        return
+    parts: list[object] = []
+    for part in content:
+        parts.append(part)
+        if media := media_of_messages({"content": [part]}):
+            yield from items_of_text(answer_text(parts))
+            yield from media
+            parts = []
+    yield from items_of_text(answer_text(parts))
 
 
 def _calls_of_message(message: JsonObject) -> Iterator[ToolCall]:
@@ -169,7 +182,7 @@ def _results_within(content: object) -> Iterator[Item]:
     for part in content if isinstance(content, list) else ():
         if isinstance(part, Mapping) and part.get("type") == "tool_result":
             yield ToolResult(text_of_content(part.get("content")))
-            yield from (Media(kind) for kind in media_of_messages(part))
+            yield from media_of_messages(part)
 
 
 def _turn_of_message(message: object) -> Turn:

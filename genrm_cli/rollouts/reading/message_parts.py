@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.rollout import UnreadableRecordError, call_text
+from genrm_cli.rollouts.rollout import Media, UnreadableRecordError, call_text
 
 _CALL_INPUTS = ("arguments", "input", "action", "code", "queries")
+_URLS = ("https://", "http://", "data:image/")
 _TEXT_FIELDS = ("text", "refusal")
 _REASONING_FIELDS = {"reasoning": "reasoning", "thinking": "thinking", "reasoning_text": "text"}
 _NO_MEDIA = ("text", "input_text", "output_text", "refusal", "summary_text", "tool_use", "tool_result", "json", "")
@@ -17,7 +18,7 @@ def text_of_content(content: object) -> str:
     """Return the text of a message's content: a string, or a list of typed parts.
 
     Text parts are joined without a separator, because servers split one text into several; an image or file part
-    leaves its type in brackets, so that a judge knows something is missing.
+    leaves its mark, so that a judge knows something is missing, or is shown the image there.
 
     Raises:
         UnreadableRecordError: the content is neither.
@@ -53,15 +54,15 @@ def reasoning_of_part(part: object) -> str:
     return "" if field is None else text_or_empty(part.get(field)) or text_or_empty(part.get("text"))
 
 
-def media_of_messages(messages: object) -> tuple[str, ...]:
-    """Return the kinds of the images and files in messages or items, nested ones included."""
+def media_of_messages(messages: object) -> tuple[Media, ...]:
+    """Return the images and files in messages or items, nested ones included."""
     if isinstance(messages, Mapping):
         content = messages.get("content") if messages.get("content") is not None else messages.get("output")
         parts = content if isinstance(content, list) else ()
-        return tuple(part["type"] for part in parts if isinstance(part, Mapping) and is_media(part))
+        return tuple(_media_of_part(part) for part in parts if isinstance(part, Mapping) and is_media(part))
     if not isinstance(messages, list):
         return ()
-    return tuple(kind for message in messages for kind in media_of_messages(message))
+    return tuple(media for message in messages for media in media_of_messages(message))
 
 
 def is_media(part: JsonObject) -> bool:
@@ -104,4 +105,14 @@ def _text_of_part(part: object) -> str:
     kind = text_or_empty(part.get("type")) or "part"
     if kind == "tool_use":
         return call_text(text_or_empty(part.get("name")), arguments_of(part))
-    return "" if kind in _REASONING_FIELDS or kind == "tool_result" else f"[{kind}]"
+    return "" if kind in _REASONING_FIELDS or kind == "tool_result" else _media_of_part(part).mark
+
+
+def _media_of_part(part: JsonObject) -> Media:
+    """Return an image or file; the URL of an image is where OpenAI, Anthropic or Qwen have it."""
+    kind = text_or_empty(part.get("type")) or "part"
+    url = next((part[name] for name in ("image_url", "source", "image", "url") if part.get(name)), None)
+    if isinstance(url, Mapping):
+        url = url.get("url") or f"data:{url.get('media_type')};base64,{url.get('data')}"
+    is_image = "image" in kind or "image_url" in part
+    return Media(kind, url if is_image and isinstance(url, str) and url.startswith(_URLS) else None)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from genrm_cli.json_types import JsonObject, field_at
-from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Item, Media, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
 _TASK_FIELDS = (
@@ -51,7 +51,7 @@ def rollout_of(
         "excluded": excluded_of(record),
     }
     media = tuple(
-        name.removesuffix("s")
+        Media(name.removesuffix("s"))
         for name in _MEDIA_FIELDS
         if isinstance(record.get(name), list | Mapping) and record[name]
     )

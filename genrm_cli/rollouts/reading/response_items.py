@@ -144,11 +144,12 @@ def _items_of_output_item(item: JsonObject, tools: Mapping[str, str]) -> Iterato
     elif isinstance(role, str):
         yield from iter_items_of_message(item)
     elif kind == "image_generation_call":
-        yield Media("image")
+        result = item.get("result")
+        yield Media("image", f"data:image/png;base64,{result}" if isinstance(result, str) and result else None)
     elif kind.endswith("_call_output"):
         name = text_or_empty(item.get("name")) or tools.get(text_or_empty(item.get("call_id")), "")
         yield ToolResult(text_of_content(item.get("output")), name)
-        yield from (Media(each) for each in media_of_messages(item))
+        yield from media_of_messages(item)
     elif kind.endswith("_call"):
         yield _call_of_item(item)
         if isinstance(item.get("output"), str):  # executed by the server (MCP)

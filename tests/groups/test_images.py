@@ -1,0 +1,129 @@
+"""Images in prompts and responses: the parts that a judge which sees them receives, and what others compare."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Json
+from judge_server_fixture import JudgeServer
+from scored_components import completions, score
+
+from genrm_cli.verdicts import Reason
+
+URL, DATA = "https://images.example/cat.png", "data:image/png;base64,iVBORw0KGgo="
+ASKED = {"role": "user", "content": [{"type": "text", "text": "What is "}, {"type": "image_url", "image_url": URL}]}
+ASKED["content"] += [{"type": "text", "text": "? Be brief."}]  # type: ignore[operator]
+
+
+def judge(server: JudgeServer, **settings: object) -> str:
+    """Name a judge that asks in one user message."""
+    given = {"model": "m", "profile": "nemotron-plain", "base_url": server.base_url} | settings
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+
+
+def pictured(*texts: str, asked: Json = ASKED) -> list[Json]:
+    """Make a group about a picture."""
+    return [{"prompt": [asked], "completion": text} for text in texts]
+
+
+def parts_sent(server: JudgeServer) -> list[list[Json]]:
+    """Return the parts of each request's only message."""
+    return [one["body"]["messages"][0]["content"] for one in server.stats()["recent"]]
+
+
+def urls_in(parts: list[Json]) -> list[str]:
+    """Return the images of a message, in order."""
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+
+
+def test_a_judge_sees_the_image_of_the_prompt_in_its_place(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The text before it ends where the text of the prompt does, and the text after it goes on."""
+    scored = score(tmp_path, pictured("A cat.", "A big cat."), judge(judge_server, images=True))
+    assert (scored.reasons, scored.metrics["rollouts_with_media"]) == ([None, None], 0)
+    for before, image, after in parts_sent(judge_server):
+        assert before["text"].endswith("TURN OF user ===]\nWhat is ")
+        assert image == {"type": "image_url", "image_url": {"url": URL}}
+        assert after["text"].startswith("? Be brief.")
+
+
+def test_images_of_responses_are_shown_in_their_order(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Those of the policy between its texts, those of a tool within the result."""
+    drawn = [{"type": "text", "text": "Before."}, {"type": "image_url", "image_url": {"url": DATA}}]
+    seen = [{"type": "text", "text": "Page:"}, {"type": "image", "source": {"type": "url", "url": URL}}]
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    responses = [
+        [{"role": "assistant", "content": [*drawn, {"type": "text", "text": "After."}]}],
+        [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": seen},
+            {"role": "assistant", "content": "A cat."},
+        ],
+    ]
+    lines = [{"prompt": "Draw.", "completion": response} for response in responses]
+    scored = score(tmp_path, lines, judge(judge_server, images=True), order_balanced=False)
+    assert scored.reasons == [None, None]
+    parts = next(parts for parts in parts_sent(judge_server) if urls_in(parts) == [DATA, URL])
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    assert texts[0].endswith("[--- ASSISTANT ---]\nBefore.\n[--- IMAGE ---]\n")
+    assert texts[1].startswith("\n[--- ASSISTANT ---]\nAfter.")
+    assert texts[1].endswith("[--- TOOL RESULT look ---]\nPage:")
+    assert texts[2].startswith("\n[--- ASSISTANT ---]\nA cat.")
+
+
+def test_the_journal_has_no_image_and_knows_each(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Only the key of a request depends on it: the same image is not paid for twice, another is."""
+    data = {"role": "user", "content": [{"type": "input_image", "image_url": DATA}]}
+    other = {"role": "user", "content": [{"type": "input_image", "image_url": DATA + "AA"}]}
+    for asked, requests in ((data, 2), (data, 2), (other, 4)):
+        score(tmp_path, pictured("A cat.", "A dog.", asked=asked), judge(judge_server, images=True))
+        assert judge_server.stats()["requests"] == requests
+    (journal,) = tmp_path.glob("*.journal.sqlite")
+    with sqlite3.connect(journal) as connection:
+        assert "iVBORw0KGgo" not in "".join(connection.iterdump())
+
+
+def test_prompts_with_different_images_are_different_groups(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The same question about two pictures is two tasks."""
+    other = {"role": "user", "content": [ASKED["content"][0], {"type": "image_url", "image_url": {"url": DATA}}]}
+    lines = pictured("A cat.", "A dog.") + pictured("A hen.", "A fox.", asked=other)
+    scored = score(tmp_path, lines, judge(judge_server, images=True))
+    assert scored.metrics["groups"] == 2
+    assert all(len(set(urls_in(parts))) == 1 for parts in parts_sent(judge_server))
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({}, {"type": "image_url", "image_url": {"url": URL}}),
+        ({"images": True}, {"type": "input_file", "file_id": "f"}),
+        ({"images": True}, {"type": "input_image", "image_url": "cat.png"}),
+    ],
+)
+def test_what_a_judge_cannot_see_is_not_compared(
+    tmp_path: Path, judge_server: JudgeServer, settings: dict[str, Any], part: Json
+) -> None:
+    """Images for a judge of texts, files, and images without a URL; nothing is asked."""
+    lines = pictured("A cat.", "A dog.", asked={"role": "user", "content": [part]})
+    scored = score(tmp_path, lines, judge(judge_server, **settings))
+    assert (scored.reasons, scored.metrics["rollouts_with_media"]) == ([Reason.MEDIA] * 2, 2)
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_a_text_cannot_imitate_an_image(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The mark of an image names its content, and words like it stay words."""
+    score(tmp_path, completions("[image_url]", "[image_url 0123456789abcdef]"), judge(judge_server, images=True))
+    assert all(isinstance(content, str) for content in parts_sent(judge_server))
+
+
+def test_a_profile_may_see_images(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """`images = true` in a profile of one's own, without the setting."""
+    profile = tmp_path / "seeing.toml"
+    profile.write_text(
+        'images = true\nframe = { names = ["1", "2"], closing = "Judge." }\n'
+        '[verdict]\npattern = \'Better: (?P<label>A|B)\'\nlabels = { A = "better", B = "worse" }\n'
+    )
+    scored = score(tmp_path, pictured("A cat.", "A dog."), judge(judge_server, profile=str(profile)))
+    assert scored.metrics["comparisons_planned"] == 2
+    assert urls_in(parts_sent(judge_server)[0]) == [URL]
