@@ -13,14 +13,14 @@ from genrm_cli.export.scored_table import ScoredTable
 from genrm_cli.rollouts.declared import Requirement, parse_requirement
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Rollout, Turn, has_act, turns_of_items
-from genrm_cli.scored.files import ScoredInput, read_metrics_beside
+from genrm_cli.scored.files import ScoredInput, open_scored, read_metrics_beside
 from genrm_cli.scored.lines import ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.review_file import APPROVED, read_statuses
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import InputIdentity, S3Options
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
 
@@ -85,7 +85,7 @@ def read_scored(
         one = _InputReader(number, table, options, settings, reading, read_statuses(each, s3, settings))
         reading.metrics.append(read_metrics_beside(each, s3, settings))
         for uri in each.files:
-            with open_source(uri, s3, settings.input.max_line_bytes) as source:
+            with open_scored(uri, s3, settings) as source:
                 one.read(source)
                 source.verify_unchanged()
         reading.incomplete_groups += sum(one.seen[key] < size for key, size in one.sizes.items())

@@ -61,7 +61,13 @@ class ScoredInput:
         if is_stream(self.uri):
             return None
         beside = sibling(self.uri, suffix)
-        return open_source(beside, s3, settings.input.max_line_bytes) if exists(beside, s3) else None
+        return open_scored(beside, s3, settings) if exists(beside, s3) else None
+
+
+def open_scored(uri: str, s3: S3Options, settings: Settings) -> Source:
+    """Open a file of a run within the limits of the settings."""
+    limits = settings.input
+    return open_source(uri, s3, limits.max_line_bytes, max_unpacked=limits.max_unpacked)
 
 
 def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list[ScoredInput]:

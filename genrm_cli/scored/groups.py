@@ -9,7 +9,7 @@ import numpy as np
 
 from genrm_cli.errors import InputError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.scored.files import REMEDY, ScoredInput, read_metrics_beside
+from genrm_cli.scored.files import REMEDY, ScoredInput, open_scored, read_metrics_beside
 from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
@@ -18,7 +18,7 @@ from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import Verdict
 
@@ -106,7 +106,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         """Read the scored lines; return the problem of the first one that cannot be read."""
         first = ""
         for uri in self._scored.files:
-            with open_source(uri, s3, self._settings.input.max_line_bytes) as source:
+            with open_scored(uri, s3, self._settings) as source:
                 for line, found, problem in iter_scored(source, self._settings.input):
                     self.lines += 1
                     if problem is not None:

@@ -12,7 +12,7 @@ from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import parse_scenario
-from genrm_cli.scored.files import ScoredInput
+from genrm_cli.scored.files import ScoredInput, open_scored
 from genrm_cli.scored.lines import ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.review_file import SUFFIX, read_statuses
@@ -23,7 +23,6 @@ from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object, replace_object
-from genrm_cli.storage.source import open_source
 
 SEVERE, NOTABLE = 2, 1
 PENDING = "pending"
@@ -211,7 +210,7 @@ def _collected_flags(metadata: object) -> Iterator[Flag]:
 
 def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:
     """Yield the scored rollouts of a file, except those without a group."""
-    with open_source(scored_uri, s3_options(settings), settings.input.max_line_bytes) as source:
+    with open_scored(scored_uri, s3_options(settings), settings) as source:
         for line, found, problem in iter_scored(source, settings.input):
             if problem is not None:
                 raise InputError(f"{scored_uri}: {source.unit} {line.number}: {problem}")

@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import zipfile
@@ -130,3 +131,22 @@ def test_not_a_number_in_a_component_is_a_missing_value(genrm: Genrm, call: Call
     assert first["reward"] is None
     assert "tests" in first["genrm"]["reason_text"]
     assert all(isinstance(line["reward"], float) for line in others)
+
+
+@pytest.mark.parametrize(
+    "command", [("report", "-o", "page.html"), ("show",), ("export", "--to", "trl-dpo", "-o", "out.jsonl"), ("review",)]
+)
+def test_the_limit_of_unpacked_bytes_holds_wherever_scored_lines_are_read(
+    genrm: Genrm, call: Call, command: tuple[str, ...]
+) -> None:
+    """A small file that unpacks to more than the limit is refused with the setting, and nothing is written."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    scored = (genrm.folder / "in.scored.jsonl").read_bytes()
+    (genrm.folder / "big.scored.jsonl.gz").write_bytes(gzip.compress(scored + b" " * 2_000_000))
+    before = genrm.names()
+    name, *options = command
+    finished = call(name, "big.scored.jsonl.gz", *options, "--max-unpacked", "1MB")
+    assert finished.code == 3, finished.err
+    assert "--max-unpacked" in finished.err
+    assert genrm.names() == before

@@ -17,7 +17,7 @@ _OMITTED = ("output", "output_template", "dry_run", "keep_replies", "log_json", 
 _DECISIONS = "Decisions"
 
 
-@with_settings("Storage", "Output", omit=_OMITTED)
+@with_settings("Storage", "Output", names=("max_line_bytes", "max_unpacked"), omit=_OMITTED)
 def review(
     scored: Annotated[str, typer.Argument(metavar="SCORED", help="Output of genrm score: a file or s3://...")],
     invocation: Invocation,
