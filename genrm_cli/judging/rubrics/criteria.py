@@ -42,7 +42,7 @@ def share_of_points(criteria: Sequence[tuple[str, float]], met: Sequence[bool]) 
 
     Negative points are of flaws. None if no criterion has positive points.
 
-    Source: HealthBench, arXiv 2505.08775 §3, `calculate_score` of openai/simple-evals `healthbench_eval.py`; there one
+    Source: HealthBench, arXiv 2505.08775, `calculate_score` of openai/simple-evals `healthbench_eval.py`; there one
     call decides one criterion, and only the mean over all tasks is clipped.
     """
     most = sum(max(points, 0.0) for _, points in criteria)
