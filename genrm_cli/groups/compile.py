@@ -146,7 +146,7 @@ def _pairing(settings: Settings) -> PairingPlan:
         ring_k=given.ring_k,
         repeats=given.repeats,
         both_orders=given.both_orders,
-        order_balanced=given.order_balanced,
+        order_balanced=settings.judge.compat is None,  # NeMo Gym always shows the lower index first
         seed=given.seed,
     )
 

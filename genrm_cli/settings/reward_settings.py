@@ -30,7 +30,6 @@ PRESETS: Mapping[str, Mapping[str, float]] = {
 COMPATIBLE: Mapping[str, Mapping[str, str | float | bool]] = {
     "nemo-gym": {
         "strategy": "circular",
-        "order_balanced": False,
         "estimator": "simple_tiebreaker",
         "default_score": REFERENCE_SCORE,
         "on_sabotage": "keep",
@@ -63,12 +62,6 @@ class PairingSettings:
         False,
         "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often the "
         "two contradict each other. Doubles the calls.",
-        trust=False,
-    )
-    order_balanced: bool = reward_setting(
-        True,
-        "all_pairs: show each rollout first about as often as second. Off under $compat, as in NeMo Gym.",
-        negative_help="all_pairs: always show the rollout with the lower index first, as in NeMo Gym.",
         trust=False,
     )
     seed: int = reward_setting(0, "Random seed for pairing.", low=0)

@@ -32,7 +32,6 @@ def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
         ("--unscored", "drop"),
         ("--default-score", 1),
         ("--keep-replies",),
-        ("--order-balanced",),
         ("--call-timeout", 5, "--retries", 1, "--reask", 0),
         ("--concurrency", "auto"),
         ("--judge-id", MODEL),
