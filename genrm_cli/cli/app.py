@@ -62,7 +62,7 @@ app.command(cls=Command, short_help="Show the effective settings and their sourc
 app.command(cls=Command, short_help="Write a settings file for a judge.")(init)
 app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)
 app.command(cls=Command, short_help="Trust the settings file of a folder.")(trust)
-app.add_typer(journal, name="journal")
+app.command(cls=Command, short_help="Print the answers in a journal.")(journal)
 app.add_typer(profiles, name="profiles")
 
 

@@ -9,8 +9,6 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import zstandard
@@ -46,40 +44,6 @@ _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
 
 
 _Entry = tuple[bytes, str, Outcome]  # key, judge and outcome
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeStatistics:
-    """The contents of a journal for one judge, including damaged verdicts; times are Unix seconds."""
-
-    judge: str
-    verdicts: int
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    first_at: float
-    last_at: float
-    reply_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class FailureCount:
-    """The number of failures of one kind."""
-
-    judge: str
-    kind: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class JournalStatistics:
-    """The contents of a journal."""
-
-    path: str
-    size_bytes: int
-    judges: list[JudgeStatistics]
-    failures: list[FailureCount]
-    damaged_verdicts: int
 
 
 class Copier(Protocol):
@@ -240,26 +204,6 @@ class Journal(AbstractContextManager["Journal"]):
                 self._write()
             self.claims.close()
             self._connection.close()
-
-    def statistics(self) -> JournalStatistics:
-        """Count verdicts and failures by judge."""
-        with self._errors:
-            rows = self._connection.execute(
-                "SELECT judge, count(*), sum(attempts), sum(prompt_tokens), sum(completion_tokens), "
-                "min(answered_at), max(answered_at), sum(length(reply)) FROM verdicts GROUP BY judge ORDER BY judge"
-            ).fetchall()
-            failed = self._connection.execute(
-                f"SELECT judge, kind, count(*) {_UNANSWERED} GROUP BY judge, kind ORDER BY judge, kind"
-            ).fetchall()
-            verdicts = self._connection.execute(f"SELECT key, {_READ_COLUMNS} FROM verdicts")  # noqa: S608
-            damaged = sum(sound_opinion(key, outcome, checksum) is None for key, *outcome, checksum in verdicts)
-        return JournalStatistics(
-            self.path,
-            Path(self.path).stat().st_size,
-            [JudgeStatistics(*row) for row in rows],
-            [FailureCount(*row) for row in failed],
-            damaged,
-        )
 
     def mean_tokens(self) -> tuple[float, float] | None:
         """Return the mean prompt and completion tokens of verdicts whose server reported them; None without any."""

@@ -30,7 +30,7 @@ def comparisons(page: Path) -> list[dict[str, Any]]:
 def test_a_comparison_without_its_reply_names_it_in_the_journal(run: Path, call: Call) -> None:
     """Its key is that of an entry of the journal with the same verdict; with --keep-replies the reply is there."""
     lines = read_lines(run.with_name("in.comparisons.jsonl"))
-    entries = [json.loads(line) for line in call("journal", "export", "in.journal.sqlite").out.splitlines()]
+    entries = [json.loads(line) for line in call("journal", "in.journal.sqlite").out.splitlines()]
     scores_of = {entry["key"]: (entry["score_1"], entry["score_2"]) for entry in entries}
     assert {line["journal_key"]: (line["score_1"], line["score_2"]) for line in lines} == scores_of
     assert len(scores_of) == 3

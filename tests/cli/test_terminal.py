@@ -110,7 +110,7 @@ CASES = {
     "bad number": ("show", "in.jsonl", "--limit", HOSTILE),
     "unknown profile": ("profiles", "show", HOSTILE),
     "reply": ("profiles", "test", "nemotron", "--reply", HOSTILE),
-    "journal": ("journal", "stats", HOSTILE),
+    "journal": ("journal", HOSTILE),
     "trust": ("trust", HOSTILE),
     "eval": ("eval", "pairs.jsonl", "--judge", "lexical"),
 }

@@ -14,7 +14,7 @@ mkdir disk && mount -t tmpfs -o size=160k tmpfs disk || exit 77
 "$@"; echo "first $?"
 ls -A
 mount -o remount,size=16m disk
-"$0" -m genrm_cli journal stats disk/journal.sqlite --json
+"$0" -m genrm_cli journal disk/journal.sqlite | grep -c reply
 "$@"; echo "second $?"
 """
 
@@ -38,12 +38,12 @@ def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring: MakeSco
         pytest.skip("no unshare on this machine")
     if finished.returncode in (1, 77) and b"first" not in finished.stdout:
         pytest.skip("this user may not mount a file system")
-    first, *there, stats, second = finished.stdout.decode().splitlines()
+    first, *there, answers, second = finished.stdout.decode().splitlines()
     assert (first, second) == ("first 5", "second 0"), finished.stderr
     assert set(there) == {"in.jsonl", "disk"}
     assert b"disk/journal.sqlite" in finished.stderr
     assert b"Traceback" not in finished.stderr
-    assert '"verdicts": ' in stats
+    assert int(answers) > 0
     metrics = scoring.check_honest()
     assert metrics["journal_hits"] > 0
     assert metrics["verdicts"] + metrics["journal_hits"] == 100
