@@ -184,6 +184,13 @@ SHAPES |= {
         lambda a, b, r: {"prompt": a + b, "outputs": [said(""), {"role": "tool", "content": "30"}, said(r)]},
         "{a}{b}",
     ),
+    "content under another name": (
+        lambda a, b, r: {
+            "messages": [{"role": "USER", "message": a}, {"role": "HUMAN", "prompt": b}],
+            "response": {"role": "model", "parts": [{"text": r}]},
+        },
+        "{a} {b}",
+    ),
     "roles in capitals": (
         lambda a, b, r: {"conversations": [{"from": "User", "value": a + b}, {"from": "Assistant", "value": r}]},
         "{a}{b}",

@@ -6,6 +6,7 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.message_parts import (
     answer_text,
     arguments_of,
+    content_of,
     kind_of,
     list_or_empty,
     media_of_messages,
@@ -100,7 +101,7 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
     """
     if not isinstance(message, Mapping):
         raise UnreadableRecordError(f"a message is {kind_of(message)}, expected an object")
-    role, content = _role_of(message), message.get("content")
+    role, content = _role_of(message), content_of(message)
     if role == "assistant":
         yield from items_of_assistant(message)
         return
@@ -120,7 +121,7 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
 def items_of_assistant(message: JsonObject) -> Iterator[Item]:
     """Yield the items of an assistant message: reasoning, text and media, refusals, calls."""
     apart = message.get("reasoning_content") or message.get("reasoning")
-    content = message.get("content")
+    content = content_of(message)
     parts = content if isinstance(content, list) else ()
     thoughts = "".join(reasoning_of_part(part) for part in parts)
     inline = list(_items_of_content(content))
@@ -188,7 +189,7 @@ def _results_within(content: object) -> Iterator[Item]:
 def _turn_of_message(message: object) -> Turn:
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise UnreadableRecordError("a message has no role; expected objects with role and content")
-    words, calls = text_of_content(message.get("content")), tuple(_calls_of_message(message))
+    words, calls = text_of_content(content_of(message)), tuple(_calls_of_message(message))
     if not calls:
         return Turn(_role_of(message), join_texts([words]))
     written = [call_text(call.name, call.arguments) for call in calls]

@@ -7,11 +7,17 @@ from typing import Any
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Media, UnreadableRecordError, call_text
 
+_CONTENT_NAMES = ("content", "parts", "text", "value", "message", "prompt")
 _CALL_INPUTS = ("arguments", "input", "action", "code", "queries")
 _URLS = ("https://", "http://", "data:image/")
 _TEXT_FIELDS = ("text", "refusal")
 _REASONING_FIELDS = {"reasoning": "reasoning", "thinking": "thinking", "reasoning_text": "text"}
 _NO_MEDIA = ("text", "input_text", "output_text", "refusal", "summary_text", "tool_use", "tool_result", "json", "")
+
+
+def content_of(message: JsonObject) -> object:
+    """Return the content of a message: under its usual name, or that of Gemini, Cohere, OpenCompass or others."""
+    return next((message[name] for name in _CONTENT_NAMES if name in message), None)
 
 
 def text_of_content(content: object) -> str:
@@ -57,7 +63,7 @@ def reasoning_of_part(part: object) -> str:
 def media_of_messages(messages: object) -> tuple[Media, ...]:
     """Return the images and files in messages or items, nested ones included."""
     if isinstance(messages, Mapping):
-        content = messages.get("content") if messages.get("content") is not None else messages.get("output")
+        content = content_of(messages) if content_of(messages) is not None else messages.get("output")
         parts = content if isinstance(content, list) else ()
         return tuple(_media_of_part(part) for part in parts if isinstance(part, Mapping) and is_media(part))
     if not isinstance(messages, list):

@@ -54,7 +54,7 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
             return items_of_response(choices[0])
         if isinstance(response.get("message"), Mapping):
             return items_of_messages([{"role": "assistant", **response["message"]}])
-        if "content" in response or "tool_calls" in response:
+        if {"role", "content", "tool_calls"} & response.keys():
             return items_of_messages([{"role": "assistant", **response}])
         if isinstance(response.get("text"), str):
             return items_of_text(response["text"])
