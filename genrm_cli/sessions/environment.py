@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 
-TURN_LIMIT, CONTEXT_TOO_LONG = "turn_limit", "context_too_long"
+TURN_LIMIT, TURN_TOO_LONG, CONTEXT_TOO_LONG = "turn_limit", "turn_too_long", "context_too_long"
 POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA = "policy_failed", "client_failed", "private_data"
-TRUNCATIONS = frozenset({TURN_LIMIT, CONTEXT_TOO_LONG})
+TRUNCATIONS = frozenset({TURN_LIMIT, TURN_TOO_LONG, CONTEXT_TOO_LONG})
 """Reasons that cut an episode off; all other reasons of an environment are regular ends."""
 
 FAILURES = frozenset({POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA})
@@ -46,15 +46,38 @@ def without_asking(value: T) -> Dialogue[T]:
     yield  # makes it a generator
 
 
-async def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], Awaitable[str]]) -> T:
-    """Run a dialogue to its end, waiting for each answer, and return its result; errors of `answer` end it."""
+@dataclass(frozen=True, slots=True)
+class _Result(Generic[T]):
+    value: T
+
+
+async def _call(work: Callable[..., Any], *given: object) -> Any:
+    return work(*given)
+
+
+async def run_dialogue(
+    dialogue: Dialogue[T],
+    answer: Callable[[Ask], Awaitable[str]],
+    call: Callable[..., Awaitable[Any]] = _call,
+) -> T:
+    """Run a dialogue to its end, waiting for each answer, and return its result; errors of `answer` end it.
+
+    Args:
+        call: calls the environment's own work; `asyncio.to_thread` lets an event loop serve others meanwhile.
+    """
+    said: str | None = None
+    while True:
+        told: Ask | _Result[T] = await call(_advance, dialogue, said)
+        if isinstance(told, _Result):
+            return told.value
+        said = await answer(told)
+
+
+def _advance(dialogue: Dialogue[T], said: str | None) -> Ask | _Result[T]:
     try:
-        ask = next(dialogue)
-        while True:
-            ask = dialogue.send(await answer(ask))
+        return next(dialogue) if said is None else dialogue.send(said)
     except StopIteration as ended:
-        result: T = ended.value
-        return result
+        return _Result(ended.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +154,13 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         version: changes whenever the same answers would give another episode; part of records and digests.
         models: the roles that the environment asks if the user names a model for it.
         scripted_policies: names of policies without a model, for demos and tests.
+        max_turn_bytes: a longer turn of the policy ends the episode, and one of the environment's models is a failure.
     """
 
     version: ClassVar[str]
     models: ClassVar[Mapping[str, ModelUse]] = {}
     scripted_policies: ClassVar[tuple[str, ...]] = ()
+    max_turn_bytes: ClassVar[int] = 65_536
 
     def __init__(self, *, has_models: bool = False, max_turns: int | None = None) -> None:
         """Take the user's choices.

@@ -13,6 +13,7 @@ from genrm_cli.sessions.environment import (
     CONTEXT_TOO_LONG,
     POLICY_FAILED,
     PRIVATE_DATA,
+    TURN_TOO_LONG,
     AnyEnvironment,
     Ask,
     EpisodeScenario,
@@ -166,12 +167,15 @@ Act = Callable[[Any, int], Awaitable[Outcome]]
 
 
 class _FailedError(Exception):
-    """The policy or a model of the environment returned no turn."""
+    """The policy or a model of the environment returned no turn that can be taken.
 
-    def __init__(self, reason: str, detail: str, *, too_long: bool = False) -> None:
+    `ends_with` is how an episode ends that has turns already; None if it fails nevertheless.
+    """
+
+    def __init__(self, reason: str, detail: str, ends_with: str | None = None) -> None:
         super().__init__(detail)
         self.reason = reason
-        self.too_long = too_long
+        self.ends_with = ends_with
 
 
 async def play_episode(
@@ -196,11 +200,14 @@ async def play_episode(
     def take(role: str, outcome: Outcome) -> str:
         usage.setdefault(role, Usage()).add(outcome)
         on_outcome(role, outcome)
+        failure = POLICY_FAILED if role == POLICY else CLIENT_FAILED
         try:
             words = spoken_words(outcome)
         except SilentError as silent:
-            reason = POLICY_FAILED if role == POLICY else CLIENT_FAILED
-            raise _FailedError(reason, str(silent), too_long=silent.is_too_long and role == POLICY) from silent
+            too_long = silent.is_too_long and role == POLICY
+            raise _FailedError(failure, str(silent), CONTEXT_TOO_LONG if too_long else None) from silent
+        if (detail := too_long_turn(words, environment)) is not None:
+            raise _FailedError(failure, detail, TURN_TOO_LONG if role == POLICY else None)
         if matches := private_matches(words, redactor):
             raise _FailedError(PRIVATE_DATA, f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}")
         return words
@@ -214,10 +221,16 @@ async def play_episode(
             outcome = await act(state, slot.repeat_at(state.turn_index))
             state = await run_dialogue(environment.step(state, take(POLICY, outcome)), ask_model)
     except _FailedError as failed:
-        if failed.too_long and state.turn_index:
-            return Played(slot, ended(state, CONTEXT_TOO_LONG), usage=usage)
+        if failed.ends_with is not None and state.turn_index:
+            return Played(slot, ended(state, failed.ends_with), usage=usage)
         return Played(slot, state, failed.reason, str(failed), usage)
     return Played(slot, state, usage=usage)
+
+
+def too_long_turn(text: str, environment: AnyEnvironment) -> str | None:
+    """Return why a turn is too long for an environment; None if it is not."""
+    size_bytes, most_bytes = len(text.encode()), environment.max_turn_bytes
+    return f"a turn of {size_bytes:,} bytes, more than {most_bytes:,}" if size_bytes > most_bytes else None
 
 
 def private_matches(text: str, redactor: Redactor | None) -> Counter[str]:

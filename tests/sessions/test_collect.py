@@ -4,6 +4,7 @@ import asyncio
 import json
 import tomllib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,22 @@ def test_a_context_that_is_too_long_truncates_the_session(tmp_path: Path, judge_
     assert record["metadata"]["end_reason"] == "context_too_long"
     assert record["metadata"]["truncated"] is True
     assert record["metadata"]["turns"] == 3
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_a_turn_that_is_too_long_truncates_the_session(tmp_path: Path, judge_server: JudgeServer, turns: int) -> None:
+    """The turns before it are an episode that was cut off; without any, the policy failed."""
+    judge_server.behave(script=[*({"content": CHAT[number]} for number in range(turns)), {"content": "Yes. " * 4_000}])
+    options = options_for(tmp_path, policy=agent(judge_server), episodes=1)
+    run = partial(run_sessions, options, few=1, probe=False)
+    if turns:
+        run()
+    else:
+        with pytest.raises(TooManyUnscoredError):
+            run()
+    (record,) = read(tmp_path, "run.jsonl" if turns else "run_failures.jsonl")
+    assert record["metadata"]["end_reason"] == ("turn_too_long" if turns else "policy_failed")
+    assert record["metadata"]["turns"] == turns
 
 
 def test_a_faulty_client_is_counted_and_left_out(tmp_path: Path, judge_server: JudgeServer) -> None:

@@ -1,6 +1,8 @@
 """The open sessions of a server, on a clock of the tests."""
 
 import asyncio
+from threading import Event
+from typing import Any
 
 import pytest
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, samples
@@ -82,5 +84,40 @@ def test_private_data_end_a_session(side: str) -> None:
         seen = await sessions.step("one", private if side == "policy" else "What is it like?")
         assert (seen.text, seen.end and seen.end.reason, seen.is_failure) == (opening, "private_data", True)
         assert sessions.look("one").is_failure
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_a_turn_that_is_too_long_ends_a_session_without_it(turns: int) -> None:
+    """The rules never read it; the turns before it keep their reward."""
+
+    async def play() -> None:
+        sessions = open_sessions(Clock())
+        await sessions.reset("one", EXAM)
+        before = [await sessions.step("one", "How are you?") for _ in range(turns)]
+        seen = await sessions.step("one", "I hear you. " * 500_000)
+        assert (seen.end and seen.end.reason, seen.end and seen.end.truncated) == ("turn_too_long", True)
+        assert (seen.turn_index, seen.reward) == (turns, before[-1].reward if before else None)
+
+    asyncio.run(play())
+
+
+def test_others_are_answered_while_an_environment_works() -> None:
+    """The environment's own work runs in a thread: it may even wait for another request."""
+    other_is_answered = Event()
+
+    class Slow(type(ENVIRONMENT)):
+        def components(self, state: Any) -> dict[str, float]:
+            assert other_is_answered.wait(60)
+            return super().components(state)
+
+    async def play() -> None:
+        sessions = HostedSessions(Slow(), samples(), answer, most=2, keep_s=10)
+        await sessions.reset("slow", EXAM)
+        step = asyncio.create_task(sessions.step("slow", "How are you?"))
+        await sessions.reset("other", EXAM)
+        other_is_answered.set()
+        assert (await step).reward is not None
 
     asyncio.run(play())

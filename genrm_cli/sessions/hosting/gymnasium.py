@@ -23,6 +23,7 @@ from genrm_cli.serve.shapes.nemo_gym import aggregate
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.episode import too_long_turn
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, SessionError
 from genrm_cli.storage.encoding.records import parse_record
 
@@ -169,9 +170,12 @@ async def serve_environment(
             async def answer(ask: Ask) -> str:
                 outcome = await agents.ask(ask.role, ask.conversation, 1)
                 try:
-                    return spoken_words(outcome)
+                    words = spoken_words(outcome)
                 except SilentError as silent:
                     raise SessionError(503, "client_failed", f"{ask.role}: {silent}") from silent
+                if (detail := too_long_turn(words, environment)) is not None:
+                    raise SessionError(503, "client_failed", f"{ask.role}: {detail}")
+                return words
 
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
             sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)

@@ -12,14 +12,16 @@ from genrm_cli.serve import cohort
 from genrm_cli.sessions.environment import (
     FAILURES,
     PRIVATE_DATA,
+    TURN_TOO_LONG,
     AnyEnvironment,
     Ask,
+    Dialogue,
     End,
     EpisodeScenario,
     ended,
     run_dialogue,
 )
-from genrm_cli.sessions.episode import private_matches
+from genrm_cli.sessions.episode import private_matches, too_long_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class HostedSessions:
 
     async def instructions(self, scenario_id: str) -> list[str]:
         """Return the policy's instructions for a scenario."""
-        state = await run_dialogue(self._environment.reset(self.scenarios[scenario_id], 0, 0), self._answer)
+        state = await self._run(self._environment.reset(self.scenarios[scenario_id], 0, 0))
         return [turn.text for turn in state.messages if turn.role == "system"]
 
     async def reset(self, id_: str, episode: Episode) -> Observation:
@@ -146,8 +148,7 @@ class HostedSessions:
                 422, "unknown_scenario", f"no scenario {episode.scenario_id!r}; for example {known} (all: GET /tasks)"
             )
         self._make_room(id_)
-        beginning = self._environment.reset(scenario, episode.variant, episode.seed)
-        state = await run_dialogue(beginning, self._answer)
+        state = await self._run(self._environment.reset(scenario, episode.variant, episode.seed))
         self._make_room(id_)
         self._sessions.pop(id_, None)
         self._sessions[id_] = _Session(state, self._clock())
@@ -168,7 +169,7 @@ class HostedSessions:
             if not action:
                 raise SessionError(422, "unreadable", "the response holds no text of the policy")
             session.state = await self._step(session.state, action)
-            seen = observe(self._environment, session.state)
+            seen = await asyncio.to_thread(observe, self._environment, session.state)
             reward = seen.reward or 0.0
             session.last = replace(seen, gain=round(reward - session.reward, 9))
             session.reward, session.request_id = reward, request_id
@@ -189,10 +190,15 @@ class HostedSessions:
         """Forget a session, if there is one."""
         self._sessions.pop(id_, None)
 
+    async def _run(self, dialogue: Dialogue[Any]) -> Any:
+        return await run_dialogue(dialogue, self._answer, asyncio.to_thread)
+
     async def _step(self, state: Any, action: str) -> Any:
-        # A private turn is not kept: the session ends in the state before it.
+        # Neither a private turn nor one that is too long is kept: the session ends in the state before it.
+        if too_long_turn(action, self._environment) is not None:
+            return ended(state, TURN_TOO_LONG)
         if not private_matches(action, self._redactor):
-            answered = await run_dialogue(self._environment.step(state, action), self._answer)
+            answered = await self._run(self._environment.step(state, action))
             last = answered.messages[-1]
             if last.role != "user" or not private_matches(last.text, self._redactor):
                 return answered

@@ -50,6 +50,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
     version = "therapeutic_session_v1"
     models = CLIENT_MODELS
     scripted_policies = COUNSELLORS
+    max_turn_bytes = 16_384  # the rules read the whole session after each turn, at about 80 KB a second
 
     def __init__(self, *, has_models: bool = False, max_turns: int | None = None) -> None:
         super().__init__(has_models=has_models, max_turns=max_turns)
