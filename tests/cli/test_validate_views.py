@@ -36,7 +36,7 @@ def test_the_report_for_people_is_short(genrm: Genrm, call: Call) -> None:
     """The printed report says what is left out, and names the mostly blank group."""
     genrm.write("in.jsonl", LINES)
     report = call("validate", "in.jsonl").out.decode()
-    assert "not compared 4: 1 excluded (masked (mask_sample)), 2 blank responses, 1 with media\n" in report
+    assert "not compared 4: 1 excluded (masked (mask_sample)), 2 blank responses, 1 with media (--images " in report
     assert "texts        1 truncated, 1 chat-template token stripped\n" in report
     assert "view         answer in 2 groups\n" in report
     assert "  1 group: more than half of its responses are blank (prompt_id:lake)" in report
