@@ -1,4 +1,4 @@
-"""Candidates for export without their texts, and reasons for leaving rollouts out."""
+"""Candidates for export, and reasons for leaving rollouts out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from statistics import NormalDist
 from typing import Self
 
 from genrm_cli.errors import Message, naming
+from genrm_cli.rollouts.rollout import Item
+from genrm_cli.scored.lines import ScoredRollout
 from genrm_cli.verdicts import Reason
 
 Preferences = Mapping[tuple[int, int], int]
@@ -85,7 +87,7 @@ class Candidate:
     """A rollout that can be exported. Rewards of one group are comparable.
 
     Attributes:
-        row: number of the rollout, over all inputs.
+        scored: the rollout with its scored line.
         index: in its group, as in the comparisons file.
         error: standard error of its base score; NaN if unknown.
         chars: characters of its answer, without reasoning.
@@ -94,7 +96,7 @@ class Candidate:
         is_teacher: whether a teacher wrote it, for the policy to imitate.
     """
 
-    row: int
+    scored: ScoredRollout
     index: int
     reward: float
     error: float
@@ -103,6 +105,11 @@ class Candidate:
     prompt: int
     is_gated: bool
     is_teacher: bool = False
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The response."""
+        return self.scored.rollout.response or ()
 
     def lower_bound(self, confidence: float | None) -> float:
         """Return the bound that the reward exceeds with this probability; the reward itself without one.

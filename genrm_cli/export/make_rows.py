@@ -1,28 +1,22 @@
-"""Make the rows of an export from the table of scored rollouts."""
+"""Make the rows of an export from groups of scored rollouts."""
 
 import math
-from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from genrm_cli.export.balance import balanced, similarity, spread_order
+from genrm_cli.export.balance import similarity
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
+from genrm_cli.export.compared import calibrated, confidence_of, joined_verdicts, preferences_of
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.pairs import ChosenPair, choose_pairs
+from genrm_cli.export.read_scored import ExportInput, LeftOut, candidates_of, digest_of_items
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, PromptRow, Sample, UnfitError
-from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable, StoredRollout, digest_of_items
+from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rollouts.rollout import Reasoning, words_of
-
-
-@dataclass(slots=True)
-class SideNumbers:
-    """Rewards and lengths in characters of the responses on one side of an export; 12 bytes each."""
-
-    rewards: "array[float]" = field(default_factory=lambda: array("d"))
-    chars: "array[int]" = field(default_factory=lambda: array("I"))
+from genrm_cli.scored.lines import ScoredGroup
 
 
 @dataclass(slots=True)
@@ -30,182 +24,144 @@ class RowCounts:
     """Numbers of rows, by output, and of dropped rows, by reason.
 
     Attributes:
+        groups: groups with a rollout that can be exported.
         rows: number of rows by output, `train` or `validation`.
         dropped: candidate rows by reason; those that the format cannot represent also by sentence in `unfit`.
-        sides: numbers of the responses by side, such as `chosen` and `rejected`.
-        only_reasoning: number of pairs that differ only in their reasoning.
-        with_reasoning: number of responses with reasoning.
-        sessions: number of responses that are sessions.
     """
 
+    groups: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     dropped: Counter[Drop] = field(default_factory=Counter)
     unfit: Counter[str] = field(default_factory=Counter)
-    sides: dict[str, SideNumbers] = field(default_factory=dict)
-    only_reasoning: int = 0
-    with_reasoning: int = 0
-    sessions: int = 0
 
 
-_MadeRow = tuple[Json, int]
+@dataclass(frozen=True, slots=True)
+class MadeRow:
+    """A row in its output format.
+
+    Attributes:
+        leader: digest of the prompt of the group's first candidate: rows that share it stay on one side of a split.
+        answers: the rollouts, each with its side, such as `chosen`.
+    """
+
+    row: Json
+    leader: int
+    answers: Sequence[tuple[str, Candidate]]
+
+    @property
+    def with_reasoning(self) -> int:
+        """Number of responses with reasoning."""
+        return sum(any(isinstance(item, Reasoning) for item in answer.items) for _, answer in self.answers)
+
+    @property
+    def differs_in_reasoning_only(self) -> bool:
+        """Whether it is a pair whose responses differ only in what the judge never saw."""
+        if len(self.answers) != 2 or self.answers[0][0] != "chosen" or not self.with_reasoning:
+            return False
+        one, other = (digest_of_items(answer.items, with_reasoning=False) for _, answer in self.answers)
+        return one == other
 
 
 class RowMaker:
     """Make the rows of one export."""
 
-    def __init__(
-        self,
-        table: ScoredTable,
-        stems: Sequence[str],
-        format_: ExportFormat,
-        options: ExportOptions,
-        compared: ComparedVerdicts | None,
-    ) -> None:
-        self.counts = RowCounts()
-        self._table = table
-        self._stems = stems
+    def __init__(self, inputs: Sequence[ExportInput], format_: ExportFormat, options: ExportOptions) -> None:
+        self.counts, self.left_out = RowCounts(), LeftOut()
+        self._inputs = inputs
         self._format = format_
         self._options = options
-        self._compared = compared
+        self._used: Counter[int] = Counter()  # rows by prompt
+        self._known: set[int] = set()  # names of rows that must not be repeated
+        self._calibration: Calibration | None = None
 
-    def iter_rows(self) -> Iterator[_MadeRow]:
-        """Yield all rows in their output format, each with the number of its group.
+    def iter_rows(self) -> Iterator[MadeRow]:
+        """Yield all rows in their output format, by group."""
+        make = {"pair": self._pairs, "label": self._labelled, "sample": self._samples, "prompt": self._prompts}
+        for input_ in self._inputs:
+            for group in input_.run.iter_groups():
+                candidates = candidates_of(group, input_.statuses, self._options, self.left_out)
+                if candidates:
+                    self.counts.groups += 1
+                    yield from make[self._format.unit](input_, group, candidates)
 
-        Labelled rows are spread by prompt; all others are ordered by group.
-        """
-        match self._format.unit:
-            case "pair":
-                return self._iter_pairs()
-            case "label":
-                return self._iter_labelled()
-            case "sample":
-                return self._iter_samples()
-            case _:
-                return self._iter_prompts()
-
-    # Pairs
-
-    def _iter_pairs(self) -> Iterator[_MadeRow]:
-        made = self._iter_fit_pairs()
-        if self._options.balance_length:
-            made = self._balance(made)
-        for pair, row in made:
-            yield self._counted(row, ("chosen", pair.chosen), ("rejected", pair.rejected))
-
-    def _iter_fit_pairs(self) -> Iterator[tuple[ChosenPair, Json]]:
-        """Yield the pairs that pass all filters except the balance of lengths."""
-        used: Counter[int] = Counter()
-        known: set[int] = set()
-        limit = self._options.max_pairs_per_prompt
-        for group, candidates in self._table.iter_groups():
-            for pair in self._choose(group, candidates):
-                if limit is not None and used[pair.chosen.prompt] >= limit:
-                    self.counts.dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
-                    continue
-                name = hash((pair.chosen.prompt, pair.chosen.text, pair.rejected.text))
-                if name in known:
-                    self.counts.dropped[Drop.REPEATED_PAIR] += 1
-                    continue
-                row = self._row_of_pair(pair)
+    def _pairs(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
+        limit, most = self._options.max_pairs_per_prompt, self._options.max_similarity
+        for pair in self._choose(input_, group, candidates):
+            chosen, rejected = pair.chosen, pair.rejected
+            name = hash((chosen.prompt, chosen.text, rejected.text))
+            if limit is not None and self._used[chosen.prompt] >= limit:
+                self.counts.dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
+            elif name in self._known:
+                self.counts.dropped[Drop.REPEATED_PAIR] += 1
+            elif most is not None and similarity(words_of(chosen.items), words_of(rejected.items)) > most:
+                self.counts.dropped[Drop.MAX_SIMILARITY] += 1
+            else:
+                answers = (self._answer(each, input_, group) for each in (chosen, rejected))
+                row = self._render(Pair(_prompt(chosen, group), *answers))
                 if row is not None:
-                    known.add(name)
-                    used[pair.chosen.prompt] += 1
-                    yield pair, row
+                    self._known.add(name)
+                    self._used[chosen.prompt] += 1
+                    yield MadeRow(row, candidates[0].prompt, (("chosen", chosen), ("rejected", rejected)))
 
-    def _choose(self, group: int, candidates: Sequence[Candidate]) -> list[ChosenPair]:
-        preferences, confidence, compared = None, None, self._compared
-        if compared is not None:
-            preferences = compared.preferences(group)
-            confidence = None if self._options.min_confidence is None else compared.confidence(group)
+    def _choose(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> list[ChosenPair]:
+        preferences, confidence = None, None
+        if self._options.needs_comparisons:
+            verdicts = joined_verdicts(group.comparisons, input_.weights)
+            preferences = preferences_of(verdicts)
+            if self._options.min_confidence is not None:
+                confidence = confidence_of(verdicts, self._calibrated())
         return choose_pairs(
             candidates,
             self._options,
             self.counts.dropped,
             preferences=preferences,
             confidence=confidence,
-            key=self._table.groups[group].key,
+            key=group.key,
         )
 
-    def _row_of_pair(self, pair: ChosenPair) -> Json | None:
-        chosen, rejected = self._table.load(pair.chosen.row), self._table.load(pair.rejected.row)
-        most = self._options.max_similarity
-        if most is not None and similarity(words_of(chosen.items), words_of(rejected.items)) > most:
-            self.counts.dropped[Drop.MAX_SIMILARITY] += 1
-            return None
-        answers = self._answer(pair.chosen, chosen), self._answer(pair.rejected, rejected)
-        return self._render(Pair(self._prompt(pair.chosen, chosen), *answers), chosen, rejected)
+    def _calibrated(self) -> Calibration:
+        if self._calibration is None:
+            self._calibration = calibrated(
+                joined_verdicts(group.comparisons, each.weights)
+                for each in self._inputs
+                for group in each.run.iter_groups()
+            )
+        return self._calibration
 
-    def _balance(self, made: Iterator[tuple[ChosenPair, Json]]) -> Iterator[tuple[ChosenPair, Json]]:
-        """Drop pairs until lengths are balanced; keeps 24 bytes per pair, and renders the remaining pairs again."""
-        rows, differences = array("Q"), array("q")
-        for pair, _ in made:
-            rows.extend((pair.chosen.row, pair.rejected.row))
-            differences.append(pair.chosen.chars - pair.rejected.chars)
-        self.counts.only_reasoning = self.counts.with_reasoning = self.counts.sessions = 0
-        for number, kept in enumerate(balanced(differences, self._options.seed)):
-            if not kept:
-                self.counts.dropped[Drop.BALANCE_LENGTH] += 1
-                continue
-            chosen, rejected = (self._table.candidate(row) for row in rows[2 * number : 2 * number + 2])
-            pair = ChosenPair(chosen, rejected)
-            row = self._row_of_pair(pair)
-            if row is not None:
-                yield pair, row
-
-    # Labelled and plain samples
-
-    def _iter_labelled(self) -> Iterator[_MadeRow]:
-        rows, prompts, labels = array("Q"), array("Q"), array("B")
-        for _, candidates in self._table.iter_groups():
-            for candidate, label in self._labels(candidates):
-                rows.append(candidate.row)
-                prompts.append(candidate.prompt)
-                labels.append(label)
-        order = spread_order(prompts, self._options.seed).tolist()
-        for number in order:
-            candidate = self._table.candidate(rows[number])
-            row = self._row_of_sample(candidate, bool(labels[number]))
-            if row is not None:
-                yield self._counted(row, ("wanted" if labels[number] else "unwanted", candidate))
-
-    def _labels(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, bool]]:
+    def _labelled(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
         """Yield the responses of a group that are clearly wanted or unwanted, each text once."""
         threshold = self._options.threshold
         middle = median(each.reward for each in candidates) if threshold is None else threshold
         known: set[tuple[int, int]] = set()
         for candidate in candidates:
-            name = (candidate.prompt, candidate.text)
+            name, is_wanted = (candidate.prompt, candidate.text), candidate.reward >= middle
             if threshold is None and candidate.reward == middle:
                 self.counts.dropped[Drop.AT_MEDIAN] += 1
             elif name in known:
                 self.counts.dropped[Drop.REPEATED_TEXT] += 1
-            elif candidate.reward >= middle and candidate.is_gated:
+            elif is_wanted and candidate.is_gated:
                 self.counts.dropped[Drop.GATED] += 1
             else:
                 known.add(name)
-                yield candidate, candidate.reward >= middle
-
-    def _row_of_sample(self, candidate: Candidate, label: bool | None = None) -> Json | None:
-        stored = self._table.load(candidate.row)
-        sample = Sample(self._prompt(candidate, stored), self._answer(candidate, stored), label)
-        return self._render(sample, stored)
-
-    def _iter_samples(self) -> Iterator[_MadeRow]:
-        used: Counter[int] = Counter()
-        known: set[tuple[int, int]] = set()
-        for _, candidates in self._table.iter_groups():
-            for candidate in sorted(candidates, key=self._rank_to_imitate):
-                reason = self._why_not_imitated(candidate, used[candidate.prompt])
-                if reason is None and (candidate.prompt, candidate.text) in known:
-                    reason = Drop.REPEATED_TEXT
-                if reason is not None:
-                    self.counts.dropped[reason] += 1
-                    continue
-                row = self._row_of_sample(candidate)
+                row = self._render(Sample(_prompt(candidate, group), self._answer(candidate, input_, group), is_wanted))
                 if row is not None:
-                    known.add((candidate.prompt, candidate.text))
-                    used[candidate.prompt] += 1
-                    yield self._counted(row, ("kept", candidate))
+                    side = "wanted" if is_wanted else "unwanted"
+                    yield MadeRow(row, candidates[0].prompt, ((side, candidate),))
+
+    def _samples(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
+        for candidate in sorted(candidates, key=self._rank_to_imitate):
+            name = hash((candidate.prompt, candidate.text))
+            reason = self._why_not_imitated(candidate, self._used[candidate.prompt])
+            if reason is None and name in self._known:
+                reason = Drop.REPEATED_TEXT
+            if reason is not None:
+                self.counts.dropped[reason] += 1
+                continue
+            row = self._render(Sample(_prompt(candidate, group), self._answer(candidate, input_, group)))
+            if row is not None:
+                self._known.add(name)
+                self._used[candidate.prompt] += 1
+                yield MadeRow(row, candidates[0].prompt, (("kept", candidate),))
 
     def _rank_to_imitate(self, candidate: Candidate) -> tuple[bool, float, int]:
         """Return the sort key of responses to imitate: lower confidence bound, unknown ones last."""
@@ -224,68 +180,45 @@ class RowMaker:
             return Drop.MIN_REWARD
         return Drop.BEST_OF if used >= options.best_of else None
 
-    # Prompts
-
-    def _iter_prompts(self) -> Iterator[_MadeRow]:
-        known: set[int] = set()
-        number = 0
-        for _, candidates in self._table.iter_groups():
-            first = candidates[0]
-            members = [candidate for candidate in candidates if candidate.prompt == first.prompt]
-            self.counts.dropped[Drop.MIXED_PROMPTS] += len(candidates) - len(members)
-            if self._format.name == "groups" and len(members) < 2:
-                self.counts.dropped[Drop.TOO_FEW] += 1
-                continue
-            if self._format.name != "groups" and first.prompt in known:
-                self.counts.dropped[Drop.REPEATED_PROMPT] += 1
-                continue
-            stored = [self._table.load(candidate.row) for candidate in members]
-            answers = [self._answer(candidate, texts) for candidate, texts in zip(members, stored, strict=True)]
-            row = self._render(PromptRow(self._prompt(first, stored[0]), answers, number), *stored)
+    def _prompts(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
+        first = candidates[0]
+        members = [candidate for candidate in candidates if candidate.prompt == first.prompt]
+        self.counts.dropped[Drop.MIXED_PROMPTS] += len(candidates) - len(members)
+        are_groups = self._format.name == "groups"
+        if are_groups and len(members) < 2:
+            self.counts.dropped[Drop.TOO_FEW] += 1
+        elif not are_groups and first.prompt in self._known:
+            self.counts.dropped[Drop.REPEATED_PROMPT] += 1
+        else:
+            answers = [self._answer(each, input_, group) for each in members]
+            row = self._render(PromptRow(_prompt(first, group), answers, len(self._known)))
             if row is not None:
-                known.add(first.prompt)
-                number += 1
-                yield self._counted(row, *(("responses", candidate) for candidate in members))
+                self._known.add(first.prompt)
+                yield MadeRow(row, first.prompt, [("responses", each) for each in members])
 
-    # Parts of rows
-
-    def _render(self, row: Pair | Sample | PromptRow, *stored: StoredRollout) -> Json | None:
-        """Return a row of some rollouts in its output format; None, counted, if the format cannot represent it."""
+    def _render(self, row: Pair | Sample | PromptRow) -> Json | None:
+        """Return a row in its output format; None, counted, if the format cannot represent it."""
         try:
-            rendered = self._format.render(row)
+            return self._format.render(row)
         except UnfitError as error:
             self.counts.dropped[Drop.UNFIT] += 1
             self.counts.unfit[str(error)] += 1
             return None
-        self.counts.sessions += sum(each.rollout.is_session for each in stored)
-        reasoned = sum(any(isinstance(item, Reasoning) for item in each.items) for each in stored)
-        self.counts.with_reasoning += reasoned
-        if reasoned and isinstance(row, Pair):
-            one, other = (digest_of_items(each.items, with_reasoning=False) for each in stored)
-            self.counts.only_reasoning += one == other
-        return rendered
 
-    def _counted(self, row: Json, *sides: tuple[str, Candidate]) -> _MadeRow:
-        """Return a row with the number of its group, its responses counted on their sides."""
-        for name, candidate in sides:
-            side = self.counts.sides.setdefault(name, SideNumbers())
-            side.rewards.append(candidate.reward)
-            side.chars.append(candidate.chars)
-        return row, self._table.group_number_of(sides[0][1].row)
-
-    def _prompt(self, candidate: Candidate, stored: StoredRollout) -> Prompt:
-        group = self._table.group_of(candidate.row)
-        messages = messages_of_prompt(stored.rollout.prompt)
-        return Prompt(f"{candidate.prompt:016x}", messages, stored.rollout.tools, group.key, group.judge)
-
-    def _answer(self, candidate: Candidate, stored: StoredRollout) -> Answer:
-        group = self._table.group_of(candidate.row)
+    def _answer(self, candidate: Candidate, input_: ExportInput, group: ScoredGroup) -> Answer:
+        scored = candidate.scored
         return Answer(
-            id=f"{self._stems[group.input]}/{group.key}#{candidate.index}",
-            messages=messages_of_response(stored.rollout.prompt, stored.items, self._options.reasoning),
+            id=f"{input_.stem}/{group.key}#{candidate.index}",
+            messages=messages_of_response(scored.rollout.prompt, candidate.items, self._options.reasoning),
             reward=candidate.reward,
             standard_error=None if math.isnan(candidate.error) else candidate.error,
-            advantage=stored.advantage,
-            logprobs=stored.logprobs,
-            is_session=stored.rollout.is_session,
+            advantage=scored.line.advantage,
+            logprobs=scored.record.get("logprobs"),
+            is_session=scored.rollout.is_session,
         )
+
+
+def _prompt(candidate: Candidate, group: ScoredGroup) -> Prompt:
+    rollout = candidate.scored.rollout
+    messages = messages_of_prompt(rollout.prompt)
+    return Prompt(f"{candidate.prompt:016x}", messages, rollout.tools, group.key, group.line.judge)

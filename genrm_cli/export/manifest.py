@@ -1,15 +1,20 @@
 """The manifest of an export: its contents, its sources, and how far length separates chosen from rejected."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrm_cli import __version__
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.export.make_rows import RowCounts
-from genrm_cli.export.read_scored import Reading
+from genrm_cli.export.make_rows import RowMaker
+from genrm_cli.export.read_scored import ExportInput, LeftOut
+from genrm_cli.export.row_spool import SideNumbers
+from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.json_form import Json, to_json
 
 MANIFEST_FORMAT = 1
@@ -19,16 +24,17 @@ _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def manifest_of(
-    reading: Reading,
-    counts: RowCounts,
+    inputs: Sequence[ExportInput],
+    maker: RowMaker,
+    sides: Mapping[str, SideNumbers],
     to: str,
     options: ExportOptions,
-    groups: int,
     outputs: Sequence[str],
     warnings: list[str],
 ) -> Json:
     """Return the manifest of an export, JSON-ready."""
-    records = [{} if metrics is None else to_json(metrics) for metrics in reading.metrics]
+    runs, counts = [each.run for each in inputs], maker.counts
+    rejects = sum((run.rejects for run in runs), Counter[str]())
     return {
         "format": MANIFEST_FORMAT,
         "to": to,
@@ -36,64 +42,66 @@ def manifest_of(
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"genrm": __version__},
         "options": asdict(options),
-        "inputs": [
-            {
-                **asdict(each.identity),
-                "sha256": each.sha256,
-                "lines": each.lines,
-                "rollouts": each.rollouts,
-                "judges": sorted(each.judges),
-                "scored_with": {name: records[each.input][name] for name in _SCORED_WITH if records[each.input]},
-            }
-            for each in reading.inputs
-        ],
+        "inputs": [record for run in runs for record in _iter_files(run)],
         "outputs": list(outputs),
-        "rollouts": reading.rollouts,
-        "rejected_lines": reading.rejects.total(),
-        "rejected_reasons": dict(reading.rejects.most_common(20)),
-        "left_out": {reason.value: count for reason, count in reading.left_out.most_common()},
-        "groups": groups,
-        "incomplete_groups": reading.incomplete_groups,
-        "prompts_in_several_files": reading.repeated_prompts,
+        "rollouts": sum(file.rollouts for run in runs for file in run.files),
+        "rejected_lines": rejects.total(),
+        "rejected_reasons": dict(rejects.most_common(20)),
+        "left_out": {reason.value: count for reason, count in maker.left_out.rollouts.most_common()},
+        "groups": counts.groups,
+        "incomplete_groups": maker.left_out.incomplete_groups,
         "rows": dict(counts.rows),
         "dropped": {reason.value: count for reason, count in counts.dropped.most_common() if count},
         "unfit": dict(counts.unfit.most_common()),
-        "scores": {name: _distribution(side.rewards) for name, side in counts.sides.items()},
-        "lengths_chars": {name: _distribution(side.chars) for name, side in counts.sides.items()},
-        **_comparison_of(counts),
+        "scores": {name: _distribution(side.rewards) for name, side in sides.items()},
+        "lengths_chars": {name: _distribution(side.chars) for name, side in sides.items()},
+        **_comparison_of(sides),
         "warnings": warnings,
     }
 
 
-def warnings_of(reading: Reading, counts: RowCounts, options: ExportOptions, *, template_strips: bool) -> list[str]:
-    """Return warnings about training on an export."""
+def _iter_files(run: ScoredRun) -> Iterator[Json]:
+    """Yield the files of an input, each with its judges and the settings that it was scored with."""
+    record = {} if run.metrics is None else to_json(run.metrics)
+    for file in run.files:
+        yield {
+            **asdict(file.identity),
+            **{name: getattr(file, name) for name in ("sha256", "lines", "rollouts")},
+            "judges": sorted(run.judges),
+            "scored_with": {name: record[name] for name in _SCORED_WITH if record},
+        }
+
+
+def warnings_of(left_out: LeftOut, with_reasoning: int, only_reasoning: int) -> list[str]:
+    """Return warnings about training on an export.
+
+    Args:
+        left_out: counts of the rollouts.
+        with_reasoning: responses with reasoning that a chat template may strip.
+        only_reasoning: pairs that differ only in their reasoning.
+    """
     checks = [
-        (reading.is_baseline, "judged by the built-in lexical baseline, not by a reward model: do not train on this."),
+        (left_out.is_baseline, "judged by the built-in lexical baseline, not by a reward model: do not train on this."),
         (
-            reading.incomplete_groups,
-            f"{reading.incomplete_groups:,} groups lack rollouts that they were scored with.",
+            left_out.incomplete_groups,
+            f"{left_out.incomplete_groups:,} groups lack rollouts that they were scored with.",
+        ),
+        (left_out.truncated, f"{left_out.truncated:,} exported rollouts were cut off by a limit."),
+        (
+            only_reasoning,
+            f"{only_reasoning:,} pairs differ only in their reasoning, which the judge never saw.",
         ),
         (
-            reading.repeated_prompts,
-            f"{reading.repeated_prompts:,} prompts are answered in several files: their rollouts were scored "
-            "separately and are not paired.",
-        ),
-        (reading.truncated, f"{reading.truncated:,} exported rollouts were cut off by a limit."),
-        (
-            counts.only_reasoning,
-            f"{counts.only_reasoning:,} pairs differ only in their reasoning, which the judge never saw.",
-        ),
-        (
-            template_strips and counts.with_reasoning and options.reasoning == "keep",
-            f"{counts.with_reasoning:,} responses contain reasoning: a chat template that strips reasoning from "
+            with_reasoning,
+            f"{with_reasoning:,} responses contain reasoning: a chat template that strips reasoning from "
             "earlier turns may leave them without it, or empty. Try one row, or strip it with reasoning=strip.",
         ),
     ]
     return [text for holds, text in checks if holds]
 
 
-def _distribution(values: Sequence[float]) -> Json:
-    numbers = np.asarray(values, dtype=np.float64)
+def _distribution(values: NDArray[Any]) -> Json:
+    numbers = values.astype(np.float64)
     if not len(numbers):
         return {"count": 0}
     quantiles = [round(value, 6) for value in np.quantile(numbers, _QUANTILES).tolist()]
@@ -105,15 +113,14 @@ def _distribution(values: Sequence[float]) -> Json:
     }
 
 
-def _comparison_of(counts: RowCounts) -> Json:
+def _comparison_of(sides: Mapping[str, SideNumbers]) -> Json:
     """Return the differences between chosen and rejected responses; empty for other exports."""
-    if "chosen" not in counts.sides:
+    if "chosen" not in sides:
         return {}
-    chosen, rejected = counts.sides["chosen"], counts.sides["rejected"]
-    gaps = np.asarray(chosen.rewards) - np.asarray(rejected.rewards)
-    differences = np.asarray(chosen.chars, dtype=np.int64) - np.asarray(rejected.chars, dtype=np.int64)
+    chosen, rejected = sides["chosen"], sides["rejected"]
+    differences = chosen.chars - rejected.chars
     uneven = int(np.count_nonzero(differences))
     return {
-        "margins": _distribution(gaps.tolist()),
+        "margins": _distribution(chosen.rewards - rejected.rewards),
         "longer_chosen_share": round(int(np.count_nonzero(differences > 0)) / uneven, 6) if uneven else None,
     }

@@ -2,17 +2,15 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
 
 from genrm_cli.export.candidates import Candidate, Drop, Preferences
+from genrm_cli.export.compared import Confidence
 from genrm_cli.export.export_options import ExportOptions
-
-Confidence = Callable[[int, int], float | None]
-"""Probability that the judge truly prefers the first index to the second; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

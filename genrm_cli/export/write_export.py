@@ -5,23 +5,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
+
 from genrm_cli.errors import InputError, Message, SettingRef, UsageError
-from genrm_cli.export.balance import validation_prompts
-from genrm_cli.export.candidates import message_of
+from genrm_cli.export.balance import spread_order, validation_prompts
+from genrm_cli.export.candidates import Drop, message_of
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
-from genrm_cli.export.read_scored import Reading, read_scored
+from genrm_cli.export.read_scored import open_inputs
+from genrm_cli.export.row_spool import RowSpool
 from genrm_cli.export.rows import ExportFormat, Unit
-from genrm_cli.export.scored_table import ComparedVerdicts, ScoredTable
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
-from genrm_cli.scored.files import ScoredInput, find_scored
-from genrm_cli.scored.groups import open_comparisons
+from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.parquet import ParquetWriter
-from genrm_cli.storage.encoding.records import render_document, render_record
-from genrm_cli.storage.location import S3Options, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.location import require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import is_same_place, is_streamed
 from genrm_cli.storage.source import mode_of
@@ -83,35 +84,37 @@ def export(
     stem = stem_of(output)
     by_name = {TRAIN: output, **({VALIDATION: f"{stem}.{VALIDATION}{output[len(stem) :]}"} if options.split else {})}
     overwrite, is_parquet = settings.output.force, output.endswith(".parquet")
-    with ScoredTable() as table, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, ExitStack() as opened:
+    needs_comparisons = format_.unit == "pair" and options.needs_comparisons
+    with ExitStack() as opened, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, RowSpool() as rows:
         sinks = {name: outputs.open(uri) for name, uri in by_name.items()}
         tables = {name: opened.enter_context(ParquetWriter(uri)) for name, uri in by_name.items() if is_parquet}
         write = {name: tables[name].append if is_parquet else sink.write for name, sink in sinks.items()}
         suffixes = () if is_streamed(output) else (*format_.sides, _MANIFEST)
-        sides = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
-        reading = read_scored(scored, table, options, settings, s3)
-        compared = (
-            _read_comparisons(scored, reading, table, settings, s3)
-            if format_.unit == "pair" and options.needs_comparisons
-            else None
-        )
-        maker = RowMaker(table, [each.stem for each in scored], format_, options, compared)
-        validation = _validation_groups(table, options)
-        for row, group in maker.iter_rows():
-            name = VALIDATION if group in validation else TRAIN
+        beside = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
+        inputs = open_inputs(scored, options, settings, s3, opened, comparisons=needs_comparisons)
+        maker = RowMaker(inputs, format_, options)
+        for made in maker.iter_rows():
+            rows.append(made)
+        if not len(rows):
+            raise InputError(_nothing_left(maker))
+        kept = rows.balanced(options.seed) if options.balance_length else np.ones(len(rows), dtype=bool)
+        maker.counts.dropped[Drop.BALANCE_LENGTH] += int(np.count_nonzero(~kept))
+        validation = validation_prompts(rows.leaders, options.split, options.seed)
+        order = spread_order(rows.prompts, options.seed) if format_.unit == "label" else np.arange(len(rows))
+        for number in order[kept[order]].tolist():
+            name = VALIDATION if rows.leaders[number] in validation else TRAIN
             maker.counts.rows[name] += 1
-            write[name](render_record(row))
-        if not maker.counts.rows:
-            raise InputError(_nothing_left(reading, maker))
-        for name, rows in tables.items():
-            rows.write_to(sinks[name].write)
-        warnings = warnings_of(reading, maker.counts, options, template_strips=format_.strips_reasoning)
+            write[name](rows.line(number))
+        for name, table in tables.items():
+            table.write_to(sinks[name].write)
+        strips = format_.strips_reasoning and options.reasoning == "keep"
+        reasoned, alike = (int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning))
+        warnings = warnings_of(maker.left_out, reasoned if strips else 0, alike)
         if options.split and not validation:
             warnings.append("all rows answer one prompt: nothing was split off.")
-        manifest = manifest_of(
-            reading, maker.counts, format_.name, options, len(table.groups), list(by_name.values()), warnings
-        )
-        for suffix, sink in sides.items():
+        uris = list(by_name.values())
+        manifest = manifest_of(inputs, maker, rows.sides(kept), format_.name, options, uris, warnings)
+        for suffix, sink in beside.items():
             sink.write(render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output)))
         outputs.commit()
     return ExportReport(manifest, format_.usage(output))
@@ -144,42 +147,8 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
         )
 
 
-def _read_comparisons(
-    scored: Sequence[ScoredInput], reading: Reading, table: ScoredTable, settings: Settings, s3: S3Options
-) -> ComparedVerdicts:
-    """Read the comparisons files of all inputs.
-
-    Raises:
-        InputError: one is missing.
-    """
-    compared = ComparedVerdicts()
-    for number, each in enumerate(scored):
-        found, metrics = open_comparisons(each, s3, settings), reading.metrics[number]
-        if found is None:
-            raise InputError(
-                f"{each.name}: ",
-                SettingRef("pairs", "compared"),
-                " and ",
-                SettingRef("min_confidence"),
-                " need its comparisons file; put *.comparisons.jsonl of the same run next to it",
-            )
-        weights = {} if metrics is None else {one.name: one.weight for one in metrics.judge.judges}
-        for _, comparison in found:
-            group = table.find_group(number, str(comparison.group))
-            if group is not None:
-                compared.add(comparison, group, weights.get(comparison.judge) or 1.0)
-    return compared
-
-
-def _validation_groups(table: ScoredTable, options: ExportOptions) -> set[int]:
-    """Return the groups of the validation split: those of one prompt stay together, and every group stays whole."""
-    prompts = {group: candidates[0].prompt for group, candidates in table.iter_groups()} if options.split else {}
-    chosen = validation_prompts(prompts.values(), options.split, options.seed)
-    return {group for group, prompt in prompts.items() if prompt in chosen}
-
-
-def _nothing_left(reading: Reading, maker: RowMaker) -> Message:
-    drops = [(message_of(code), count) for code, count in reading.left_out.items()]
+def _nothing_left(maker: RowMaker) -> Message:
+    drops = [(message_of(code), count) for code, count in maker.left_out.rollouts.items()]
     drops += [(Message.of("dropped: ", code.message), count) for code, count in maker.counts.dropped.items() if count]
     told = [part for message, count in drops for part in (f"; {count:,} × ", message)]
     return Message.of("nothing is left to export", *(told or ["; the inputs are empty"]), ".")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from genrm_cli.errors import InputError
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.json_types import Record
@@ -153,6 +154,8 @@ def read_run(
     keys = Counter[str]()
     with ScoredRun(scored, settings, open_known_journal) as run:
         run.read(s3_options(settings))
+        if not len(run):
+            raise InputError(f"{run.name}: it is empty; expected an output of `genrm score`")
         for found in run.iter_groups():
             group = with_labels_masked(found, mask)
             keys[group.key] += 1
@@ -169,7 +172,7 @@ def read_run(
                 contents[len(rows) - 1] = contents_of(group)
         figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge)
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
-        return RunPage(number, start, figures_of_run, trust, measured, run.rejected, alone, contents)
+        return RunPage(number, start, figures_of_run, trust, measured, run.rejects.total(), alone, contents)
 
 
 def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:

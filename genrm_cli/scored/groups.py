@@ -1,13 +1,16 @@
 """Read an output of `genrm score` and its companion files, group by group."""
 
+import hashlib
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from genrm_cli.errors import InputError
+from genrm_cli.errors import InputError, SettingRef
+from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
 from genrm_cli.scored.files import REMEDY, ScoredInput, open_scored, read_metrics_beside
 from genrm_cli.scored.json_form import FormError, from_json
@@ -17,7 +20,7 @@ from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import Verdict
@@ -25,30 +28,58 @@ from genrm_cli.verdicts import Verdict
 OpenJournal = Callable[[str, Settings], AbstractContextManager[Journal | None]]
 
 
+@dataclass(frozen=True, slots=True)
+class ScoredFile:
+    """A file of scored lines; `sha256` is the digest of its lines, each with a newline."""
+
+    identity: InputIdentity
+    sha256: str
+    lines: int
+    rollouts: int
+
+
 class ScoredRun(AbstractContextManager["ScoredRun"]):
     """Scored lines, their comparisons and metrics; about 60 bytes of memory a rollout. Use it as a context manager.
 
-    Replies that the comparisons lack are read from the journal.
-
     Attributes:
         name: of the scored lines, or of the set of their files.
+        files: the files of the scored lines.
         metrics: their metrics file; None without one.
         has_comparisons: whether the comparisons file was found.
-        lines: number of lines; `rejected` of them are not scored lines.
+        lines: number of lines. `rejects`: those that are not scored lines, by reason.
+        judges: names of the judges.
     """
 
-    def __init__(self, scored: ScoredInput, settings: Settings, open_journal: OpenJournal) -> None:
+    def __init__(
+        self,
+        scored: ScoredInput,
+        settings: Settings,
+        open_journal: OpenJournal | None = None,
+        kept_of: Callable[[Record], Record] = lambda record: {},
+    ) -> None:
+        """Open temporary files.
+
+        Args:
+            scored: the scored lines.
+            settings: how lines are read.
+            open_journal: opens the journal for replies that the comparisons lack; None to leave them unknown.
+            kept_of: returns the fields of a rollout's line to keep in `ScoredRollout.record`.
+        """
         self.name = scored.name
+        self.files: list[ScoredFile] = []
         self.metrics: RunRecord | None = None
         self.has_comparisons = False
-        self.lines = self.rejected = 0
+        self.lines = 0
+        self.rejects = Counter[str]()
+        self.judges: set[str] = set()
+        self._kept_of = kept_of
         self._scored, self._settings, self._open_journal = scored, settings, open_journal
         self._keys: dict[str, int] = {}
         self._groups = array("I")  # of each rollout
         self._asked = array("I")  # group of each comparison, and the end of its line in the spool
         self._ends = array("Q")
         self._opened = ExitStack()
-        self._rollouts: RolloutStore[ScoredLine] = self._opened.enter_context(RolloutStore())
+        self._rollouts: RolloutStore[tuple[ScoredLine, Record]] = self._opened.enter_context(RolloutStore())
         self._comparisons = self._opened.enter_context(Spool())
         self._journal: Journal | None = None
 
@@ -58,17 +89,21 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def read(self, s3: S3Options) -> None:
+    def read(self, s3: S3Options, *, comparisons: bool = True) -> None:
         """Read the scored lines and their companion files.
 
         Raises:
-            InputError: none of the lines is scored, or a companion file cannot be read.
+            InputError: none of the lines is scored, one of them is not with the setting `strict`, or a companion file
+                cannot be read.
         """
         first = self._read_scored(s3)
-        if not self._groups:
-            found = f"none of its {self.lines:,} lines is scored ({first})" if self.lines else "it is empty"
+        if self.lines and not self._groups:
+            found = f"none of its {self.lines:,} lines is scored ({first})"
             raise InputError(f"{self.name}: {found}; expected an output of `genrm score`")
-        self._read_comparisons(s3)
+        if first and self._settings.input.strict:
+            raise InputError(f"{self.name}: ", SettingRef("strict", True), f" refuses {first}")
+        if comparisons:
+            self._read_comparisons(s3)
         self.metrics = read_metrics_beside(self._scored, s3, self._settings)
 
     def iter_groups(self) -> Iterator[ScoredGroup]:
@@ -77,7 +112,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         lines_of = _members(self._asked, len(self._keys))
         for number, key in enumerate(self._keys):
             kept = (self._rollouts.read(int(row)) for row in rows_of[number])
-            members = [ScoredRollout(rollout, line) for _, rollout, line in kept]
+            members = [ScoredRollout(rollout, line, record) for _, rollout, (line, record) in kept]
             members.sort(key=lambda each: each.line.index)
             yield ScoredGroup(key, tuple(members), tuple(self._comparison(int(number)) for number in lines_of[number]))
 
@@ -107,16 +142,26 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         first = ""
         for uri in self._scored.files:
             with open_scored(uri, s3, self._settings) as source:
+                digest, lines, rollouts = hashlib.sha256(), self.lines, len(self._groups)
                 for line, found, problem in iter_scored(source, self._settings.input):
                     self.lines += 1
+                    digest.update(line.raw + b"\n")
                     if problem is not None:
-                        self.rejected += 1
+                        self.rejects[problem] += 1
                         first = first or f"{source.unit} {line.number}: {problem}"
                     for each in found:
-                        key = each.line.group_name(self.lines)
-                        self._groups.append(self._keys.setdefault(key, len(self._keys)))
-                        self._rollouts.append(key, each.rollout, each.line)
+                        self._add(each)
+                source.verify_unchanged()
+                of_file = self.lines - lines, len(self._groups) - rollouts
+                self.files.append(ScoredFile(source.identity, digest.hexdigest(), *of_file))
         return first
+
+    def _add(self, scored: ScoredRollout) -> None:
+        key = scored.line.group_name(self.lines)
+        self._groups.append(self._keys.setdefault(key, len(self._keys)))
+        self._rollouts.append(key, scored.rollout, (scored.line, self._kept_of(scored.record)))
+        if scored.line.judge is not None:
+            self.judges.add(scored.line.judge)
 
     def _read_comparisons(self, s3: S3Options) -> None:
         found, lacks_reply = open_comparisons(self._scored, s3, self._settings), False
@@ -128,7 +173,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
                 self._comparisons.append(line.raw)
                 self._ends.append(len(self._comparisons))
                 lacks_reply |= comparison.journal_key is not None
-        if lacks_reply:
+        if lacks_reply and self._open_journal is not None:
             self._journal = self._opened.enter_context(self._open_journal(self._scored.uri, self._settings))
 
 

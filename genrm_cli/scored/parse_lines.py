@@ -6,7 +6,7 @@ from functools import lru_cache
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.extensions import Seam, load_extensions
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.declared import Requirement, check_declared
+from genrm_cli.rollouts.declared import Requirement, check_declared, parse_requirement
 from genrm_cli.rollouts.formats import FORMATS, Format, named_fields, recognise
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.lines import ScoredRollout, parse_scored_line
@@ -37,7 +37,7 @@ def parse_line(
     return record, format_, rollouts
 
 
-def parse_scored(line: Line, settings: InputSettings, requirements: Sequence[Requirement] = ()) -> list[ScoredRollout]:
+def _parse_scored(line: Line, settings: InputSettings, requirements: Sequence[Requirement]) -> list[ScoredRollout]:
     """Return the rollouts of a scored line.
 
     Raises:
@@ -54,13 +54,12 @@ def parse_scored(line: Line, settings: InputSettings, requirements: Sequence[Req
     ]
 
 
-def iter_scored(
-    source: Source, settings: InputSettings, requirements: Sequence[Requirement] = ()
-) -> Iterator[tuple[Line, list[ScoredRollout], str | None]]:
+def iter_scored(source: Source, settings: InputSettings) -> Iterator[tuple[Line, list[ScoredRollout], str | None]]:
     """Yield each line with its rollouts, and why it has none if it cannot be read."""
+    requirements = [parse_requirement(text) for text in settings.require_metadata]
     for line in source.iter_lines():
         try:
-            yield line, parse_scored(line, settings, requirements), None
+            yield line, _parse_scored(line, settings, requirements), None
         except (BadLineError, UnreadableRecordError) as error:
             yield line, [], str(error)
 
