@@ -1,9 +1,11 @@
 """Parse compare requests and conversations, and render the reply to a compare request."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import reference_metrics
@@ -19,13 +21,13 @@ from genrm_cli.storage.encoding.records import BadLineError, parse_record, parse
 KEY = "compare"
 
 
-def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = (), *, as_gym: bool = False) -> Group:
+def parse_request(text: bytes, where: str, plan: GroupPlan, require_metadata: Sequence[str] = ()) -> Group:
     """Read a compare request: `conversation_history`, `response_objs`, and perhaps a `principle`.
 
     Args:
         where: name of the request in errors.
+        plan: of the run; under `compat`, what NeMo Gym accepts and refuses is accepted and refused.
         require_metadata: `FIELD=VALUE` pairs that the request must declare.
-        as_gym: accept and refuse what NeMo Gym does (`compat`).
 
     Raises:
         InputError: the request cannot be read, or lacks required metadata.
@@ -33,7 +35,8 @@ def parse_request(text: bytes, where: str, require_metadata: Sequence[str] = (),
     requirements = [parse_requirement(required) for required in require_metadata]
     try:
         record = parse_record(text)
-        group = _read_as_gym(record) if as_gym else Group(KEY, FORMATS["compare"].read(record))
+        group = _read_as_gym(record) if plan.shows_as_gym else Group(KEY, FORMATS["compare"].read(record))
+        group = replace(group, rollouts=[plan.with_chosen_fields(rollout, record) for rollout in group.rollouts])
     except (BadLineError, UnreadableRecordError) as error:
         raise InputError(
             f"{where}: {error}. Expected a compare request, as in "

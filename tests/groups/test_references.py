@@ -11,6 +11,7 @@ from genrm_cli import Group, Scorer
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import compile_plan
+from genrm_cli.jobs.compare_request import parse_request
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.preview import iter_previews
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
@@ -104,6 +105,14 @@ def test_the_server_takes_the_reference_from_the_record_of_a_response() -> None:
     """As `genrm score` does from the line."""
     plan = compile_plan(settings_of("judge = 'lexical'\n" + SHOWING))
     assert member_of("a", ANSWERS[0], plan).rollout.reference == "42"
+
+
+def test_a_compare_request_may_hold_the_reference() -> None:
+    """All of its responses are shown with it."""
+    request = {"conversation_history": [{"content": "6 x 7?"}], "response_objs": [{"output": []}] * 2}
+    plan = compile_plan(settings_of("judge = 'lexical'\n" + SHOWING))
+    group = parse_request(json.dumps(request | {"expected": {"value": 42}}).encode(), "stdin", plan)
+    assert [rollout.reference for rollout in group.rollouts] == ["42"] * 2
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from genrm_cli.groups.group import Group
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
     from genrm_cli.rollouts.rollout import Rollout
+    from genrm_cli.settings import Settings
 
 MAX_RESPONSES = 64
 
@@ -71,7 +72,7 @@ def compare(
     settings = changed(invocation.settings, use_journal=False, only_components=False)
     check_settings(settings)
     as_gym = settings.judge.compat is not None
-    group = _read_group(responses, prompt, history, settings.input.require_metadata, as_gym=as_gym)
+    group = _read_group(responses, prompt, history, settings)
     count = len(group.rollouts)
     if not as_gym and not 2 <= count <= MAX_RESPONSES:
         raise InputError(f"{counted(count, 'response')} given; expected 2 to {MAX_RESPONSES}.")
@@ -102,9 +103,8 @@ def compare(
     return 0
 
 
-def _read_group(
-    responses: list[str], prompt: str | None, history: str | None, require_metadata: tuple[str, ...], *, as_gym: bool
-) -> "Group":
+def _read_group(responses: list[str], prompt: str | None, history: str | None, settings: "Settings") -> "Group":
+    from genrm_cli.groups.compile import compile_plan
     from genrm_cli.groups.group import Group
     from genrm_cli.jobs.compare_request import KEY, parse_history, parse_request
     from genrm_cli.rollouts.rollout import Rollout, Text, Turn
@@ -112,7 +112,8 @@ def _read_group(
     if responses == ["-"]:
         if prompt is not None or history is not None:
             raise UsageError("a compare request on stdin contains its own conversation; omit --prompt and --history.")
-        return parse_request(sys.stdin.buffer.read(), "stdin", require_metadata, as_gym=as_gym)
+        plan, required = compile_plan(settings), settings.input.require_metadata
+        return parse_request(sys.stdin.buffer.read(), "stdin", plan, required)
     if [prompt, *responses].count("-") > 1:
         raise UsageError("stdin can be read only once; use - for the prompt or for one response.")
     turns = parse_history(_read_file(history), history) if history is not None else ()

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
 from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
@@ -119,26 +120,27 @@ async def _alive(call: Call) -> JsonReply:
 async def _compare(call: Call) -> JsonReply:
     body = call.take_body()
     record = parse_record(body)
-    as_gym = call.service.plan.shows_as_gym
-    group = parse_request(body, "the request", as_gym=as_gym)
+    plan = call.service.plan
+    group = parse_request(body, "the request", plan)
     if not group.rollouts:
         return JsonReply({"rewards": [], "comparison_results": None, "metrics": None})
     name = digest_of(record).hex()[:32]
-    if as_gym:
+    if plan.shows_as_gym:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
         members = [Member.of(str(place), line, rollout, digest_of(line)) for place, (rollout, line) in pairs]
     else:
-        lines = _lines(record, name)
-        members = [member_of(str(place), line, call.service.plan) for place, line in enumerate(lines)]
+        lines = _lines(record, name, plan)
+        members = [member_of(str(place), line, plan) for place, line in enumerate(lines)]
     answer = await call.service.judge(name, members)
     rewards = [number_of(score, answer, call) for score in answer.rewards.scores]
     return JsonReply(compare_reply(answer.rewards, rewards))
 
 
-def _lines(record: Json, name: str) -> list[Json]:
+def _lines(record: Json, name: str, plan: GroupPlan) -> list[Json]:
     """Return the responses of a compare request as lines; a message without a role is the user's."""
+    kept = {"principle", *((path or "").partition(".")[0] for path in (plan.reference_field, plan.rubric_field))}
     history = [{"role": "user", **message} for message in record["conversation_history"]]
-    rest = {} if record.get("principle") is None else {"principle": record["principle"]}
+    rest = {field: value for field, value in record.items() if field in kept and value is not None}
     return [
         {"prompt": history, "completion": response, "prompt_id": name, **rest} for response in record["response_objs"]
     ]
