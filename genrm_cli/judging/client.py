@@ -7,7 +7,6 @@ either library.
 """
 
 import contextlib
-import errno
 import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,6 @@ from pyreqwest.http import Url
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.judging.completion import parse_completion, parse_models
-from genrm_cli.judging.pacing.descriptors import is_exhausted
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
@@ -33,9 +31,6 @@ MAX_REPLY_BYTES = 32_000_000
 _MAX_DETAIL_CHARS = 300
 _MASK = "[key]"
 _LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
-# The transport passes on no error number: the text of Rust's `std::io::Error` ends in it. A version that words it
-# otherwise still has `is_exhausted` behind it.
-_NO_DESCRIPTOR = tuple(f"(os error {number})" for number in (errno.EMFILE, errno.ENFILE))
 _CHAT_PATH = "/chat/completions"
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
@@ -62,14 +57,12 @@ class CallError(Exception):
         failure: what happened, with the key masked.
         may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
         overloaded: whether the server reported overload (503).
-        was_sent: False if this process had no file descriptor left for a connection.
     """
 
     failure: Failure
     may_pass: bool = field(kw_only=True)
     retry_after_s: float | None = field(default=None, kw_only=True)
     overloaded: bool = field(default=False, kw_only=True)
-    was_sent: bool = field(default=True, kw_only=True)
 
     def __str__(self) -> str:
         return self.failure.detail
@@ -164,10 +157,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         return content
 
     def _connection_error(self, error: Exception) -> CallError:
-        reason = self._mask(_reason(error))
-        # Without a free descriptor, a name lookup fails like that of a name that does not exist.
-        was_sent = not (any(words in reason for words in _NO_DESCRIPTOR) or is_exhausted())
-        return CallError(Failure(FailureKind.CONNECTION, reason), may_pass=True, was_sent=was_sent)
+        return CallError(Failure(FailureKind.CONNECTION, self._mask(_reason(error))), may_pass=True)
 
     def _status_error(self, response: httpx.Response, content: bytes) -> CallError:
         status = response.status_code

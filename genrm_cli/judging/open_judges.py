@@ -274,7 +274,7 @@ async def open_judges(
         UsageError: an endpoint's URL or a CA bundle cannot be used.
     """
     async with AsyncExitStack() as clients:
-        opener = _Opener(options, on_event)
+        opener = _Opener(specs, options, on_event)
         judges = [await opener.open(spec, clients) for spec in specs]
         yield OpenJudges(judges, opener.latencies, options, on_event)
 
@@ -283,7 +283,7 @@ def idle_judges(
     specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None
 ) -> tuple[JudgeSet, list[JudgeSpec]]:
     """Return judges without endpoints, which render requests and recall outcomes but ask nothing, and their specs."""
-    opener = _Opener(options, ignore_event)
+    opener = _Opener(specs, options, ignore_event)
     nowhere = EndpointPool([], options.limits.give_up_after, ignore_event)
     judges = [
         OpenJudge(spec, None if spec.profile is None else opener.remote(spec, spec.profile, nowhere)) for spec in specs
@@ -295,8 +295,10 @@ def idle_judges(
 
 
 class _Opener:
-    def __init__(self, options: OpenOptions, on_event: OnEvent) -> None:
+    def __init__(self, specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent) -> None:
         self.latencies = Latencies()
+        endpoints = {base_url for spec in specs for base_url in spec.config.judge.base_url}
+        self._connections = max(1, max_connections() // max(1, len(endpoints)))  # of each endpoint
         self._options = options
         self._on_event = on_event
         self._pools: dict[tuple[object, ...], EndpointPool] = {}
@@ -328,9 +330,9 @@ class _Opener:
             await clients.enter_async_context(client)
             limit: Limit
             if limits.max_in_flight is None:
-                limit = AdaptiveLimit(min(AUTO_CEILING, max_connections()))
+                limit = AdaptiveLimit(min(AUTO_CEILING, self._connections))
             else:
-                limit = Limit(min(limits.max_in_flight, max_connections()))
+                limit = Limit(min(limits.max_in_flight, self._connections))
             endpoints.append(Endpoint(base_url, client, limit))
         pool = EndpointPool(endpoints, limits.give_up_after, self._on_event, resumes=options.resumes)
         self._pools[identity] = pool

@@ -251,7 +251,7 @@ class RemoteJudge:
                     return reply
                 slot = await self._slot_in_time(gives_up_at_s)
                 continue
-            is_busy = error.failure.kind == FailureKind.RATE_LIMITED or not error.was_sent
+            is_busy = error.failure.kind == FailureKind.RATE_LIMITED
             failed_tries += not (slot.on_trial or is_busy)
             backoffs += not (is_busy and slot.endpoint.limit.adapts)
             if not error.may_pass or failed_tries > self._policy.retries:
@@ -271,9 +271,6 @@ class RemoteJudge:
         try:
             reply = await slot.endpoint.client.complete(request.body, max(0.001, ends_s - started_s))
         except CallError as error:
-            if not error.was_sent:
-                outcome.attempts -= 1
-                self._budget.calls -= 1
             self.pool.release(slot, error_ending(error), error.failure.detail, error.retry_after_s)
             # The transport swallows a cancellation if the call fails meanwhile; the run would wait for another retry.
             if (task := asyncio.current_task()) is not None and task.cancelling():
@@ -290,8 +287,6 @@ class RemoteJudge:
 
 def error_ending(error: CallError) -> Ending:
     """Return what a failed call reveals about its endpoint."""
-    if not error.was_sent:
-        return Ending.NOT_SENT
     if error.overloaded:
         return Ending.OVERLOADED
     if error.failure.kind == FailureKind.TIMEOUT:

@@ -1,14 +1,14 @@
-"""File descriptors that run out are this process's lack, never the judge's failure."""
+"""File descriptors: as many connections as this process may open."""
 
-import os
+import asyncio
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from judge_server_fixture import JudgeServer
-from opened_judge import Opened, with_judge
-
+from genrm_cli.groups.check import judge_specs, open_options
+from genrm_cli.judging.open_judges import open_judges
 from genrm_cli.judging.pacing.descriptors import max_connections, raise_descriptor_limit
+from genrm_cli.settings import settings_from
 
 
 @contextmanager
@@ -22,29 +22,17 @@ def soft_limit(files: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def limit_with_free(free: int) -> int:
-    """Return the soft limit that leaves so many descriptors free."""
-    used = {int(name) for name in os.listdir("/proc/self/fd")}
-    limit = 0
-    while free > 0:
-        free -= limit not in used
-        limit += 1
-    return limit
+def test_the_endpoints_of_a_run_share_the_descriptors() -> None:
+    """The calls in flight at all endpoints together leave some descriptors free, whatever the concurrency."""
+    urls = tuple(f"http://127.0.0.1:{port}/v1" for port in (1, 2, 3))
+    settings = settings_from(base_url=urls, model="m", concurrency="1000")
 
+    async def limit() -> int:
+        async with open_judges(judge_specs(settings), open_options(settings, api_keys={})) as judges:
+            return judges.limit
 
-def test_no_comparison_is_lost_and_no_call_made_up_without_descriptors(judge_server: JudgeServer) -> None:
-    """With room for about 20 connections of 64, every comparison gets its verdict, and calls are those that arrived."""
-    judge_server.behave(latency_s=0.02)
-
-    async def use(opened: Opened) -> None:
-        with soft_limit(limit_with_free(20)):
-            await opened.ask_all(range(300))
-
-    opened = with_judge(use, judge_server.base_url, concurrency=64, retries=0)
-    assert opened.kinds() == {None: 300}
-    assert opened.budget.calls == judge_server.stats()["requests"] == 300
-    assert sum(outcome.attempts for outcome in opened.outcomes.values()) == 300
-    assert opened.pool.limit < 64
+    with soft_limit(256):
+        assert asyncio.run(limit()) == 192
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:

@@ -1,8 +1,6 @@
 """File descriptors: the number of connections that this process may open."""
 
 import contextlib
-import errno
-import os
 import resource
 
 _KEPT = 64  # for the journal, inputs, outputs and storage
@@ -19,12 +17,3 @@ def max_connections() -> int:
     """Return the number of connections that leave enough descriptors for everything else, at least 1."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1_000_000 if soft == resource.RLIM_INFINITY else max(1, min(1_000_000, soft - _KEPT))
-
-
-def is_exhausted() -> bool:
-    """Whether no more files can be opened at the moment."""
-    try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
-    except OSError as error:
-        return error.errno in (errno.EMFILE, errno.ENFILE)
-    return False

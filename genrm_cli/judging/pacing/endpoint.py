@@ -18,7 +18,6 @@ from genrm_cli.judging.pacing.policy import MAX_RETRY_AFTER_S
 WINDOW = 50  # recent calls that determine the health of an endpoint
 _BROKEN_IN_A_ROW = 10
 _REFUSED_IN_A_ROW = 5  # with nothing in flight: a rate limit, not a lack of capacity
-_NO_DESCRIPTOR_REST_S = 0.1
 _LONGEST_GAP_S = 1.0
 
 
@@ -36,7 +35,6 @@ class Ending(Enum):
     TIMED_OUT = auto()
     BROKEN = auto()  # connection, other 5xx, auth, unknown model
     REFUSED = auto()  # this request only; the endpoint works
-    NOT_SENT = auto()  # this process has no file descriptor left; the endpoint was not called
 
     @property
     def shows_it_works(self) -> bool:
@@ -104,11 +102,6 @@ class Endpoint:
         self, ending: Ending, now_s: float, latency_s: float, *, on_trial: bool, retry_after_s: float | None = None
     ) -> bool:
         """Learn from a call that ended; return whether the endpoint went down or recovered."""
-        if ending is Ending.NOT_SENT:
-            self.limit.lower_ceiling(self.in_flight - 1)
-            self._rest_until(now_s + _NO_DESCRIPTOR_REST_S)
-            self.cancel(on_trial=on_trial)
-            return False
         put_off = ending in (Ending.BUSY, Ending.TIMED_OUT)
         broken = ending in (Ending.BROKEN, Ending.OVERLOADED)
         self._put_off_in_a_row = self._put_off_in_a_row + 1 if put_off else 0

@@ -55,10 +55,6 @@ class Limit:
     def on_timeout(self, now_s: float, latency_s: float, in_flight: int) -> None:
         """Learn from a timeout."""
 
-    def lower_ceiling(self, ceiling: int) -> None:
-        """Allow no more calls than this from now on."""
-        self.ceiling = min(self.ceiling, max(1, ceiling))
-
     def answer_gap_s(self) -> float:
         """Return the mean time between two answers, 0 if it is unknown."""
         return 0.0
@@ -170,11 +166,6 @@ class AdaptiveLimit(Limit):
             self._lowered_at_s = now_s
             self._level = max(1.0, _TIMEOUT_FACTOR * self._level)
             self._climb(now_s)
-
-    def lower_ceiling(self, ceiling: int) -> None:
-        """Never allow more calls than this from now on."""
-        super().lower_ceiling(ceiling)
-        self._level = min(self._level, float(self.ceiling))
 
     def answer_gap_s(self) -> float:
         """Return the mean time between two answers, 0 before the first one."""

@@ -263,8 +263,6 @@ class EndpointPool:
 
     def _note_ending(self, slot: Slot, ending: Ending, detail: str) -> None:
         """Start the clock of giving up at the first failure after an answer; stop it at an answer."""
-        if ending is Ending.NOT_SENT:
-            return
         self._last_ending = ending
         if ending.shows_it_works:
             self._failing_since_s = None

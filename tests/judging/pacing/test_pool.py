@@ -316,24 +316,6 @@ def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
     run(scenario())
 
 
-def test_a_call_that_could_not_be_sent_says_nothing_about_the_endpoint() -> None:
-    """Without a file descriptor the limit drops to what is open, nothing is suspected, and no clock starts."""
-
-    async def scenario() -> None:
-        events: Events = []
-        pool = make_pool(64, give_up_after_s=1.0, events=events)
-        slots = [await take(pool) for _ in range(64)]
-        for slot in slots[:20]:
-            pool.release(slot, Ending.NOT_SENT, "Too many open files")
-        assert (pool.limit, pool.in_flight) == (44, 44)
-        await asyncio.sleep(10)
-        pool.release(slots[20], Ending.ANSWERED)
-        await take(pool)
-        assert events == []
-
-    run(scenario())
-
-
 def test_a_judge_that_only_refuses_is_given_up_in_time() -> None:
     """With only 429 replies, the run ends --give-up-after seconds after the last answer, even with few calls."""
 
