@@ -47,7 +47,7 @@ class Endpoint:
     """One endpoint and its state.
 
     An unhealthy endpoint waits `first_trial_s` before its first trial; the wait doubles with each failed trial up to
-    `last_trial_s`. `opened_at_s` is the time of the last free slot after a full load.
+    `last_trial_s`.
     """
 
     name: str
@@ -56,7 +56,6 @@ class Endpoint:
     first_trial_s: float = 1.0
     last_trial_s: float = 30.0
     in_flight: int = 0
-    opened_at_s: float = 0.0
     down: bool = False
     _suspect: bool = False
     _failed_last: bool = False

@@ -4,8 +4,8 @@ Calls that finish comparisons in progress come first: second turns, then retries
 answers for too long, the run is given up.
 
 Each endpoint has a lane, in which one group after another makes its requests, so that prompts with the same beginning
-go to one server, whose prefix cache serves them. A lane with a full endpoint uses another endpoint only after that one
-has had a free slot for a moment, because its own lane does not need it then.
+go to one server, whose prefix cache serves them. A lane with a full endpoint uses another endpoint that is still free
+a moment later, because its own lane does not need it then.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
 from genrm_cli.verdicts import StoppedBy
 
 GRACE_S = 60.0  # after the deadline, for calls in flight
-_OPEN_S = 0.01
+_LENT_AFTER_S = 0.01
 _LEAST_PAUSING = 64  # comparisons waiting for a retry, above which no new one begins
 
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -64,8 +64,7 @@ class EndpointPool:
         self._retries: Waiting = deque()
         self._newcomers: Waiting = deque()  # without a lane
         self._in_lanes: list[Waiting] = [deque() for _ in endpoints]
-        self._has_lanes = False
-        self._looking_for_open: asyncio.TimerHandle | None = None
+        self._lending: asyncio.TimerHandle | None = None
         self._given_up: JudgeError | None = None
         self._failing_since_s: float | None = None  # start of the first call that failed after the last answer
         self._watching: asyncio.TimerHandle | None = None
@@ -103,10 +102,6 @@ class EndpointPool:
         waiting, home = self._newcomers, None
         if lane is not None and len(self.endpoints) > 1:
             number = lane % len(self.endpoints)
-            if not self._has_lanes:
-                self._has_lanes = True
-                for endpoint in self.endpoints:
-                    endpoint.opened_at_s = loop_time_s()  # every lane gets a moment to begin on its own endpoint
             if not self.endpoints[number].down:
                 waiting, home = self._in_lanes[number], self.endpoints[number]
         first_in_line = first_in_line and _is_empty(waiting) and self._has_room()
@@ -133,8 +128,8 @@ class EndpointPool:
             raise self._given_up
         if first_in_line and (endpoint := self._choose(home)) is not None:
             return self._take(endpoint)
-        if first_in_line and home is not None:
-            self._look_for_open()
+        if home is not None:
+            self._lend_soon()
         if self._resumes and self._failing_since_s is None and not self.is_up:
             self._failing_since_s = loop_time_s()  # a server's request does not wait longer than that for a trial
             self._watch()
@@ -152,7 +147,6 @@ class EndpointPool:
         """Return a slot and let its endpoint learn from the outcome of the call."""
         now_s, endpoint = loop_time_s(), slot.endpoint
         latency_s = now_s - slot.begun_s
-        self._note_opening(endpoint, now_s)
         changed = endpoint.end(ending, now_s, latency_s, on_trial=slot.on_trial, retry_after_s=retry_after_s)
         self._note_ending(slot, ending, detail)
         if changed:
@@ -171,7 +165,6 @@ class EndpointPool:
 
     def release_unused(self, slot: Slot) -> None:
         """Return a slot that was not used."""
-        self._note_opening(slot.endpoint, loop_time_s())
         slot.endpoint.cancel(on_trial=slot.on_trial)
         self._wake()
 
@@ -212,26 +205,20 @@ class EndpointPool:
     def _choose(self, home: Endpoint | None = None) -> Endpoint | None:
         now_s = loop_time_s()
         due = next((endpoint for endpoint in self.endpoints if endpoint.is_due(now_s)), None)
-        if due is not None or (home is not None and home.is_free(now_s)):
-            return due or home
-        # An endpoint that stays open is not needed by its own lane; one that has just opened may be.
-        opened_by_s = math.inf if home is None else now_s - _OPEN_S
-        free = (each for each in self.endpoints if each.is_free(now_s) and each.opened_at_s <= opened_by_s)
+        if due is not None:
+            return due
+        free = (each for each in self.endpoints if each.is_free(now_s) and home in (None, each))
         return min(free, key=Endpoint.rank, default=None)
 
-    def _note_opening(self, endpoint: Endpoint, now_s: float) -> None:
-        if endpoint.in_flight >= endpoint.limit.limit:
-            endpoint.opened_at_s = now_s
+    def _lend_soon(self) -> None:
+        """Let lanes that wait use any endpoint that is free in a moment: its own lane does not need it then."""
+        if self._lending is None and any(each.is_free(loop_time_s()) for each in self.endpoints):
+            self._lending = asyncio.get_running_loop().call_later(_LENT_AFTER_S, self._lend)
 
-    def _look_for_open(self) -> None:
-        """Look again when an endpoint that is open now has been so for a moment."""
-        if self._looking_for_open is None and any(each.is_free(loop_time_s()) for each in self.endpoints):
-
-            def hand_to_open() -> None:
-                self._looking_for_open = None
-                self._wake()
-
-            self._looking_for_open = asyncio.get_running_loop().call_later(_OPEN_S, hand_to_open)
+    def _lend(self) -> None:
+        self._lending = None
+        for waiting in self._in_lanes:
+            self._hand_over(waiting, is_new=True)
 
     def _take(self, endpoint: Endpoint) -> Slot:
         now_s = loop_time_s()
@@ -247,7 +234,7 @@ class EndpointPool:
         for endpoint, waiting in zip(self.endpoints, self._in_lanes, strict=True):
             self._hand_over(waiting, endpoint, is_new=True)
         if any(self._in_lanes):
-            self._look_for_open()
+            self._lend_soon()
 
     def _hand_over(self, waiting: Waiting, home: Endpoint | None = None, *, is_new: bool = False) -> bool:
         """Hand slots to what waits in one line; False if not all of it got one."""
