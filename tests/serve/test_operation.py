@@ -38,6 +38,7 @@ def test_a_large_body_is_refused(limited):
     assert limited.client.post("/v1/groups", content=iter([body[:15_000], body[15_000:]])).status_code == 413
 
 
+@pytest.mark.slow
 def test_a_full_queue_refuses_groups_but_no_member_of_an_open_cohort(limited, judge_server):
     """429 with Retry-After for a second group; the second member of an open cohort joins all the same."""
     first = limited.begin_member("queued", 0, size=2, messages="Why?", text="one")

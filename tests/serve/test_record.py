@@ -23,6 +23,7 @@ def post_groups(served, names, size=3):
     }
 
 
+@pytest.mark.slow
 def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server):
     """Groups, cohorts, compare requests and late members: each line has the reward that was served."""
     flags = ("--record", "served", "--drain", "1s")

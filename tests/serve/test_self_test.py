@@ -31,6 +31,7 @@ def test_what_is_no_reward_server_fails(trainer):
         asyncio.run(probe_server(trainer, url, None, lambda claim: None))
 
 
+@pytest.mark.slow
 def test_a_server_of_its_own_keeps_nothing(genrm, judge_server):
     """It starts with the judge that is given, wants the token that is set, and writes no file."""
     ended = genrm.run(
@@ -63,4 +64,4 @@ def test_an_unknown_trainer_is_refused(call):
     """The message lists those that are known."""
     ended = call("serve", "--self-test", "ppo")
     assert ended.code == 2
-    assert "trl, verl, openrlhf, slime, nemo-gym" in ended.err
+    assert "trl, verl, openrlhf, nemo-gym" in ended.err

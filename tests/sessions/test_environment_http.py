@@ -172,6 +172,7 @@ def test_sessions_are_bounded_and_guarded() -> None:
     asyncio.run(play())
 
 
+@pytest.mark.slow
 def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A model words the replies; if it fails the turn is not taken, and a faulty client leaves no reward."""
     judge_server.behave(chat=["As your therapist I am here for you."])
