@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import NormalDist
 from typing import Self
 
 from genrm_cli.errors import Message, naming
@@ -89,7 +88,6 @@ class Candidate:
     Attributes:
         scored: the rollout with its scored line.
         index: in its group, as in the comparisons file.
-        error: standard error of its base score; NaN if unknown.
         chars: characters of its answer, without reasoning.
         text: digest of the exported text, as `prompt` is of the prompt: equal texts have equal digests.
         is_gated: whether it failed a gate and must not be chosen.
@@ -99,7 +97,6 @@ class Candidate:
     scored: ScoredRollout
     index: int
     reward: float
-    error: float
     chars: int
     text: int
     prompt: int
@@ -110,10 +107,3 @@ class Candidate:
     def items(self) -> tuple[Item, ...]:
         """The response."""
         return self.scored.rollout.response or ()
-
-    def lower_bound(self, confidence: float | None) -> float:
-        """Return the bound that the reward exceeds with this probability; the reward itself without one.
-
-        It is the reward less the quantile of the normal distribution times the standard error; NaN if that is unknown.
-        """
-        return self.reward if confidence is None else self.reward - NormalDist().inv_cdf(confidence) * self.error

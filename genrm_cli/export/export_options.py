@@ -19,11 +19,7 @@ class ExportOptions:
     top: int = _pair(2, "top-bottom: number of responses at each end.", low=1)
     min_gap: float = _pair(0.0, "Minimum difference between the two rewards.", low=0)
     min_confidence: float | None = _pair(
-        None,
-        "Minimum probability that the judge truly prefers the chosen response. trl-sft: rank by the bound that the "
-        "reward exceeds with this probability; $min_reward applies to the bound.",
-        low=0.001,
-        high=0.999,
+        None, "Minimum probability that the judge truly prefers the chosen response.", low=0.001, high=0.999
     )
     max_length_ratio: float | None = _pair(None, "Maximum ratio between the lengths of the two answers.", low=1)
     balance_length: bool = _pair(

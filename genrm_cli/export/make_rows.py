@@ -1,6 +1,5 @@
 """Make the rows of an export from groups of scored rollouts."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -149,12 +148,9 @@ class RowMaker:
                     yield MadeRow(row, candidates[0].prompt, ((side, candidate),))
 
     def _samples(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
-        for candidate in sorted(candidates, key=self._rank_to_imitate):
+        for candidate in sorted(candidates, key=lambda each: (-each.reward, each.index)):
             name = hash((candidate.prompt, candidate.text))
-            reason = self._why_not_imitated(candidate, self._used[candidate.prompt])
-            if reason is None and name in self._known:
-                reason = Drop.REPEATED_TEXT
-            if reason is not None:
+            if (reason := self._why_not_imitated(candidate, name)) is not None:
                 self.counts.dropped[reason] += 1
                 continue
             row = self._render(Sample(_prompt(candidate, group), self._answer(candidate, input_, group)))
@@ -163,22 +159,15 @@ class RowMaker:
                 self._used[candidate.prompt] += 1
                 yield MadeRow(row, candidates[0].prompt, (("kept", candidate),))
 
-    def _rank_to_imitate(self, candidate: Candidate) -> tuple[bool, float, int]:
-        """Return the sort key of responses to imitate: lower confidence bound, unknown ones last."""
-        bound = candidate.lower_bound(self._options.min_confidence)
-        return math.isnan(bound), -bound, candidate.index
-
-    def _why_not_imitated(self, candidate: Candidate, used: int) -> Drop | None:
-        """Return why a response is not imitated; its lower bound must reach the least reward."""
+    def _why_not_imitated(self, candidate: Candidate, name: int) -> Drop | None:
         options = self._options
         if candidate.is_gated:
             return Drop.GATED
-        bound = candidate.lower_bound(options.min_confidence)
-        if math.isnan(bound):
-            return Drop.UNKNOWN_CONFIDENCE
-        if options.min_reward is not None and bound < options.min_reward:
+        if options.min_reward is not None and candidate.reward < options.min_reward:
             return Drop.MIN_REWARD
-        return Drop.BEST_OF if used >= options.best_of else None
+        if self._used[candidate.prompt] >= options.best_of:
+            return Drop.BEST_OF
+        return Drop.REPEATED_TEXT if name in self._known else None
 
     def _prompts(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
         first = candidates[0]
@@ -211,7 +200,7 @@ class RowMaker:
             id=f"{input_.stem}/{group.key}#{candidate.index}",
             messages=messages_of_response(scored.rollout.prompt, candidate.items, self._options.reasoning),
             reward=candidate.reward,
-            standard_error=None if math.isnan(candidate.error) else candidate.error,
+            standard_error=scored.line.standard_error,
             advantage=scored.line.advantage,
             logprobs=scored.record.get("logprobs"),
             is_session=scored.rollout.is_session,

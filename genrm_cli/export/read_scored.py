@@ -1,7 +1,6 @@
 """Read scored runs, and choose the rollouts of a group that can be exported."""
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -131,7 +130,6 @@ def _candidate(scored: ScoredRollout, reward: float, options: ExportOptions) -> 
         scored,
         line.index,
         reward,
-        math.nan if line.standard_error is None else line.standard_error,
         chars_of_items(items),
         digest_of_items(items, with_reasoning=options.reasoning != "strip"),
         digest_of_prompt(scored.rollout.prompt),

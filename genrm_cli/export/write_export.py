@@ -31,22 +31,16 @@ TRAIN, VALIDATION = "train", "validation"
 _MANIFEST = ".manifest.json"
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
 _OF_PAIRS = (
-    "pairs",
-    "top",
-    "min_gap",
-    "max_length_ratio",
-    "balance_length",
-    "max_similarity",
-    "max_pairs_per_prompt",
+    *("pairs", "top", "min_gap", "min_confidence"),
+    *("max_length_ratio", "balance_length", "max_similarity", "max_pairs_per_prompt"),
 )
-_USED_BY: Mapping[str, tuple[Unit, ...]] = {
-    **dict.fromkeys(_OF_PAIRS, ("pair",)),
-    "min_confidence": ("pair", "sample"),
-    "best_of": ("sample",),
-    "min_reward": ("sample",),
-    "threshold": ("label",),
+_USED_BY: Mapping[str, Unit] = {
+    **dict.fromkeys(_OF_PAIRS, "pair"),
+    "best_of": "sample",
+    "min_reward": "sample",
+    "threshold": "label",
 }
-"""Options that some kinds of rows ignore, with those that obey them."""
+"""Options that one kind of rows obeys, and the others would ignore."""
 _DEFAULTS = ExportOptions()
 
 
@@ -135,8 +129,8 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
         )
     if options.split and is_streamed(output):
         raise UsageError(SettingRef("split"), " writes two files; name a file with ", SettingRef("output"), ".")
-    for name, units in _USED_BY.items():
-        if format_.unit not in units and getattr(options, name) != getattr(_DEFAULTS, name):
+    for name, unit in _USED_BY.items():
+        if format_.unit != unit and getattr(options, name) != getattr(_DEFAULTS, name):
             raise UsageError(SettingRef(name), " has no effect with ", SettingRef("to", format_.name), "; omit it.")
     if format_.unit == "pair" and options.mixed_settings and options.min_confidence is not None:
         raise UsageError(

@@ -76,7 +76,6 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("failed", "comparisons without a verdict", bool(group.failures)),
         ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
         ("flips", "pairs that flip when swapped", bool(measures.verdicts.flips)),
-        ("circular", "circular triples", bool(group.circular)),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
         ("sabotaged", "rollouts that made the judge fail", bool(group.sabotaged)),
         ("repeated", "responses repeated", bool(group.duplicates)),

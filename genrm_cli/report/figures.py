@@ -72,7 +72,6 @@ class RunFigures:
         failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were only planned.
         replies: answered requests whose replies are known.
         first_place: verdicts for the response shown first, of those that prefer one.
-        circular: triples that go round in a circle, of those whose pairs were all judged.
         sabotaged: rollouts whose texts made the judge fail.
         repeated: responses equal to another of their group.
         panel_agreement: Krippendorff's alpha of a panel of judges.
@@ -111,7 +110,6 @@ class RunFigures:
     ties: Share
     first_place: Share
     flips: Share
-    circular: Share
     sabotaged: Share
     repeated: Share
     components: Mapping[str, Mean]
@@ -172,7 +170,6 @@ def figures_of(
         ties=share_of(verdicts.ties, verdicts.verdicts),
         first_place=share_of(verdicts.first_wins, verdicts.decided),
         flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
-        circular=share_of(_total(groups, "circular"), _total(groups, "triples")),
         sabotaged=share_of(_total(groups, "sabotaged"), rollouts),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.items()},

@@ -120,10 +120,6 @@ def _judging(figures: RunFigures) -> Iterator[Ground]:
     elif flips.count:
         text = f"{_share_text(flips)} pairs flip when the order is swapped."
         yield Ground("care" if flips.value > _FLIPS else "fine", text, "flips")
-    if figures.circular.value is None:
-        yield Ground("unknown", "Circular triples: not measurable with this plan; strategy=all_pairs measures them.")
-    elif figures.circular.count:
-        yield Ground("fine", f"{_share_text(figures.circular)} triples are circular (a > b > c > a).", "circular")
 
 
 def _length(effect: Mean) -> Iterator[Ground]:

@@ -5,16 +5,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing import Comparison
 from genrm_cli.rollouts.rollout import words_of
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
-from genrm_cli.verdicts import FailureKind, Verdict, preference
+from genrm_cli.verdicts import FailureKind, Verdict
 
-_MAX_DENSE = 256  # rollouts; counting triples would be slow for more
 _PUNCTUATION = string.punctuation.encode()
 _QUOTES = "’‘“”…"
 _MARKUP = ("**", "\n#", "\n- ", "\n* ", "\n1.", "```", "\n|")
@@ -29,7 +26,6 @@ class GroupFigures:
         lengths_chars: of the words of each response.
         measures: its rewards, verdicts and lengths.
         markup_effect: Pearson's correlation of reward and the number of marks of Markdown; None below three rewards.
-        triples: of rollouts whose three pairs were all judged; `circular` prefer a to b, b to c and c to a.
         asked: requests to judges, those for verdicts on pairs and for grades alike.
         failures: requests without an answer, by kind.
         not_asked: requests that were planned but not made.
@@ -46,8 +42,6 @@ class GroupFigures:
     lengths_chars: tuple[int, ...]
     measures: GroupMeasures
     markup_effect: float | None
-    triples: int
-    circular: int
     asked: int
     failures: Counter[str]
     not_asked: int
@@ -65,7 +59,6 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     lengths = tuple(map(len, words))
     known = [number for number, each in enumerate(group.members) if each.line.reward is not None]
     pairs = [each for each in group.comparisons if each.is_pair and each.verdict is not None]
-    triples, circular = _triples(_pair_means(pairs), len(words))
     failures = Counter(each.failure.kind.value for each in group.comparisons if each.failure is not None)
     said = [plain for text in words if (plain := _plain(text))]
     not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
@@ -78,8 +71,6 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             group.rewards, [lengths[number] for number in known], group.line.reliability, _count_verdicts(pairs)
         ),
         correlation(group.rewards, [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in known]),
-        triples,
-        circular,
         len(group.comparisons) - not_asked,
         failures,
         not_asked,
@@ -116,27 +107,3 @@ def _count_verdicts(pairs: Sequence[ComparisonRecord]) -> VerdictCounts:
             first, second = each.indices
             by_judge[each.judge][Comparison(first, second, each.judge_idx)] = each.verdict
     return count_verdicts(by_judge.values())
-
-
-def _pair_means(pairs: Sequence[ComparisonRecord]) -> dict[tuple[int, int], float]:
-    """Return the mean preference of each pair (i < j); of a pair judged in both orders, the mean of both."""
-    by_order: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for each in pairs:
-        first, second = each.indices
-        by_order[first, second].append(0.0 if each.verdict is None else preference(each.verdict))
-    by_pair: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for (first, second), leads in by_order.items():
-        lead = sum(leads) / len(leads)
-        by_pair[min(first, second), max(first, second)].append(lead if first < second else -lead)
-    return {pair: sum(leads) / len(leads) for pair, leads in by_pair.items()}
-
-
-def _triples(means: dict[tuple[int, int], float], n: int) -> tuple[int, int]:
-    """Return the number of triples whose pairs were all judged, and the number of circular ones."""
-    if n > _MAX_DENSE or len(means) < 3 or any(not 0 <= i < n for pair in means for i in pair):
-        return 0, 0
-    asked, beats = np.zeros((n, n)), np.zeros((n, n))
-    for (i, j), lead in means.items():
-        asked[i, j] = asked[j, i] = 1
-        beats[i, j], beats[j, i] = lead > 0, lead < 0
-    return round(np.trace(asked @ asked @ asked) / 6), round(np.trace(beats @ beats @ beats) / 3)

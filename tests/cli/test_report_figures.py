@@ -19,7 +19,6 @@ _WORDS = (  # numbers of the page's own sentences
     r"reliability below 0\.5",
     r"p is below 0\.01",
     r"95 % interval",
-    r"a &gt; b &gt; c &gt; a",
 )
 
 

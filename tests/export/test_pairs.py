@@ -16,7 +16,7 @@ from genrm_cli.export.pairs import choose_pairs
 
 def candidate(index, reward, *, chars=100, text=None, prompt=7, gated=False):
     """Make a candidate; each has a text of its own unless one is given."""
-    return Candidate(None, index, reward, 0.5, chars, index if text is None else text, prompt, gated)
+    return Candidate(None, index, reward, chars, index if text is None else text, prompt, gated)
 
 
 def chosen(rewards, selection="best-worst", dropped=None, **options):

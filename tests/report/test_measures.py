@@ -52,22 +52,6 @@ def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -
     return measure_group(group_of(answers, rewards, asked), "")
 
 
-def test_a_ring_has_no_triples_to_measure() -> None:
-    """With the default plan circular triples are not measurable, which is not the same as none."""
-    ring = [(index, (index + 1) % 4, 4.0, 2.0) for index in range(4)]
-    run = figures(group_of(["a", "b", "c", "d"], [1.0, 2.0, 3.0, 4.0], ring))
-    assert run.circular.of == 0
-    assert run.circular.value is None
-    reasons = judge_trust(run, has_comparisons=True).reasons
-    assert any(each.weight == "unknown" and "triples" in each.text for each in reasons)
-
-
-def test_a_circle_among_all_pairs_is_counted() -> None:
-    """a over b, b over c and c over a is one circular triple."""
-    found = measured(["a", "b", "c"], [1.0, 2.0, 3.0], [(0, 1, 4, 2), (1, 2, 4, 2), (2, 0, 4, 2)])
-    assert (found.triples, found.circular) == (1, 1)
-
-
 def test_flips_need_both_orders() -> None:
     """A pair judged in one order can not flip; one judged in both flips if each order prefers another response."""
     assert measured(["a", "b"], [1.0, 2.0], [(0, 1, 4, 2)]).measures.verdicts.both_orders.pairs == 0
