@@ -12,7 +12,7 @@ from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeClient, KeyMask, chat_url
-from genrm_cli.judging.completion import parse_completion
+from genrm_cli.judging.completion import parse_completion, parse_models
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import FailureKind
 
@@ -293,3 +293,18 @@ def test_a_ca_bundle_that_is_none_is_a_usage_error(judge_server: JudgeServer, tm
     for path in (junk, tmp_path / "missing.pem"):
         with pytest.raises(UsageError, match="ca_bundle"):
             client_of(judge_server, ca_bundle=str(path))
+
+
+def test_the_context_of_a_model_is_read_as_servers_tell_it() -> None:
+    """An adapter has that of its base model; a number that is no count of tokens is not told."""
+    cards = [
+        {"id": "vllm", "max_model_len": 32768},
+        {"id": "lora", "parent": "vllm", "max_model_len": None},
+        {"id": "openrouter", "context_length": 131072},
+        {"id": "groq", "context_window": 8192},
+        {"id": "openai"},
+        {"id": "odd", "max_model_len": "32768"},
+        {"id": "orphan", "parent": "gone"},
+    ]
+    told = {"vllm": 32768, "lora": 32768, "openrouter": 131072, "groq": 8192}
+    assert parse_models({"data": cards}) == {"openai": None, "odd": None, "orphan": None} | told
