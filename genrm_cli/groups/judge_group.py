@@ -218,7 +218,7 @@ def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iter
     if not judged.answered or not plan.count_requests(len(judged.answered)):
         return
     view = view_for_judges(judged, group, plan)
-    if view.reference is not None:
+    if group.rollouts[judged.answered[0]].reference is not None:
         plan.refuse_reference()
     for id_, prompt in iter_requests(group.key, judged.answered, view, plan):
         if plan.keep_replies and isinstance(prompt, PairwisePrompt):

@@ -90,8 +90,8 @@ def test_a_judge_that_cannot_be_shown_the_reference_is_refused(toml: str, says: 
 def test_the_python_api_takes_a_reference(judge_server: JudgeServer) -> None:
     """For a profile that has no place for it, that is an error."""
 
-    async def ask(profile: str) -> None:
-        async with Scorer(base_url=judge_server.base_url, model="m", probe=False, profile=profile) as scorer:
+    async def ask(profile: str, **more: object) -> None:
+        async with Scorer(base_url=judge_server.base_url, model="m", probe=False, profile=profile, **more) as scorer:
             await scorer.score("6 x 7?", ["41", "42"], reference="42")
             await scorer.score_group(Group.of("6 x 7?", ["41", "42"], reference="42"))
 
@@ -99,6 +99,8 @@ def test_the_python_api_takes_a_reference(judge_server: JudgeServer) -> None:
     assert [SECTION in text for text in sent(judge_server)] == [True] * 4
     with pytest.raises(UsageError, match="no place"):
         run_to_end(ask("nemotron"))
+    with pytest.raises(UsageError, match="NeMo Gym shows judges no reference answer"):
+        run_to_end(ask("nemotron", compat="nemo-gym"))
 
 
 def test_the_server_takes_the_reference_from_the_record_of_a_response() -> None:
