@@ -1,15 +1,14 @@
 """Metadata that a record must declare before it may be judged, such as `synthetic=true`."""
 
-import re
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.message_parts import kind_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
-_CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,300})(?:\.[0-9]{1,300})?(?:[eE][-+]?[0-9]{1,4})?")
 _SHOWN_CHARS = 40
 _SETTING = SettingRef("require_metadata")
 
@@ -86,21 +85,14 @@ def _look_up(record: object, parts: Sequence[str]) -> tuple[bool, object]:
 
 
 def _parse_scalar(text: str) -> str | float | bool | None:
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if _NUMBER.fullmatch(text) is None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
         return text
-    return int(text) if text.lstrip("-").isdigit() else float(text)
+    return text if isinstance(value, str | list | dict) else value
 
 
 def _shown(found: object) -> str:
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if found is None:
-        return "null"
-    if isinstance(found, Mapping):
-        return "an object"
-    if isinstance(found, list):
-        return "a list"
-    shown = found if isinstance(found, str) else str(found)
-    return repr(shown[:_SHOWN_CHARS]) if isinstance(found, str) else shown[:_SHOWN_CHARS]
+    if isinstance(found, Mapping | list):
+        return kind_of(found)
+    return repr(found[:_SHOWN_CHARS]) if isinstance(found, str) else json.dumps(found)[:_SHOWN_CHARS]

@@ -55,25 +55,11 @@ _RESPONSE_WORDS = (
     *("conversation", "conversations"),
 )
 # ... unless one of these says whose text it is.
-_OTHERS_WORDS = frozenset(
-    [
-        *("judge", "judgment", "grader", "grading", "critic", "critique", "verifier", "verification", "reward", "eval"),
-        *("evaluation", "evaluator", "scorer", "error", "reference", "expected", "gold", "correct", "incorrect"),
-        *(
-            "ideal",
-            "target",
-            "test",
-            "tests",
-            "tool",
-            "parsed",
-            "extracted",
-            "negative",
-            "feedback",
-            "public",
-            "private",
-        ),
-    ]
-)
+_OTHERS_WORDS = {
+    *("judge", "judgment", "grader", "grading", "critic", "critique", "verifier", "verification", "reward", "eval"),
+    *("evaluation", "evaluator", "scorer", "error", "reference", "expected", "gold", "correct", "incorrect", "ideal"),
+    *("target", "test", "tests", "tool", "parsed", "extracted", "negative", "feedback", "public", "private"),
+}
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 _NUMBER = re.compile(r"(?<=[a-z])_?\d+$|_[a-z]$")
 

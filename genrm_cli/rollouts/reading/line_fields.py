@@ -104,16 +104,11 @@ def prompt_of(record: JsonObject, read: Fields) -> object:
 
 
 def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Return rollouts whose prompts have the parts beside them."""
-    return [replace(rollout, prompt=add_parts(record, read, rollout.prompt)) for rollout in rollouts]
+    """Return rollouts whose prompts have the system prompt, history and context beside them, each once."""
+    return [replace(rollout, prompt=_with_parts(record, read, rollout.prompt)) for rollout in rollouts]
 
 
-def add_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return a prompt with its system prompt, history and context, unless its own text contains them.
-
-    Raises:
-        UnreadableRecordError: the history is neither messages nor pairs of texts.
-    """
+def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     shown = "\n".join(turn.text for turn in turns)
     system = [Turn("system", text) for name in read.system if (text := _part_text(record[name])) not in shown]
     history = [turn for name in read.history for turn in _turns_of_history(record[name])]
