@@ -210,4 +210,4 @@ class RowMaker:
 def _prompt(candidate: Candidate, group: ScoredGroup) -> Prompt:
     rollout = candidate.scored.rollout
     messages = messages_of_prompt(rollout.prompt)
-    return Prompt(f"{candidate.prompt:016x}", messages, rollout.tools, group.key, group.line.judge)
+    return Prompt(f"{candidate.prompt:016x}", messages, rollout.tools, group.line.judge)

@@ -55,13 +55,11 @@ class Prompt:
     Attributes:
         id: digest of its turns, equal for equal prompts.
         tools: functions that the policy could call: JSON text in the shape of OpenAI's chat completions.
-        group: key of the group in its scored file.
     """
 
     id: str
     messages: list[Message]
     tools: tuple[str, ...] = ()
-    group: str = ""
     judge: str | None = None
 
 

@@ -14,7 +14,7 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "argumen
 CALLING = {"role": "assistant", "content": "", "tool_calls": [CALL]}
 RESULT = {"role": "tool", "content": "4", "name": "add", "tool_call_id": "call_1"}
 
-PROMPT = Prompt("00ff", [S, U], (), "task:1", "j")
+PROMPT = Prompt("00ff", [S, U], (), "j")
 GOOD = Answer("x/task:1#0", [A4], 4.5, 0.25, 0.7, [-0.5, -1.5])
 BAD = Answer("x/task:1#1", [A5], 2.0, None, None, None)
 PAIR = Pair(PROMPT, GOOD, BAD)

@@ -15,7 +15,6 @@ from genrm_cli.errors import Message, SettingRef, UsageError, naming
 from genrm_cli.sessions.session_options import SessionOptions
 
 if TYPE_CHECKING:
-    from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import CollectReport
     from genrm_cli.sessions.counts import CollectCounts
@@ -74,18 +73,6 @@ class PolicyFlags:
         """The name of the policy in records."""
         return self.policy_name or self.policy_model or f"scripted-{self.scripted_policy}"
 
-    def agent(self) -> "AgentConfig | None":
-        """Return the model of the policy; None without one."""
-        return agent_config(
-            "policy",
-            self.policy_base_url,
-            self.policy_model,
-            self.policy_api_key_env,
-            temperature=self.policy_temperature,
-            max_tokens=self.policy_max_tokens,
-            top_p=self.policy_top_p,
-        )
-
 
 @with_settings(names=_TAKEN)
 def collect(
@@ -131,7 +118,7 @@ def collect(
         **{name: getattr(which, name) for name in SessionOptions.__slots__} | {"run_id": run_id},
         output=output.replace(_RUN_ID, run_id),
         policy_name=policy.name,
-        policy=policy.agent(),
+        policy=agent_config("policy", policy),
         scripted_policy=policy.scripted_policy,
         base_model=policy.base_model,
         role=policy.policy_role,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
@@ -22,24 +22,18 @@ if TYPE_CHECKING:
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 
 
-def agent_config(
-    role: str,
-    base_url: list[str] | None,
-    model: str | None,
-    api_key_env: str | None,
-    trusted: list[str] | None = None,
-    *,
-    temperature: float,
-    max_tokens: int,
-    top_p: float | None = None,
-) -> "AgentConfig | None":
-    """Return the model of a role from its options; None without an endpoint.
+def agent_config(role: str, flags: object, trusted: list[str] | None = None) -> "AgentConfig | None":
+    """Return the model of a role from the fields of flags that begin with it; None without an endpoint.
 
     The default key is sent to `trusted` endpoints only, or to any if that is None.
     """
     from genrm_cli.judging.client import chat_url
     from genrm_cli.sessions.agents import AgentConfig, setting_names
 
+    def given(name: str) -> Any:
+        return getattr(flags, f"{role}_{name}", None)  # only a policy has top_p
+
+    base_url, model = given("base_url"), given("model")
     if not base_url:
         return None
     only_named = trusted is not None and not set(base_url) <= set(trusted)
@@ -48,10 +42,11 @@ def agent_config(
             raise UsageError(naming("missing $model: the name of the model at $base_url."))
         for url in base_url:
             chat_url(url)
-        key = find_api_key(JudgeSettings(api_key_env=api_key_env), os.environ, only_named=only_named)
+        key = find_api_key(JudgeSettings(api_key_env=given("api_key_env")), os.environ, only_named=only_named)
     except UsageError as error:
         raise UsageError(error.message.with_names(setting_names(role))) from error
-    return AgentConfig(tuple(base_url), model, temperature, top_p, max_tokens, api_key=key)
+    sampling = {name: given(name) for name in ("temperature", "top_p", "max_tokens")}
+    return AgentConfig(tuple(base_url), model, **sampling, api_key=key)
 
 
 _client = partial(option, panel="Simulated client")
@@ -76,15 +71,7 @@ class ClientFlags:
         from genrm_cli.sessions.environments import find_environment
 
         kind = find_environment(environment)
-        client = agent_config(
-            "client",
-            self.client_base_url,
-            self.client_model,
-            self.client_api_key_env,
-            policy_base_url or None,
-            temperature=self.client_temperature,
-            max_tokens=self.client_max_tokens,
-        )
+        client = agent_config("client", self, policy_base_url or None)
         models = {} if client is None else {role: client.used(use) for role, use in kind.models.items()}
         return kind(has_models=client is not None, max_turns=max_turns), models
 
