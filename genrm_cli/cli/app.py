@@ -115,7 +115,7 @@ def main() -> None:
         code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  (usage errors of Typer's private classes, and bugs: the last line says so)
         code = _say_usage_error(error)
         if code is None:
             say_traceback()

@@ -33,6 +33,13 @@ INTERRUPTED_TEXT = (
     "answers in the journal are reused."
 )
 Result = TypeVar("Result")
+Rollouts = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ROLLOUTS",
+        help="JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin.",
+    ),
+]
 
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line of the "

@@ -164,9 +164,9 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             self.judges.add(scored.line.judge)
 
     def _read_comparisons(self, s3: S3Options) -> None:
-        found, lacks_reply = open_comparisons(self._scored, s3, self._settings), False
-        self.has_comparisons = found is not None
-        for line, comparison in found or ():
+        source, lacks_reply = self._scored.open_beside(".comparisons.jsonl", s3, self._settings), False
+        self.has_comparisons = source is not None
+        for line, comparison in () if source is None else _iter_comparisons(source):
             group = self._keys.get(str(comparison.group))
             if group is not None:
                 self._asked.append(group)
@@ -175,18 +175,6 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
                 lacks_reply |= comparison.journal_key is not None
         if lacks_reply and self._open_journal is not None:
             self._journal = self._opened.enter_context(self._open_journal(self._scored.uri, self._settings))
-
-
-def open_comparisons(
-    scored: ScoredInput, s3: S3Options, settings: Settings
-) -> Iterator[tuple[Line, ComparisonRecord]] | None:
-    """Return the lines of the comparisons file of scored lines, to be read one by one; None without one.
-
-    Raises:
-        InputError: while it is read, for a line that is not a comparison record.
-    """
-    source = scored.open_beside(".comparisons.jsonl", s3, settings)
-    return None if source is None else _iter_comparisons(source)
 
 
 def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]:

@@ -28,52 +28,55 @@ _LEGEND = (
     "noise lowers it, so compare only rows with the same number of calls. All: with the consensus of all verdicts. "
     "±: half of the 95 % interval, by bootstrap over groups."
 )
+_Calls = Annotated[
+    list[int] | None,
+    option(
+        "N",
+        "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
+        "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
+        min=1,
+        max=100_000,
+    ),
+]
+_Strategy = Annotated[
+    list[str] | None,
+    option("NAME", f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_STRATEGIES)}."),
+]
+_Estimator = Annotated[
+    list[str] | None,
+    option("NAME", f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_ESTIMATORS)}."),
+]
+_Replay = Annotated[
+    str | None,
+    option(
+        "FILE",
+        "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
+        "--strategy all_pairs --both-orders.",
+    ),
+]
+_Price = Annotated[
+    list[str] | None,
+    option(
+        "JUDGE=PRICE",
+        "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
+        "to a more expensive one.",
+    ),
+]
 
 
 @exits
 def simulate(
     n: Annotated[int | None, option("N", "Rollouts in a group, 2 to 128. Default: 16.", min=2, max=128)] = None,
-    calls: Annotated[
-        list[int] | None,
-        option(
-            "N",
-            "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
-            "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
-            min=1,
-            max=100_000,
-        ),
-    ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        option("NAME", f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_STRATEGIES)}."),
-    ] = None,
-    estimator: Annotated[
-        list[str] | None,
-        option(
-            "NAME", f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_ESTIMATORS)}."
-        ),
-    ] = None,
+    calls: _Calls = None,
+    strategy: _Strategy = None,
+    estimator: _Estimator = None,
     groups: Annotated[int | None, option("N", "Groups to simulate. Default: 4000.", min=2, max=1_000_000)] = None,
     seed: Annotated[int, option("N", "Random seed; the same seed gives the same results.", min=0)] = 0,
     judge: Annotated[
         str | None, option("NAME", "With --replay: the judge whose verdicts to use, if the file has several.")
     ] = None,
-    replay: Annotated[
-        str | None,
-        option(
-            "FILE",
-            "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
-            "--strategy all_pairs --both-orders.",
-        ),
-    ] = None,
-    price: Annotated[
-        list[str] | None,
-        option(
-            "JUDGE=PRICE",
-            "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
-            "to a more expensive one.",
-        ),
-    ] = None,
+    replay: _Replay = None,
+    price: _Price = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Estimate reward accuracy for a call budget.

@@ -91,16 +91,19 @@ def compare(
         if settings.judge.judge is not None:
             say_warning(BASELINE_NOTICE)
         for comparison in result.failures:
-            if comparison.failure is not None:
-                of = "comparison" if comparison.component is None else f"component {comparison.component} of"
-                shown = ", ".join(map(str, comparison.shown))
-                say_warning(f"{of} {shown} failed: {comparison.failure.detail}")
+            _say_failure(comparison)
     if settings.output.json_output:
         print_json(compare_reply(result, result.rewards))
     else:
         _print_tables(group.rollouts, result)
     refuse_unscored(scorer.metrics, settings)
     return 0
+
+
+def _say_failure(comparison: "ComparisonResult") -> None:
+    if comparison.failure is not None:
+        of = "comparison" if comparison.component is None else f"component {comparison.component} of"
+        say_warning(f"{of} {', '.join(map(str, comparison.shown))} failed: {comparison.failure.detail}")
 
 
 def _read_group(responses: list[str], prompt: str | None, history: str | None, settings: "Settings") -> "Group":

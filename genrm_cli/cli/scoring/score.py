@@ -8,14 +8,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from genrm_cli.cli.console import print_json, print_text, say, say_error, showing_progress
 from genrm_cli.cli.events import Events, file_text, plan_text
 from genrm_cli.cli.options import (
     INTERRUPTED_TEXT,
     RUN_PANELS,
     Invocation,
+    Rollouts,
     option,
     run_to_end,
     say_endpoint_source,
@@ -73,13 +72,7 @@ def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
 
 @with_settings(*RUN_PANELS, on_error=_end_before_start)
 def score(
-    rollouts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ROLLOUTS",
-            help="JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin.",
-        ),
-    ],
+    rollouts: Rollouts,
     invocation: Invocation,
     ray: Annotated[
         str | None,

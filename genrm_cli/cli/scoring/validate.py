@@ -1,13 +1,11 @@
 """`genrm validate`: check inputs and show the planned requests, without calling a judge."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import counted, print_json, print_text, say_error, text_of
 from genrm_cli.cli.events import duration_text, watched
-from genrm_cli.cli.options import Invocation, with_settings
+from genrm_cli.cli.options import Invocation, Rollouts, with_settings
 from genrm_cli.cli.scoring.run_warnings import nulls_text, steps_warning
 from genrm_cli.errors import worst_exit_code
 
@@ -27,13 +25,7 @@ _OMITTED = (
 
 @with_settings("Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
 def validate(
-    rollouts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ROLLOUTS",
-            help="JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin.",
-        ),
-    ],
+    rollouts: Rollouts,
     invocation: Invocation,
 ) -> int:
     """Check rollouts without calling a judge: input formats, groups, problems, calls, tokens and cost.
