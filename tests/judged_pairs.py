@@ -40,7 +40,6 @@ def judged_pair(
     )
     return PairRecord(
         id=item,
-        key=item,
         item=item,
         line=1,
         category=category,

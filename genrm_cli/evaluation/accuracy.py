@@ -51,13 +51,11 @@ class PairRecord:
     """The results of one labelled pair.
 
     Attributes:
-        key: key of its content; equal pairs have equal keys.
         item: identifies the line that the pair comes from; pairs of one line are not independent of each other.
         chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
     """
 
     id: str
-    key: str
     item: str
     line: int
     category: str | None

@@ -75,7 +75,6 @@ class Case:
             orders.append(extended(OrderRecord, outcome_record(outcome, verdict), result=result))
         return PairRecord(
             id=self.pair.id,
-            key=self.pair.key,
             item=self.pair.item,
             line=self.line,
             category=self.pair.category,

@@ -30,6 +30,19 @@ class RefusedError(Exception):
     kind = "unavailable"
 
 
+class BusyError(RefusedError):
+    """The server accepts no further group now."""
+
+    status = 429
+    kind = "busy"
+
+
+class DrainingError(BusyError):
+    """The server is shutting down."""
+
+    status = 503
+
+
 class DisagreementError(RefusedError):
     """A request contradicts what the cohort knows; the message names both."""
 

@@ -14,7 +14,7 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.open_judges import OnEvent, ignore_event
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
-from genrm_cli.serve.cohort import Cohort, DisagreementError, Joining, Member, RefusedError
+from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.settings.file_settings import ServeSettings
@@ -22,19 +22,6 @@ from genrm_cli.settings.file_settings import ServeSettings
 _LOOK_S = 0.05
 _TOGETHER_S = 0.02
 _MOST_TOGETHER = 64
-
-
-class BusyError(RefusedError):
-    """The server accepts no further group now."""
-
-    status = 429
-    kind = "busy"
-
-
-class DrainingError(BusyError):
-    """The server is shutting down."""
-
-    status = 503
 
 
 @dataclass(slots=True)
