@@ -13,6 +13,7 @@ from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.gym_view import gym_line
 from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
+from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.verdicts import Explanation, Outcome, Reason
@@ -66,8 +67,9 @@ class Group:
             turns = turns_of_prompt(prompt)
         except UnreadableRecordError as error:
             raise InputError(f"{error}.") from error
+        media = media_of_messages(prompt)
         rollouts = [
-            Rollout(turns, _parse_response(index, each), principle, reference=reference)
+            Rollout(turns, _parse_response(index, each), principle, reference=reference, prompt_media=media)
             for index, each in enumerate(responses)
         ]
         lines = [gym_line(prompt, response) for response in responses]

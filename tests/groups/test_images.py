@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Json
+from genrm_process import Call, Json
 from judge_server_fixture import JudgeServer
 from scored_components import completions, score
 
+from genrm_cli.groups.group import Group
 from genrm_cli.verdicts import Reason
 
 URL, DATA = "https://images.example/cat.png", "data:image/png;base64,iVBORw0KGgo="
@@ -127,3 +128,17 @@ def test_a_profile_may_see_images(tmp_path: Path, judge_server: JudgeServer) -> 
     scored = score(tmp_path, pictured("A cat.", "A dog."), judge(judge_server, profile=str(profile)))
     assert scored.metrics["comparisons_planned"] == 2
     assert urls_in(parts_sent(judge_server)[0]) == [URL]
+
+
+def test_groups_of_the_python_api_have_images_too() -> None:
+    """Their prompts and responses are read as those of lines."""
+    group = Group.of([ASKED], [{"role": "assistant", "content": [ASKED["content"][1]]}, "A cat."])
+    assert [len(rollout.media) for rollout in group.rollouts] == [2, 1]
+    assert {media.url for rollout in group.rollouts for media in rollout.media} == {URL}
+
+
+def test_an_image_of_the_history_is_not_compared_unseen(call: Call, tmp_path: Path) -> None:
+    """`genrm compare --history` says that the judge sees no images."""
+    (tmp_path / "history.json").write_text(json.dumps([ASKED]))
+    finished = call("compare", "--history", str(tmp_path / "history.json"), "A cat.", "A dog.", "--offline")
+    assert "it contains media that the judge cannot see" in finished.err + finished.out.decode()

@@ -119,14 +119,13 @@ def _read_group(responses: list[str], prompt: str | None, history: str | None, s
         return parse_request(sys.stdin.buffer.read(), "stdin", plan, required)
     if [prompt, *responses].count("-") > 1:
         raise UsageError("stdin can be read only once; use - for the prompt or for one response.")
-    turns = parse_history(_read_file(history), history) if history is not None else ()
+    turns, media = parse_history(_read_file(history), history) if history is not None else ((), ())
     if prompt is not None:
         turns += (Turn("user", _text_of(prompt)),)
     if not turns:
         raise UsageError("missing --prompt TEXT or --history FILE.")
-    return Group(
-        KEY, [Rollout(turns, (Text(_text_of(response)),), index=index) for index, response in enumerate(responses)]
-    )
+    texts = enumerate(map(_text_of, responses))
+    return Group(KEY, [Rollout(turns, (Text(text),), index=index, prompt_media=media) for index, text in texts])
 
 
 def _text_of(argument: str) -> str:
