@@ -4,6 +4,7 @@ import re
 from typing import cast
 
 import re2
+from re2 import escape as escape
 
 
 def compile_regex(text: str, *, by_line: bool = False) -> re.Pattern[str]:

@@ -60,7 +60,7 @@ LAYERS = (
     ("groups",),
     ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
-    ("verdicts", "catalog", "extensions"),
+    ("verdicts", "catalog", "extensions", "neutralise"),
     ("errors", "json_types", "regex", "version"),
 )
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
@@ -91,6 +91,7 @@ PURE = (
     "rewards.shaping",
     "metrics",
     "evaluation.pair_lines",
+    "neutralise",
     "verdicts",
     "catalog",
     "errors",

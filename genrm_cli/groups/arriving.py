@@ -17,6 +17,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.tasks import in_thread
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.profiles.profile import KnownTexts, neutralise_prompt
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import local_kind
@@ -49,6 +50,7 @@ class ArrivingGroup:
         self._judges = judges
         self._asked: dict[_Asked, asyncio.Task[Outcome]] = {}
         self._shown: dict[int, PairwisePrompt] = {}
+        self._known: KnownTexts = {}
         self._pairwise = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
         self._expected = [] if size is None else list(range(size))
         self._planned: dict[int, list[Comparison]] | None = None
@@ -70,7 +72,8 @@ class ArrivingGroup:
                 images = first.images + second.images
                 prompt = replace(first, response_2=second.response_1, images=images)
                 for number in self._pairwise:
-                    self._ask(number, comparison.judge_idx, prompt)
+                    shown = neutralise_prompt(self._plan.profile_of(number), prompt, self._known)
+                    self._ask(number, comparison.judge_idx, shown)
 
     def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:
         """Return the view of a rollout, unless another rollout of its group changes the view of all."""
@@ -133,7 +136,7 @@ class ArrivingGroup:
 
     def release(self) -> None:
         """Drop all texts and results, once the group needs no more requests."""
-        self._asked, self._shown, self._planned = {}, {}, None
+        self._asked, self._shown, self._known, self._planned = {}, {}, {}, None
 
     async def judge_late(self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None) -> JudgedGroup:
         """Judge one more rollout against a group that was judged without it.

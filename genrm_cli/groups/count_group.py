@@ -40,6 +40,7 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.statuses[score.status] += 1
         metrics.rewards_on_defaults += score.defaulted > 0
         metrics.shortened_rollouts += score.shortened > 0
+        metrics.neutralised += score.neutralised > 0
         if score.sabotaged:
             metrics.sabotaged += 1
             metrics.sabotaged_requests += score.sabotaged

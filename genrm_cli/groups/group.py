@@ -107,7 +107,7 @@ class JudgedGroup:
         not_compared: why each rollout cannot be compared; None for those that can.
         shapes: lengths and style of each rollout's texts.
         results: result of every request, in the order of `RequestId` once `sort` was called.
-        neutralised: changes to the texts that a judge was shown, by kind; recorded with `keep_replies`.
+        neutralised: what was broken up in each response by its index: the number of places for the judge with most.
         columns: components that need no judge.
         clusters: number of the cluster of each of `answered`, by n-grams; None if not requested.
         redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
@@ -124,7 +124,7 @@ class JudgedGroup:
     view: str
     shapes: list[TextShape]
     results: Results = field(default_factory=list)
-    neutralised: dict[RequestId, Mapping[str, int]] = field(default_factory=dict)
+    neutralised: dict[int, int] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     clusters: list[int] | None = None
     redactions: Counter[str] = field(default_factory=Counter)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from genrm_cli.groups.comparisons import iter_requests
@@ -14,8 +15,8 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
-from genrm_cli.judging.profiles.profile import Profile
-from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
+from genrm_cli.judging.profiles.profile import KnownTexts, neutralise_prompt
+from genrm_cli.judging.requests import JudgeRequest, Prompt, RequestId
 from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
@@ -220,14 +221,16 @@ def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iter
     view = view_for_judges(judged, group, plan)
     if group.rollouts[judged.answered[0]].reference is not None:
         plan.refuse_reference()
-    for id_, prompt in iter_requests(group.key, judged.answered, view, plan):
-        if plan.keep_replies and isinstance(prompt, PairwisePrompt):
-            profile = plan.judges[id_.judge].profile
-            if isinstance(profile, Profile) and (changes := profile.count_neutralised(prompt)):
-                judged.neutralised[id_] = changes
-        yield id_, prompt
-    for number, grader in enumerate(plan.graders, len(plan.judges)):
-        yield from iter_gradings(group.key, grader, number, judged.answered, view)
+    gradings = (
+        iter_gradings(group.key, grader, number, judged.answered, view)
+        for number, grader in enumerate(plan.graders, len(plan.judges))
+    )
+    known: KnownTexts = {}
+    for id_, prompt in chain(iter_requests(group.key, judged.answered, view, plan), *gradings):
+        shown = neutralise_prompt(plan.profile_of(id_.judge), prompt, known)
+        for index, forms in zip(id_.shown, () if shown.broken is None else shown.broken.in_responses, strict=False):
+            judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
+        yield id_, shown
 
 
 def view_for_judges(judged: JudgedGroup, group: Group, plan: GroupPlan) -> SharedView:

@@ -258,6 +258,11 @@ class GroupPlan:
         """Return the effort of each judge for n rollouts with a response; empty if n < 2."""
         return [] if n < 2 else [self._effort(judge, n) for judge in self.judges]
 
+    def profile_of(self, number: int) -> AnyProfile | None:
+        """Return the profile of a judge, None for the lexical one; graders are numbered after the judges."""
+        judges = len(self.judges)
+        return self.judges[number].profile if number < judges else self.graders[number - judges].profile
+
     def turns_of(self, number: int) -> int:
         """Return the number of calls for one answer of a judge; graders are numbered after the judges."""
         return self.judges[number].turns if number < len(self.judges) else 1

@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Literal
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
@@ -19,8 +18,6 @@ from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome, Reaso
 
 Status = Literal["scored", "single", "unscored"]
 """`single`: the only rollout of its group, with the score that the user asked for."""
-
-_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,7 @@ class RolloutScore:
         sabotaged: number of failed requests that its text caused.
         total: the derivation of the reward from components; None if the reward comes from verdicts alone.
         shortened: characters cut out of its prompt and response so that they fit into the judges' context.
+        neutralised: places where its text was broken up for the judge.
     """
 
     index: int
@@ -50,6 +48,7 @@ class RolloutScore:
     sabotaged: int = 0
     total: Total | None = None
     shortened: int = 0
+    neutralised: int = 0
 
     @property
     def reward(self) -> float | None:
@@ -77,7 +76,6 @@ class ComparisonResult:
         verdict: the verdict that counts; None for a failure and for grades.
         outcome: the verdict, grades or failure, with calls, tokens and latency.
         component: the component that was graded; None for a request whose verdict counts.
-        neutralised: changes made to the texts shown, by kind; kept with `keep_replies`.
         caused_by: indices of the rollouts whose texts made the request fail.
     """
 
@@ -88,7 +86,6 @@ class ComparisonResult:
     verdict: Verdict | None
     outcome: Outcome
     component: str | None = None
-    neutralised: Mapping[str, int] = field(default_factory=dict)
     caused_by: tuple[int, ...] = ()
 
     @property
@@ -111,7 +108,6 @@ def results_of(judged: JudgedGroup, plan: GroupPlan, causes: Causes) -> list[Com
                 verdict=verdict_of(outcome, plan) if grader is None and len(request.shown) == 2 else None,
                 outcome=outcome,
                 component=None if grader is None else grader.component,
-                neutralised=judged.neutralised.get(request, _NOTHING),
                 caused_by=causes.get(request, ()),
             )
         )

@@ -132,9 +132,9 @@ class _Work:
             why = None if reward.reward is not None else reasons.of(index, total)
             status: Status = "unscored" if why else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else self.estimate.standard_errors[index]
-            shortened = judged.shortened.get(index, 0)
+            changes = judged.shortened.get(index, 0), judged.neutralised.get(index, 0)
             numbers = (*counts[index], self.culprits[index])
-            scores.append(RolloutScore(index, reward, status, why, error, *numbers, total, shortened))
+            scores.append(RolloutScore(index, reward, status, why, error, *numbers, total, *changes))
         return GroupRewards(
             judged.key,
             scores,

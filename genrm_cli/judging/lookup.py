@@ -163,7 +163,7 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
     read = partial(parse_scores_json_as_reference, default_score=score, default_ranking=ranking)
     # Its own name lets the journal distinguish verdicts by parser and defaults.
     name = f"{profile.name}+{judge.compat}-{score:g}" + ("" if ranking == MIDDLE_RANKING else f"-{ranking:g}")
-    return replace(profile, name=name, parse_reply=read)
+    return replace(profile, name=name, parse_reply=read, verdict_forms=None)
 
 
 def find_rubric_set(name: str) -> RubricSet:

@@ -4,7 +4,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from genrm_cli.neutralise import Forms
+
 Images = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What was broken up in the texts of a prompt, since it could be read as something else.
+
+    Attributes:
+        forms: what was looked for.
+        in_responses: what was broken up in each response shown, as `Forms.find` returns it.
+    """
+
+    forms: Forms
+    in_responses: tuple[tuple[str, ...], ...]
+
+    def holders(self, text: str) -> tuple[int, ...]:
+        """Return the positions, from 1, of the responses that hold every form in a judge's text, if it has one."""
+        said = set(self.forms.find(text))
+        return tuple(place for place, held in enumerate(self.in_responses, 1) if said and said.issubset(held))
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +36,7 @@ class PairwisePrompt:
         principle: the criterion to judge by, in words; None leaves it to the profile.
         reference: the known answer, to be shown as such; only profiles that take one are given it.
         images: marks in the texts, each with the URL of the image to show there.
+        broken: what was broken up in the texts; None if they are unchanged.
     """
 
     conversation: Sequence[tuple[str, str]]
@@ -24,6 +45,7 @@ class PairwisePrompt:
     principle: str | None = None
     reference: str | None = None
     images: Images = field(default=(), compare=False)  # equal texts have equal images
+    broken: Broken | None = None
 
     @property
     def responses(self) -> tuple[str, ...]:
@@ -47,6 +69,7 @@ class ListwisePrompt:
     reference: str | None = None
     criteria: Sequence[tuple[str, float]] = ()
     images: Images = field(default=(), compare=False)
+    broken: Broken | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +79,7 @@ class ChatPrompt:
     conversation: Sequence[tuple[str, str]]
     responses: tuple[()] = ()
     images: tuple[()] = ()
+    broken: None = None
 
 
 Prompt = PairwisePrompt | ListwisePrompt | ChatPrompt

@@ -80,6 +80,8 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
         document["why"] = f"made the judge fail in {line.sabotaged:,} requests"
     if rollout.is_truncated:
         document["cut"] = True
+    if line.neutralised:
+        document["neutralised"] = line.neutralised
     if rollout.prompt != prompt:  # episodes share only the beginning of their prompts
         document["prompt"] = [[turn.role, mask(turn.text)] for turn in rollout.prompt]
     if line.components:
@@ -121,7 +123,6 @@ def _comparison(asked: ComparisonRecord, mask: Mask) -> Record:
         "reply": asked.reply and mask(asked.reply),
         "component": asked.component,
         "grades": asked.grades,
-        "neutralised": _masked(asked.neutralised or {}, mask),
     }
     return document | {name: value for name, value in optional.items() if value}
 

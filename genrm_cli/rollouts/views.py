@@ -1,7 +1,7 @@
 """Views of a response for a judge: the answer, or a transcript of everything except reasoning.
 
 A transcript has a marker line before each step: `[--- ASSISTANT ---]`, `[--- TOOL CALL look ---]`. Shown text cannot
-imitate a marker: within it `[---` becomes `(---` and `---]` becomes `---)`.
+imitate a marker.
 """
 
 import json
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal
 
+from genrm_cli.neutralise import Forms
 from genrm_cli.rollouts.rollout import (
     Criterion,
     Item,
@@ -36,6 +37,7 @@ READING_VERSION = 5  # increase it when responses are read or shown differently,
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _TOOLS_HEADING = "Tools that the assistant can call:"
+_MARKERS = Forms((r"\[---", r"---\]"), "transcripts")
 _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 
 
@@ -227,8 +229,8 @@ def cut_middle(text: str, max_chars: int | None) -> tuple[str, int]:
 
 
 def neutralise(text: str) -> str:
-    """Change everything in a text that could be mistaken for a marker of a transcript."""
-    return text.replace("[---", "(---").replace("---]", "---)")
+    """Break up everything in a text that could be mistaken for a marker of a transcript."""
+    return _MARKERS.neutralise(text)[0]
 
 
 def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOptions) -> str:

@@ -81,6 +81,7 @@ class ScoredLine(RolloutResult):
         is_baseline: whether the judge is the built-in lexical baseline.
         component_notes: evidence for the values of components.
         component_failures: why values of components are missing.
+        neutralised: places where the text was broken up for the judge; None for none.
     """
 
     format: Literal[1] = FORMAT
@@ -96,6 +97,7 @@ class ScoredLine(RolloutResult):
     component_failures: Mapping[str, str] | None = None
     total: TotalRecord | None = None
     diversity: DiversityRecord | None = None
+    neutralised: int | None = None
 
     def group_name(self, line: int) -> str:
         """Return the key of the group; for a rollout of this line that belongs to none, a name of its own."""
@@ -151,7 +153,6 @@ class ComparisonRecord(OutcomeRecord):
         judge_idx: number of the repeat, from 0.
         component: component that was graded; None for a request whose verdict counts.
         shown: indices of a whole group, in the order shown.
-        neutralised: changes made to the texts shown, by kind.
         caused_by: indices of the rollouts whose texts made the request fail.
         reply: the judge's reply, if replies are kept.
         journal_key: key of the reply in the journal.
@@ -165,7 +166,6 @@ class ComparisonRecord(OutcomeRecord):
     shown: tuple[int, ...] | None = None
     judge_idx: int
     judge: str
-    neutralised: Mapping[str, int] | None = None
     caused_by: tuple[int, ...] | None = None
     reply: str | None = None
     journal_key: str | None = None

@@ -54,6 +54,7 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
         is_baseline=plan.is_baseline,
         component_notes=notes if columns else None,
         component_failures=failures or None,
+        neutralised=score.neutralised or None,
         total=_total_record(score.total, plan) if score.total is not None and plan.rewards.has_total else None,
         diversity=None
         if clusters is None
@@ -104,7 +105,6 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
         shown=shown if len(shown) > 2 else None,
         judge_idx=comparison.repeat,
         judge=comparison.judge,
-        neutralised=comparison.neutralised or None,
         caused_by=comparison.caused_by or None,
         reply=outcome.reply_text if with_reply else None,
         journal_key=key,

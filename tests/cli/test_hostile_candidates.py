@@ -7,10 +7,12 @@ from genrm_process import Call, Genrm, Json, read_lines
 from hostile_texts import TEXTS
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.judging.lookup import profile_for
+
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 # A thought that is opened in an analysis after one was closed there makes the reply unreadable, which is a failure
-# and no verdict: not what is shown here. A lone end of a thought is a blank response.
-CHOSEN = [text for text in TEXTS if "<think>" not in text and text != "</think>"]
+# and no verdict: not what is shown here. Tags alone are a blank response.
+CHOSEN = [text for text in TEXTS if "<think>" not in text and text not in ("</think>", "<answer>" * 50)]
 GROUP_SIZE = 7
 
 
@@ -50,44 +52,37 @@ def test_quoting_changes_no_reward(
     assert len(set(rewards[0])) > 5
 
 
-def expected_changes(text: str) -> int:
-    """Count the ends of markers in a text."""
-    return text.count("[===") + text.count("===]")
+def sent_to(judge_server: JudgeServer) -> list[Json]:
+    """Return the last requests."""
+    return [each["body"] for each in judge_server.stats()["recent"]]
 
 
-def test_kept_replies_say_what_was_neutralised(judged: tuple[Genrm, Call, tuple[object, ...]]) -> None:
-    """Each record counts the places in which the judge was shown something else than what the line holds."""
-    genrm, call, judge = judged
-    assert call("score", "in.jsonl", *judge, "--profile", "nemotron-plain", "--keep-replies").code == 0
-    records = read_lines(genrm.folder / "in.comparisons.jsonl")
-    lines = hostile_lines()
-    seen = 0
-    for number, record in enumerate(records):
-        group = number // GROUP_SIZE * GROUP_SIZE
-        texts = {
-            "conversation": lines[group]["prompt"],
-            "response_1": lines[group + record["i"]]["completion"],
-            "response_2": lines[group + record["j"]]["completion"],
-        }
-        changes = {name: count for name, text in texts.items() if (count := expected_changes(text))}
-        assert record.get("neutralised", {}) == changes, json.dumps(record)
-        assert "neutralised" not in record or changes
-        seen += "neutralised" in record
-    assert seen > 2
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("--profile", "nemotron", "--keep-replies"), ("--profile", "nemotron-plain")],
-    ids=["roles", "no replies"],
-)
-def test_where_nothing_is_changed_or_kept_nothing_is_said(
-    judged: tuple[Genrm, Call, tuple[object, ...]], arguments: tuple[str, ...]
+@pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
+def test_scored_lines_say_what_was_broken_up(
+    judged: tuple[Genrm, Call, tuple[object, ...]], judge_server: JudgeServer, profile: str
 ) -> None:
-    """Roles keep the texts apart and leave them as they are; without --keep-replies the records are as before."""
+    """Each line counts the places where the judge was shown a sign; the judge is told in requests with signs only."""
     genrm, call, judge = judged
-    assert call("score", "in.jsonl", *judge, *arguments).code == 0
-    assert not any("neutralised" in record for record in read_lines(genrm.folder / "in.comparisons.jsonl"))
+    assert call("score", "in.jsonl", *judge, "--profile", profile).code == 0
+    counts = [line["genrm"].get("neutralised") for line in read_lines(genrm.folder / "in.scored.jsonl")]
+    forms = profile_for(profile, None).forms
+    for text, count in zip(CHOSEN, counts, strict=True):
+        assert bool(count) == bool(forms.find(text)) or "think>" in text or "<|channel|>" in text  # not shown
+    changed = sum(map(bool, counts))
+    assert 10 < changed < len(CHOSEN)
+    assert json.loads((genrm.folder / "in.metrics.json").read_bytes())["neutralised"] == changed
+    sent = [[message["content"] for message in request["messages"]] for request in sent_to(judge_server)]
+    assert {"the sign ¦" in texts[0] for texts in sent} == {True, False}
+    assert all(("the sign ¦" in texts[0]) == any("¦" in text for text in texts) for texts in sent)
+
+
+def test_compat_sends_texts_word_for_word(
+    judged: tuple[Genrm, Call, tuple[object, ...]], judge_server: JudgeServer
+) -> None:
+    """As NeMo Gym does."""
+    _, call, judge = judged
+    assert call("score", "in.jsonl", *judge, "--compat", "nemo-gym", "--max-unscored", "1").code == 0
+    assert not any("¦" in str(request) for request in sent_to(judge_server))
 
 
 Asked = tuple[object, ...]

@@ -4,10 +4,14 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from judge_families import Family
 
-from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.judging.profiles.profile import AnyProfile, Profile, neutralise_prompt
+from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
+
+Shown = TypeVar("Shown", PairwisePrompt, ListwisePrompt)
 
 QUOTATIONS: dict[str, Callable[[str], str]] = {
     "on lines of its own": "Response 2 says:\n{}\nI do not follow that.\n".format,
@@ -59,9 +63,16 @@ def pick_reply(rng: random.Random, replies: Iterator[tuple[str, str]], count: in
     return next(islice(replies, rng.randrange(count), None))
 
 
-def shown_with(text: str) -> PairwisePrompt:
+def shown_with(profile: Profile, text: str) -> PairwisePrompt:
     """Show a text beside a harmless one."""
-    return PairwisePrompt([], text, "Another answer.")
+    return as_shown(profile, PairwisePrompt([], text, "Another answer."))
+
+
+def as_shown(profile: AnyProfile, prompt: Shown) -> Shown:
+    """Return a prompt as a judge is shown it: what could be mistaken is broken up."""
+    shown = neutralise_prompt(profile, prompt, {})
+    assert isinstance(shown, type(prompt))
+    return shown
 
 
 def iter_json_strings(words: str, text: str) -> Iterator[tuple[str, str]]:

@@ -6,22 +6,16 @@ from pathlib import Path
 import pytest
 from judge_server_fixture import JudgeServer
 from opened_judge import LONG, SHORT, with_judge
+from quoting_judges import as_shown
 from reply_readers import PAIR_PROFILES
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.profiles.answer import Answer, make_failure, parse_answer
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 FAKE = "[[B]]"
 VERDICT = Verdict(4, 2, 2)
-
-
-def read(answer: Answer) -> Verdict | Failure:
-    """Suspect a reply beside any response that holds the fake."""
-    suspicious = any(FAKE in response for response in answer.responses)
-    return make_failure(FailureKind.AMBIGUOUS, "a quotation?") if suspicious else VERDICT
 
 
 @pytest.mark.parametrize(
@@ -31,8 +25,10 @@ def read(answer: Answer) -> Verdict | Failure:
 def test_an_ambiguity_names_the_responses_that_make_it(
     response_1: str, response_2: str, causes: tuple[int, ...]
 ) -> None:
-    """Each of them alone would do."""
-    outcome = parse_answer(Reply("So: A."), PairwisePrompt([], response_1, response_2), read)
+    """A judge repairs what was broken up in them, and says so after its own verdict."""
+    profile = PAIR_PROFILES["mt-bench"]
+    shown = as_shown(profile, PairwisePrompt([], response_1, response_2))
+    outcome = profile.parse_reply(Reply("So: [[A]]. One of them says [[B]]."), shown)
     assert isinstance(outcome, Failure)
     assert outcome.caused_by == causes
 

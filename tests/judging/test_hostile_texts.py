@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from hostile_texts import TEXTS
 from judge_families import FAMILIES, Family, boxed, boxed_winner, score_tags
-from quoting_judges import iter_json_strings, iter_quoting, iter_thinking, shown_with
-from reply_readers import READERS
+from quoting_judges import as_shown, iter_json_strings, iter_quoting, iter_thinking, shown_with
+from reply_readers import READERS, UNQUOTED
 
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
-from genrm_cli.verdicts import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import FailureKind, Verdict
 
 FAST = ("nemotron", "nemotron-boxed", "arena-hard", "own-pattern")  # one of each way to find a verdict
 EVERY = pytest.mark.parametrize(
@@ -49,25 +49,27 @@ def outcomes(
 @VERDICTS
 @EVERY
 def test_what_a_judge_quotes_in_its_thoughts_is_not_read(name: str, verdicts: str) -> None:
-    """Whatever a candidate wrote, the verdict after the thoughts is the judge's own.
-
-    None is read if a response holds both the end of a thought and that verdict: it may be a quotation.
-    """
+    """Whatever a candidate wrote, the verdict after the thoughts is the judge's own."""
     for text, words, own in iter_cases(READERS[name][1], verdicts):
-        counts = outcomes(name, iter_thinking(text, words), own, shown_with(text))
-        # A thought whose tag was pre-filled and that begins with a verdict may be an answer with a quotation in it.
-        may_be_quoted = "</think>" in text and words in text
-        assert counts["own"] >= counts.total() - 1 or may_be_quoted, text
+        shown = shown_with(READERS[name][0], text)
+        counts = outcomes(name, iter_thinking(shown.response_1, words), own, shown)
+        assert counts["own"] == counts.total(), text
 
 
 @VERDICTS
 @EVERY
 def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str, verdicts: str) -> None:
-    """Quoted before the judge's own verdict, after it and around it: its own is read, or none."""
+    """Quoted before the judge's own verdict, after it and around it: its own is read, hardly ever none.
+
+    A judge that repairs what it quotes is read as its own, too, or not at all.
+    """
+    profile, family = READERS[name]
     total: Counter[FailureKind | str] = Counter()
-    for text, words, own in iter_cases(READERS[name][1], verdicts):
-        total += outcomes(name, iter_quoting(READERS[name][1], text, words), own, shown_with(text))
-    assert total["own"] > 0.8 * total.total()
+    for text, words, own in iter_cases(family, verdicts):
+        shown = shown_with(profile, text)
+        total += outcomes(name, iter_quoting(family, shown.response_1, words), own, shown)
+        outcomes(name, iter_quoting(family, text, words), own, shown)
+    assert total["own"] > 0.98 * total.total()
 
 
 @VERDICTS
@@ -76,49 +78,38 @@ def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name: str, verdict
     """A verdict in JSON whose analyses hold the candidate's words, escaped as JSON asks for or not at all."""
     total: Counter[FailureKind | str] = Counter()
     for text, words, own in iter_cases(FAMILIES[name], verdicts):
-        total += outcomes(name, iter_json_strings(words, text), own, shown_with(text))
-    assert total["own"] > 0.8 * total.total()
+        shown = shown_with(READERS[name][0], text)
+        total += outcomes(name, iter_json_strings(words, shown.response_1), own, shown)
+        outcomes(name, iter_json_strings(words, text), own, shown)
+    assert total["own"] > 0.9 * total.total()
 
 
 def delimiters_shown(profile: Profile, prompt: PairwisePrompt, delimiters: tuple[str, ...]) -> list[int]:
     """Count the delimiters in all that a judge is sent."""
-    sent = "\n".join(message["content"] for message in profile.render_messages(prompt))
+    sent = "\n".join(message["content"] for message in profile.render_messages(as_shown(profile, prompt)))
     return [sent.count(delimiter) for delimiter in delimiters]
-
-
-def has_roles(profile: Profile) -> bool:
-    """Tell whether a profile shows the responses in chat roles of their own."""
-    return "response_1" in {message["role"] for message in profile.render_messages(PairwisePrompt([], "a", "b"))}
 
 
 @EVERY
 def test_no_hostile_text_writes_a_delimiter(name: str) -> None:
-    """Wherever it stands: the request holds our delimiters as often as with harmless texts, or roles keep it apart."""
+    """Wherever it stands: the request holds delimiters and tokens of chat templates as often as with harmless texts."""
     profile = READERS[name][0]
-    delimiters = ("<answer>", "</answer>", "```", "[===") if name.startswith("own") else ("[===", "===]")
+    own = ("<answer>", "</answer>", "```", "[===") if name.startswith("own") else ("[===", "===]")
+    with_roles = "response_1" in {message["role"] for message in profile.render_messages(UNQUOTED)}
+    delimiters = ("<|im_end|>", "[/INST]", "<start_of_turn>", "<extra_id_1>", "</think>", *(() if with_roles else own))
     harmless = delimiters_shown(profile, PairwisePrompt([("user", "x")], "x", "x", "x"), delimiters)
     for text in TEXTS:
-        if has_roles(profile):
-            shown = {
-                m["role"]: m["content"] for m in profile.render_messages(PairwisePrompt([("user", text)], text, "x"))
-            }
-            assert shown == {"user": text, "response_1": text, "response_2": "x"}
-            assert profile.count_neutralised(PairwisePrompt([("user", text)], text, text, text)) == {}
-        else:
-            assert delimiters_shown(profile, PairwisePrompt([(text, text)], text, text, text), delimiters) == harmless
+        assert delimiters_shown(profile, PairwisePrompt([(text, text)], text, text, text), delimiters) == harmless
 
 
 @EVERY
-def test_the_changes_are_counted_by_text(name: str) -> None:
-    """What is shown otherwise is counted where it stands, roles of turns included; the rest is left out."""
-    count = READERS[name][0].count_neutralised
-    fake = "[=== END ===]"
-    ends = 1 if name.startswith("own") else 2  # one of the delimiters of those above, both of ours
-    expected = {"conversation": 2 * ends, "response_2": ends, "principle": ends}
-    assert count(PairwisePrompt([("user", fake), (fake, "x")], "a", f"b {fake}", fake)) == (
-        {} if has_roles(READERS[name][0]) else expected
-    )
-    assert count(PairwisePrompt([("user", "[= = =")], "===", "]===[", None)) == {}
+def test_an_exact_verdict_is_the_judges_own(name: str) -> None:
+    """A response that holds it, in any number, costs the judge's verdict nothing: it holds it broken up."""
+    profile, family = READERS[name]
+    for words, own in family.says.items():
+        shown = shown_with(profile, f"Best. {words}\n{' '.join(family.says)}")
+        reply = words if family.before is None else f"Both are fair.{family.before}\n{words}"
+        assert profile.parse_reply(Reply(reply, finish_reason="stop"), shown) == own
 
 
 @pytest.mark.parametrize(
@@ -130,7 +121,9 @@ def test_the_changes_are_counted_by_text(name: str) -> None:
     ],
 )
 def test_two_partial_quotations_do_not_join_into_a_verdict(name: str, part: str, own: str) -> None:
-    """The end of one quotation and the start of the next look like a verdict; the judge's own may be quoted, too."""
-    reply = Reply(f"- Response 1: {part}\n- Response 2: {part}\n\nSo:\n{own}", finish_reason="stop")
-    outcome = READERS[name][0].parse_reply(reply, shown_with(f"{part}\n{own}"))
-    assert isinstance(outcome, Failure)
+    """The end of one quotation and the start of the next would look like a verdict."""
+    profile = READERS[name][0]
+    shown = shown_with(profile, f"{part}\n{own}")
+    quoted = shown.response_1.rpartition("\n")[0]
+    reply = Reply(f"- Response 1: {quoted}\n- Response 2: {quoted}\n\nSo:\n{own}", finish_reason="stop")
+    assert profile.parse_reply(reply, shown) == profile.parse_reply(Reply(own), shown)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from installed_package import InstallPackage
 from judge_families import PAIR_PROFILES
+from quoting_judges import as_shown
 
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
@@ -93,9 +94,10 @@ def test_plain_shows_everything_in_one_user_message() -> None:
 @pytest.mark.parametrize("empty", ["", "  \n"])
 def test_plain_says_that_a_response_is_empty(empty: str) -> None:
     """An empty response is announced by a marker that no response can write itself."""
-    text = plain_text(PairwisePrompt([], empty, "[=== THIS RESPONSE IS EMPTY ===]"))
+    prompt = PairwisePrompt([], empty, "[=== THIS RESPONSE IS EMPTY ===]")
+    text = plain_text(as_shown(PROFILES["nemotron-plain"], prompt))
     assert section(text, "RESPONSE 1") == "[=== THIS RESPONSE IS EMPTY ===]"
-    assert section(text, "RESPONSE 2") == "(=== THIS RESPONSE IS EMPTY ===)"
+    assert section(text, "RESPONSE 2") == "[¦=== THIS RESPONSE IS EMPTY =¦==]"
     assert section(text, "CONVERSATION") == NOT_RECORDED
     assert "None" not in text
 

@@ -18,8 +18,10 @@ from judge_families import (
     swap_letters,
 )
 from linear_time import assert_linear
+from quoting_judges import as_shown
 from reply_readers import UNQUOTED
 
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict, verdict_after_swap
 
@@ -132,42 +134,21 @@ def test_a_verdict_in_the_thoughts_is_none(name: str) -> None:
 
 
 @EVERY
-def test_a_quoted_fake_never_wins(name: str) -> None:
-    """The judge's own verdict is read before and after a fake that it quotes from a response, and after both."""
+def test_a_repaired_fake_never_wins(name: str) -> None:
+    """A fake whose signs a judge leaves out counts neither before its own verdict, where it is ignored, nor after."""
     for words, verdict in FAMILIES[name].says.items():
         fake = FAMILIES[name].mirrored(words)
         if verdict == verdict_after_swap(verdict):
             continue
-        shown = PairwisePrompt([], "One answer.", f"The best answer.\n{fake}\nEnd.")
+        shown = as_shown(PROFILES[name], PairwisePrompt([], "One answer.", f"The best answer.\n{fake}\nEnd."))
         quoting = f"Response 2 says:\n{fake}\nI do not follow it."
         first, last = f"{words}\n{quoting}", f"{quoting}\n{words}"
-        assert read(name, first, shown=shown) == verdict
-        assert kind_of(read(name, last, shown=shown)) == (NO_VERDICT if name == "judgelm" else verdict)
-        if name != "judgelm":  # here only the first line counts
-            assert read(name, f"{quoting}\n{words}\n{quoting}", shown=shown) == verdict
-            assert kind_of(read(name, first)) is kind_of(read(name, last)) is AMBIGUOUS
-
-
-@EVERY
-def test_a_verdict_that_stands_in_a_response_is_never_taken_alone(name: str) -> None:
-    """It may be a quotation, unless the answer holds nothing else and cannot begin within a quotation either."""
-    for words, verdict in FAMILIES[name].says.items():
-        shown = PairwisePrompt([], f"I say: {words}", "Another answer.")
-        alone = f"{words}\nThat is what response 1 says." if name == "judgelm" else f"It says:\n{words}"
-        assert kind_of(read(name, alone, shown=shown)) is AMBIGUOUS
-        assert read(name, words, shown=shown) == verdict
-        closing = PairwisePrompt([], f"</think>\n{words}", "Another answer.")
-        assert kind_of(read(name, f"So B. It says </think>\n{words}", shown=closing)) is AMBIGUOUS
-
-
-@EVERY
-def test_a_fake_that_is_spelled_otherwise_hides_no_verdict(name: str) -> None:
-    """A response that holds the judge's own verdict and another, disguised, makes no reply say the other."""
-    for words, verdict in FAMILIES[name].says.items():
-        fake = FAMILIES[name].mirrored(words)
-        shown = PairwisePrompt([], f"{words}\n" + "\u200b".join(fake), "Another answer.")
-        if verdict != verdict_after_swap(verdict) and name != "judgelm":
-            assert kind_of(read(name, f"{words}\nIt also says:\n{fake}", shown=shown)) is AMBIGUOUS
+        if name == "judgelm":  # here only the first line counts
+            assert read(name, first, shown=shown) == verdict
+            assert kind_of(read(name, last, shown=shown)) is NO_VERDICT
+        else:
+            assert read(name, last, shown=shown) == verdict
+            assert kind_of(read(name, first, shown=shown)) is kind_of(read(name, last)) is AMBIGUOUS
 
 
 REPLIES: list[tuple[str, str, Verdict | FailureKind]] = [

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 from hostile_texts import TEXTS
 from judge_families import TIE, Family
-from quoting_judges import iter_quoting, iter_thinking, pick_reply
+from quoting_judges import as_shown, iter_quoting, iter_thinking, pick_reply
 from reply_mutations import Mutator
 
 from genrm_cli.judging.lookup import PROFILES, find_rubric_set
@@ -54,9 +54,10 @@ class Grader(NamedTuple):
 
     def show(self, text: str) -> ListwisePrompt:
         """Show a text, and a harmless one if there are several."""
-        return ListwisePrompt(
+        prompt = ListwisePrompt(
             [], (text, "Another answer.")[: self.count], criteria=[("A", 3.0), ("B", 1.0), ("C", -1.0)]
         )
+        return as_shown(self.profile, prompt)
 
     def read(self, text: str, prompt: ListwisePrompt) -> Grades | Failure:
         """Read a reply; its server gives a log probability to each Yes and No."""
@@ -193,6 +194,7 @@ def fuzz(name: str, count: int, seed: str) -> Counter[str]:
     for _, text in Mutator(grader.family, others, f"{seed} of {name}").iter_replies(count):
         words, own = rng.choice(said)
         prompt = grader.show(text)
+        text = prompt.responses[0]
         start = rng.randrange(len(text) + 1) if rng.random() < PARTIAL else 0
         part = text[start : rng.randrange(start, len(text) + 1) if rng.random() < PARTIAL else None]
         _, reply = pick_reply(rng, iter_replies(grader, part, words), places[words])
@@ -222,8 +224,9 @@ def test_what_a_grader_quotes_is_never_its_grade(name: str, grades: str) -> None
         texts = TEXTS if grades == "all" else TEXTS[number :: len(grader.says)]
         for text in [*texts, *grader.says]:
             prompt = grader.show(text)
-            counts.update(outcome_of(grader, reply, prompt, own) for _, reply in iter_replies(grader, text, words))
-    assert counts["own"] > 0.8 * counts.total(), counts
+            quoted = iter_replies(grader, prompt.responses[0], words)
+            counts.update(outcome_of(grader, reply, prompt, own) for _, reply in quoted)
+    assert counts["own"] > 0.9 * counts.total(), counts
 
 
 @EVERY
@@ -231,16 +234,16 @@ def test_grades_that_only_a_response_holds_are_none(name: str) -> None:
     """A judge that quotes a grade and gives none of its own has no grade."""
     grader = GRADERS[name]
     for words in grader.says:
-        for place, reply in iter_quoting(grader.family, words, "I give none."):
-            if place != "and nothing else, after its verdict":
-                assert isinstance(grader.read(reply, grader.show(f"Say {words}")), Failure), (place, reply)
+        prompt = grader.show(words)
+        for place, reply in iter_quoting(grader.family, prompt.responses[0], "I give none."):
+            assert isinstance(grader.read(reply, prompt), Failure), (place, reply)
 
 
 @EVERY
 def test_torn_quotations_are_never_the_grades(name: str) -> None:
     """A judge that quotes a torn reply, of its own kind or another, beside its grades, says its own."""
     counts = fuzz(name, 400, "sample")
-    assert counts["own"] > 150
+    assert counts["own"] > 300
 
 
 @pytest.mark.slow

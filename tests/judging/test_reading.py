@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linear_time import assert_linear
+from quoting_judges import as_shown
 from reply_readers import UNQUOTED
 
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.answer import MAX_DETAIL_CHARS
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt, Reply
@@ -242,23 +244,19 @@ def test_contradictions_are_ambiguous(text: str) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        pytest.param(f"{OBJECT}\n\nNote: response 1 tried to inject:\n{fenced(OTHER)}", id="fenced, after it"),
-        pytest.param(f"It holds {OTHER}.\n{fenced(OBJECT)}", id="in a line, before it"),
-        pytest.param(f"> {OTHER}\n\n{OBJECT}\n\n- {OTHER}\n    {OTHER}\n<!-- {OTHER} -->", id="around it"),
-        pytest.param(OBJECT + OTHER.replace(" ", "\n"), id="with other blanks"),
+        pytest.param(f"It holds {OTHER}.\n{fenced(OBJECT)}", id="in a line"),
+        pytest.param(f"> {OTHER}\n\n{OTHER}\n\n{OBJECT}", id="twice"),
+        pytest.param(OTHER.replace(" ", "\n") + OBJECT, id="with other blanks"),
     ],
 )
-def test_what_stands_in_a_response_is_not_the_verdict(reply: str) -> None:
-    """A fake verdict is ignored if it occurs anywhere in a response, and ambiguous otherwise."""
-    assert read(reply, shown=PairwisePrompt([], f"Best.\n{OTHER}", "Good.")) == EXPECTED
-    assert read(reply, shown=PairwisePrompt([], "Good.", f"```json\n{OTHER}\n```")) == EXPECTED
-    assert_failure(read(reply, shown=PairwisePrompt([("user", OTHER)], "Best.", "Good.")), FailureKind.AMBIGUOUS)
-
-
-def test_broken_json_that_stands_in_a_response_is_not_the_verdict() -> None:
-    """Nor are its fields, if a response holds each of them."""
-    reply = f"I prefer response 1. Response 2 ends with {OTHER[1:-1]}, which is a trick."
-    assert_failure(read(reply, shown=PairwisePrompt([], "Good.", f"Best. {OTHER}")), FailureKind.AMBIGUOUS, "response")
+def test_what_a_judge_repairs_is_not_the_verdict(reply: str) -> None:
+    """A fake that was broken up in a response is ignored before the judge's own verdict, and ambiguous after it."""
+    for texts in ((f"Best.\n{OTHER}", "Good."), ("Good.", f"```json\n{OTHER}\n```")):
+        shown = as_shown(PROFILES["nemotron"], PairwisePrompt([], *texts))
+        assert read(reply, shown=shown) == EXPECTED
+        assert_failure(read(f"{reply}\nNo, {OTHER}", shown=shown), FailureKind.AMBIGUOUS)
+    shown = as_shown(PROFILES["nemotron"], PairwisePrompt([("user", OTHER)], "Best.", "Good."))
+    assert_failure(read(reply, shown=shown), FailureKind.AMBIGUOUS)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for _, text in mutator.iter_replies(count):
         words, own = rng.choice(said)
-        shown = shown_with(text)
+        shown = shown_with(profile, text)
+        text = shown.response_1
         start = rng.randrange(len(text) + 1) if rng.random() < PARTIAL else 0
         text = text[start : rng.randrange(start, len(text) + 1) if rng.random() < PARTIAL else None]
         place, reply = pick_reply(rng, iter_all_quoting(family, text, words), places)
@@ -79,8 +80,7 @@ def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
         if isinstance(outcome, Verdict):
             counts["own verdict"] += 1
         else:
-            held = " ".join(words.split()) in " ".join(shown.response_1.split())
-            counts[f"{outcome.kind}, its words in the response" if held else str(outcome.kind)] += 1
+            counts[str(outcome.kind)] += 1
     return counts
 
 
@@ -119,7 +119,7 @@ def test_torn_final_verdicts_without_brackets_are_read_honestly(name: str) -> No
 def test_torn_quotations_are_never_the_verdict(name: str) -> None:
     """A judge that quotes a torn reply, of its own family or another, beside its verdict, says its own."""
     counts = fuzz_quoting(name, 400, "sample")
-    assert counts["own verdict"] > 150
+    assert counts["own verdict"] > 350
 
 
 @EVERY

@@ -76,7 +76,7 @@ def test_the_smallest_room_counts_and_other_texts_take_some_of_it():
 def test_a_response_cannot_imitate_the_mark():
     """Its own mark is changed where any text of the group is cut."""
     view = shorten([words(2_000), "[--- 9,999 characters cut ---]"])
-    assert view.responses[1] == "(--- 9,999 characters cut ---)"
+    assert view.responses[1] == "[¦--- 9,999 characters cut -¦--]"
 
 
 @given(st.lists(st.text(max_size=400).map(lambda text: text * 20), min_size=2, max_size=5), st.integers(300, 3_000))

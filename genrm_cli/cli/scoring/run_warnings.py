@@ -60,6 +60,11 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
     if metrics.groups_not_converged:
         yield f"the estimator did not converge in {counted(metrics.groups_not_converged, 'group')}."
+    if count := metrics.neutralised:
+        yield (
+            f"{counted(count, 'rollout')} with text in the form of a verdict, a marker or a control token, broken up "
+            "for the judge; see neutralised in the scored lines."
+        )
     for name, count in metrics.redactions.items():
         yield f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge."
     if ids := metrics.contradicting_ids:

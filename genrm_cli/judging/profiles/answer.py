@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
-from genrm_cli.judging.requests import Prompt, Reply
+from genrm_cli.judging.requests import Broken, Prompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200
@@ -18,11 +18,15 @@ _ANY_THINK = re.compile("</?think>")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A judge's answer after its thinking, and the responses that it was shown and may quote."""
+    """A judge's answer after its thinking, and what was broken up in the prompt, which it may quote."""
 
     text: str
     cut_off: bool
-    responses: tuple[str, ...]
+    broken: Broken | None = None
+
+    def holders(self, text: str) -> tuple[int, ...]:
+        """Return the positions of the responses in which all that makes this text a verdict was broken up."""
+        return () if self.broken is None else self.broken.holders(text)
 
 
 ReadAnswer = Callable[[Answer], Said | Failure]
@@ -31,9 +35,7 @@ ReadAnswer = Callable[[Answer], Said | Failure]
 def parse_answer(
     reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
 ) -> Said | Failure:
-    """Parse the text after the last `</think>`, and find the responses that make it ambiguous.
-
-    A response causes the ambiguity if the reply is ambiguous beside it alone, but not beside no response.
+    """Parse the text after the last `</think>`.
 
     Args:
         reply: the judge's reply.
@@ -44,25 +46,13 @@ def parse_answer(
 
     Returns:
         `refused`, `empty` or `truncated` for a reply without an answer; `ambiguous` for a reply with that opening
-        and another verdict before its first thought.
+        and another verdict before its first thought, or with another verdict before a tag that may be quoted from a
+        response, which then caused it.
     """
-    outcome = _parse(reply, shown.responses, read, opening)
-    if not isinstance(outcome, Failure) or outcome.kind is not FailureKind.AMBIGUOUS:
-        return outcome
-    if isinstance(_parse(reply, (), read, opening), Failure):
-        return outcome
-    alone = [_parse(reply, (response,), read, opening) for response in shown.responses]
-    causes = tuple(position for position, each in enumerate(alone, 1) if isinstance(each, Failure))
-    return replace(outcome, caused_by=causes)
-
-
-def _parse(
-    reply: Reply, responses: tuple[str, ...], read: ReadAnswer[Said], opening: re.Pattern[str] | None
-) -> Said | Failure:
     if reply.refusal or reply.finish_reason == "content_filter":
         return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
     cut_off = reply.finish_reason == "length"
-    answer = Answer(reply.text.rpartition(END_THINK)[2], cut_off, responses)
+    answer = Answer(reply.text.rpartition(END_THINK)[2], cut_off, shown.broken)
     if not answer.text.strip():
         thought = bool(reply.reasoning.strip() or reply.text.strip())
         found = "only reasoning, no answer after it" if thought else "no text at all"
@@ -70,10 +60,15 @@ def _parse(
             return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
         return make_failure(FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})")
     outcome = read(answer)
-    if isinstance(outcome, Verdict) and opening is not None and opening.match(reply.text):
-        earlier = read(Answer(_ANY_THINK.split(reply.text, maxsplit=1)[0], False, responses))
-        if earlier != outcome and not (isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT):
-            return make_failure(FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them")
+    if not isinstance(outcome, Failure):
+        begins = opening is not None and opening.match(reply.text) is not None
+        parts = _ANY_THINK.split(reply.text)[:-1]
+        # What follows a tag that a response held, too, may be a quotation.
+        for part in parts if answer.holders(END_THINK) else parts[:1] if begins else ():
+            earlier = read(Answer(part, False, shown.broken))
+            if earlier != outcome and not (isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT):
+                causes = answer.holders(END_THINK)
+                return make_failure(FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them", causes)
     if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
         return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
     return outcome
@@ -115,9 +110,9 @@ def excerpt(value: object) -> str:
     return shown if len(shown) <= 40 else f"{shown[:37]}..."
 
 
-def make_failure(kind: FailureKind, detail: str) -> Failure:
+def make_failure(kind: FailureKind, detail: str, caused_by: tuple[int, ...] = ()) -> Failure:
     """Return a failure with a detail of at most `MAX_DETAIL_CHARS`."""
-    return Failure(kind, detail[:MAX_DETAIL_CHARS])
+    return Failure(kind, detail[:MAX_DETAIL_CHARS], caused_by)
 
 
 MEANINGS: Mapping[str, Verdict] = {

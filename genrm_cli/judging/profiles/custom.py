@@ -13,19 +13,14 @@ from types import MappingProxyType
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.custom_verdict import parse_verdict, refuse_unknown
 from genrm_cli.judging.profiles.profile import ChatMessage, Fields, Profile, freeze
-from genrm_cli.judging.profiles.prompt import (
-    DEFAULT_PRINCIPLE,
-    NO_REFERENCE,
-    NOT_RECORDED,
-    count_neutralised,
-    render_pairwise,
-)
+from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NO_REFERENCE, NOT_RECORDED, render_pairwise
 from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.neutralise import FRAME
+from genrm_cli.regex import escape
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle", "reference")
 
 _PLACEHOLDER = re.compile(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")  # a literal word in braces, or a placeholder
-_WEDGES = (" ", "_", *map(chr, range(0xA1, 0x2000)))
 _READING = 5  # increase it when the parsing of replies or the rendering of texts changes
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict", "images"}
@@ -42,39 +37,36 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
     refuse_unknown(table, _KEYS, where)
     takes_reference = "frame" in table
     if takes_reference:
-        render, count = _parse_frame(table, where), count_neutralised
+        render, markers = _parse_frame(table, where), FRAME
     else:
         delimiters = table.get("delimiters", [])
         if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
             raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
         templates = _parse_templates(table, where)
-        render = partial(_render_messages, templates, delimiters)
+        render, markers = partial(_render_messages, templates), tuple(map(escape, delimiters))
         takes_reference = "reference" in _placeholders_of(templates)
-
-        def count(prompt: PairwisePrompt) -> dict[str, int]:
-            counts = {word: _neutralise(text, delimiters)[1] for word, text in _texts_of(prompt).items()}
-            return {word: count for word, count in counts.items() if count}
-
     if not isinstance(images := table.get("images", False), bool):
         raise UsageError(f"{where}: images is true or false.")
     request, about = table.get("request", {}), table.get("about", f"from {where}")
     if not isinstance(request, Mapping) or {"model", "messages", "stream", "n"} & set(request):
         raise UsageError(f"{where}: [request] sets fields such as temperature, but not model, messages, stream or n.")
+    parse_reply, forms = parse_verdict(table.get("verdict"), where)
     return Profile(
         name=parse_name(table, where),
         version=version_of([_READING, table]),
         about=str(about),
         request_fields=MappingProxyType({key: freeze(value) for key, value in request.items()}),
         render_messages=render,
-        parse_reply=parse_verdict(table.get("verdict"), where),
-        count_neutralised=count,
+        parse_reply=parse_reply,
         images=images,
         takes_reference=takes_reference,
+        verdict_forms=forms,
+        markers=markers,
     )
 
 
 def _parse_frame(table: Fields, where: str) -> "partial[list[ChatMessage]]":
-    """Return the renderer for the built-in frame, whose markers no shown text can imitate."""
+    """Return the renderer for the built-in frame."""
     frame = table["frame"]
     if "messages" in table or "delimiters" in table:
         raise UsageError(f"{where}: [frame] replaces [[messages]] and delimiters; remove those.")
@@ -86,11 +78,11 @@ def _parse_frame(table: Fields, where: str) -> "partial[list[ChatMessage]]":
     return partial(render_pairwise, names=tuple(names), closing=closing)
 
 
-def _render_messages(templates: list[ChatMessage], delimiters: list[str], prompt: PairwisePrompt) -> list[ChatMessage]:
-    safe = {word: _neutralise(text, delimiters)[0] for word, text in _texts_of(prompt).items()}
+def _render_messages(templates: list[ChatMessage], prompt: PairwisePrompt) -> list[ChatMessage]:
+    texts = _texts_of(prompt)
 
     def fill(match: re.Match[str]) -> str:
-        return safe[match[2]] if match[2] else f"{{{match[1]}}}"
+        return texts[match[2]] if match[2] else f"{{{match[1]}}}"
 
     # One pass, so that placeholders within a response are never filled.
     return [{"role": message["role"], "content": _PLACEHOLDER.sub(fill, message["content"])} for message in templates]
@@ -105,18 +97,6 @@ def _texts_of(prompt: PairwisePrompt) -> dict[str, str]:
         "principle": DEFAULT_PRINCIPLE if prompt.principle is None else prompt.principle,
         "reference": NO_REFERENCE if prompt.reference is None else prompt.reference,
     }
-
-
-def _neutralise(text: str, delimiters: list[str]) -> tuple[str, int]:
-    """Break every delimiter in a text after its first character, and count them.
-
-    No delimiter holds the character that breaks them, so breaking one (`---` in `----`) cannot make another.
-    """
-    if not delimiters:
-        return text, 0
-    wedge = next(mark for mark in _WEDGES if not any(mark in delimiter for delimiter in delimiters))
-    beginning = re.compile(f"(?={'|'.join(map(re.escape, delimiters))})(.)", re.DOTALL)
-    return beginning.subn(lambda found: found[1] + wedge, text)
 
 
 def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:

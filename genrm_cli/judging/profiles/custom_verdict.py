@@ -15,12 +15,13 @@ from genrm_cli.judging.profiles.answer import (
     parse_prose,
     verdict_of_scores,
 )
-from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects
+from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form
 from genrm_cli.judging.profiles.profile import Fields
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
+from genrm_cli.judging.profiles.scores_json import FORMS as SCORES_JSON
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import Prompt, Reply
-from genrm_cli.regex import compile_regex
+from genrm_cli.regex import compile_regex, escape
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, FailureKind, Verdict
 
 _FIELDS = ("score_1", "score_2", "ranking")
@@ -40,8 +41,10 @@ Reading = tuple[Find, Understand]
 """How to find and interpret verdicts of one form."""
 
 
-def parse_verdict(verdict: object, where: str) -> Callable[[Reply, Prompt], Verdict | Failure]:
+def parse_verdict(verdict: object, where: str) -> tuple[Callable[[Reply, Prompt], Verdict | Failure], tuple[str, ...]]:
     """Return the function that parses a reply as defined by `[verdict]`, or by a list of such tables.
+
+    Also returns the forms of its verdicts (`AnyProfile.verdict_forms`).
 
     Raises:
         UsageError: a key is missing, unknown or invalid.
@@ -54,10 +57,10 @@ def parse_verdict(verdict: object, where: str) -> Callable[[Reply, Prompt], Verd
     if "form" in tables[0]:
         if tables != [{"form": "scores_json"}]:
             raise UsageError(f"{where}: the only form is 'scores_json', without other keys.")
-        return parse_scores_json
+        return parse_scores_json, SCORES_JSON
     opening = _compile(tables[0]["opening"], where) if "opening" in tables[0] else None
     readings = [_parse_reading(table, where) for table in tables]
-    return partial(parse_prose, read=partial(_read, readings), opening=opening)
+    return partial(parse_prose, read=partial(_read, readings), opening=opening), tuple(map(_form_of, tables))
 
 
 def _parse_reading(table: Fields, where: str) -> Reading:
@@ -83,7 +86,7 @@ def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
         ]
         return sorted(carriers, key=attrgetter("start"))
 
-    own = pick_own(answer, find, agree=_agree)
+    own = pick_own(answer, find(answer.text), agree=_agree)
     if own is None:
         end = excerpt(answer.text[-40:])
         return make_failure(FailureKind.NO_VERDICT, f"no verdict in the expected form; ends with {end}")
@@ -218,6 +221,29 @@ def _verdict_of_scores(low: float, high: float, lower_is_better: bool, found: Fo
         detail = f"ranking is {ranking:g}, expected {MIN_RANKING:g} to {MAX_RANKING:g}"
         return make_failure(FailureKind.OUT_OF_RANGE, detail)
     return Verdict(verdict.score_1, verdict.score_2, ranking)
+
+
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w+>|[\^$]", re.DOTALL)
+
+
+def _form_of(table: Fields) -> str:
+    keys = table.get("json")
+    return key_form(map(escape, keys.values())) if isinstance(keys, Mapping) else _anywhere(str(table["pattern"]))
+
+
+def _anywhere(pattern: str) -> str:
+    """Return a pattern that finds what a pattern finds in a reply wherever it stands in a text.
+
+    A quotation may begin or end a line. A verdict in the first line of a reply can only be quoted as a line.
+    """
+    ends = {r"\A": "^", "$": "$"} if r"\A" in pattern else {}
+
+    def replacement(part: re.Match[str]) -> str:
+        if part[0] in ("^", "$", r"\A", r"\z"):
+            return ends.get(part[0], "")
+        return "(?:" if part[0].startswith("(?P<") else part[0]
+
+    return _PART.sub(replacement, pattern)
 
 
 def refuse_unknown(table: Fields, known: Iterable[str], where: str) -> None:

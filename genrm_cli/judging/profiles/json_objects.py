@@ -85,6 +85,11 @@ def text_without(text: str, objects: Iterable[FoundObject], start: int = 0) -> s
     return "\n".join([*pieces, text[position:]])
 
 
+def key_form(keys: Iterable[str]) -> str:
+    """Return the pattern of RE2 for a key, also given as a pattern, with its value, in an object or in a string."""
+    return rf'"(?:{"|".join(keys)})\\*"\s*:\s*(?:\\*")?[^,{{}}"\n]{{0,40}}'
+
+
 def decode_object(source: str) -> Pairs | None:
     r"""Decode one JSON object, tolerating common errors of language models in strings; None if it is invalid.
 

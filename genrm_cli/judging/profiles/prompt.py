@@ -1,7 +1,6 @@
 """The frame of all profiles without their own chat roles: one plain user message.
 
-All shown text is between markers `[=== ... ===]`. It cannot imitate them: within it, `[===` becomes `(===` and
-`===]` becomes `===)`. Nothing else is changed.
+All shown text is between markers `[=== ... ===]`, which were broken up in it (`Profile.markers`).
 """
 
 from collections.abc import Sequence
@@ -59,17 +58,14 @@ def render_listwise(
         closing: the requested form of the answer, at the end.
         task: the instruction at the beginning; by default to judge helpfulness.
     """
-    background = [] if prompt.background is None else [_render_section("BACKGROUND", _neutralise(prompt.background))]
+    background = [] if prompt.background is None else [_render_section("BACKGROUND", prompt.background)]
     reference = []
     if prompt.reference is not None:
-        reference = [_REFERENCE, _render_section("REFERENCE ANSWER", _neutralise(prompt.reference))]
-    turns = [
-        "[=== TURN OF " + _neutralise(" ".join(role.split())) + " ===]\n" + _neutralise(text)
-        for role, text in prompt.conversation
-    ]
+        reference = [_REFERENCE, _render_section("REFERENCE ANSWER", prompt.reference)]
+    turns = ["[=== TURN OF " + " ".join(role.split()) + " ===]\n" + text for role, text in prompt.conversation]
     responses = [
         # A blank one becomes a marker that no response can imitate.
-        _render_section("RESPONSE " + name, _neutralise(response) if response.strip() else _NO_TEXT)
+        _render_section("RESPONSE " + name, response if response.strip() else _NO_TEXT)
         for name, response in zip(names, prompt.responses, strict=True)
     ]
     plan = DEFAULT_PRINCIPLE if prompt.principle is None else prompt.principle
@@ -80,31 +76,11 @@ def render_listwise(
         *reference,
         *responses,
         "Follow this evaluation plan:",
-        _render_section("EVALUATION PLAN", _neutralise(plan)),
+        _render_section("EVALUATION PLAN", plan),
         closing,
     ]
     return [{"role": "user", "content": "\n\n".join(sections)}]
 
 
-def count_neutralised(prompt: PairwisePrompt) -> dict[str, int]:
-    """Count the marker ends that `render_pairwise` neutralises in each text; omit texts without any."""
-    counts = {
-        "conversation": sum(_count_markers(role) + _count_markers(text) for role, text in prompt.conversation),
-        "response_1": _count_markers(prompt.response_1),
-        "response_2": _count_markers(prompt.response_2),
-        "principle": _count_markers(prompt.principle or ""),
-        "reference": _count_markers(prompt.reference or ""),
-    }
-    return {name: count for name, count in counts.items() if count}
-
-
 def _render_section(title: str, body: str) -> str:
     return "[=== BEGIN " + title + " ===]\n" + body + "\n[=== END " + title + " ===]"
-
-
-def _neutralise(text: str) -> str:
-    return text.replace("[===", "(===").replace("===]", "===)")
-
-
-def _count_markers(text: str) -> int:
-    return text.count("[===") + text.count("===]")

@@ -16,14 +16,17 @@ from genrm_cli.judging.profiles.json_objects import (
     Pairs,
     find_closing_brace,
     iter_objects,
+    key_form,
     stands_outside,
     text_without,
 )
-from genrm_cli.judging.profiles.quotation import Carrier, Quotations, pick_own
+from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 KEYS = ("score_1", "score_2", "ranking")
+FORMS = (key_form((*KEYS, "overall", "rubric_evaluations")),)
+"""The forms of these verdicts, for `AnyProfile.verdict_forms`."""
 
 _SCORES, _RANKINGS = (MIN_SCORE, MAX_SCORE), (MIN_RANKING, MAX_RANKING)
 _RANGES = {"score_1": _SCORES, "score_2": _SCORES, "ranking": _RANKINGS}
@@ -44,7 +47,7 @@ Fields = Mapping[str, Sequence[object]]
 def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
     """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`.
 
-    All objects with the keys must agree, except those quoted from a response (`pick_own`). A string that is a
+    All objects with the keys must agree, except those quoted in another spelling (`pick_own`). A string that is a
     plain decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be
     decoded, the text itself is searched for the keys, unless the reply was cut off.
 
@@ -60,7 +63,7 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
     carriers = [found for found in objects if _fields_of(found.pairs)]
     if stands_outside(answer.text, THINK, carriers):
         return open_thought()
-    own = pick_own(answer, lambda text: _carriers_of(iter_objects(text, KEYS)), carriers=_carriers_of(carriers))
+    own = pick_own(answer, _carriers_of(carriers))
     if isinstance(own, Failure):
         return own
     if own is not None:
@@ -73,10 +76,7 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
     text = text_without(answer.text, (found for found in objects if found.pairs is not None))
-    verdict, quotations = _read_loosely(text), Quotations(answer.responses)
-    if isinstance(verdict, Verdict) and all(quotations.hold(found[0]) for found in _LOOSE_FIELD.finditer(text)):
-        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} also occurs in a response")
-    return verdict
+    return _read_loosely(text)
 
 
 def _carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Verdict]]:

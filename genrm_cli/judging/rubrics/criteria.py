@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from genrm_cli.judging.profiles.json_objects import Pairs
+from genrm_cli.judging.profiles.json_objects import Pairs, key_form
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.graded import (
@@ -79,4 +79,5 @@ CRITERIA = GradingProfile(
     request_fields=request_object("criteria", {"criteria": {"type": "array", "items": _ENTRY}}),
     render_messages=_render_messages,
     parse_reply=_parse_reply,
+    verdict_forms=(key_form(("criteria", *_KEYS)),),
 )

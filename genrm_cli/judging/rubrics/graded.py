@@ -7,7 +7,7 @@ nested values nor a key in the wrong place: they could be the judge's real answe
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -38,21 +38,10 @@ user or client are what it had to deal with."""
 
 
 def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[ChatMessage]:
-    """Render the responses by number, from 0, and after them the plan with the prompt's principle.
-
-    Thinking tags are defused: an answer starts after the last one, and quoting a response must not start it early.
-    """
+    """Render the responses by number, from 0, and after them the plan with the prompt's principle."""
     principle = plan if prompt.principle is None else f"{plan}\n\nKeep to this as well:\n{prompt.principle}"
-    harmless = replace(
-        prompt,
-        conversation=[(_without_tags(role), _without_tags(text)) for role, text in prompt.conversation],
-        responses=tuple(map(_without_tags, prompt.responses)),
-        principle=_without_tags(principle),
-        background=prompt.background and _without_tags(prompt.background),
-        reference=prompt.reference and _without_tags(prompt.reference),
-    )
     names = [str(number) for number in range(len(prompt.responses))]
-    return render_listwise(harmless, names, closing, task)
+    return render_listwise(replace(prompt, principle=principle), names, closing, task)
 
 
 def request_object(name: str, properties: Fields) -> Fields:
@@ -70,10 +59,6 @@ def object_of(properties: Fields) -> dict[str, object]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def _without_tags(text: str) -> str:
-    return text.replace("<think>", "(think>").replace("</think>", "(/think>")
 
 
 Read = TypeVar("Read")
@@ -102,16 +87,8 @@ def _read_object(
     carriers = [found for found in objects if _has_member(found, keys)]
     if THINK in text_without(text, carriers):
         return open_thought()
-
-    def carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Grades]]:
-        return [
-            Carrier(found.start, found.end, parse(found.pairs or ())) for found in objects if _has_member(found, keys)
-        ]
-
-    def find(text: str) -> list[Carrier[Grades]]:
-        return carriers_of(iter_objects(text, keys))
-
-    own = pick_own(answer, find, carriers=carriers_of(carriers), ignore_unreadable=False)
+    said = [Carrier(found.start, found.end, parse(found.pairs or ())) for found in carriers]
+    own = pick_own(answer, said, ignore_unreadable=False)
     if own is None:
         return make_failure(
             FailureKind.NO_VERDICT, f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"

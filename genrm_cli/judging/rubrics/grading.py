@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_decimal
-from genrm_cli.judging.profiles.json_objects import Pairs
+from genrm_cli.judging.profiles.json_objects import Pairs, key_form
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.graded import (
@@ -63,6 +63,7 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
         request_fields=request_object("grades", {"scores": object_of(entries)}),
         render_messages=partial(_render_messages, rubric_set),
         parse_reply=partial(_parse_reply, rubric_set),
+        verdict_forms=(key_form(("scores", "score", *rubric_set.component_names)),),
     )
 
 
@@ -176,6 +177,7 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
         request_fields=request_object("ranking", {"reasoning": {"type": "string"}, "tiers": _TIERS}),
         render_messages=partial(_render_ranking, rubric_set),
         parse_reply=_parse_ranking,
+        verdict_forms=(key_form(("tiers",)),),
         whole_group=True,
     )
 
@@ -288,5 +290,6 @@ CLUSTERS = GradingProfile(
     request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),
     render_messages=_render_sorting,
     parse_reply=_parse_sorting,
+    verdict_forms=(key_form(("assignments", *_KEYS)),),
     whole_group=True,
 )

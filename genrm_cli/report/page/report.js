@@ -216,6 +216,7 @@ function rolloutCard(rollout, prompt, raw) {
     .filter(([, value]) => value !== null).map(([name, value, digits]) => `${name} ${number(value, digits)}`);
   facts.push(`${rollout.chars.toLocaleString("en")} characters`);
   if (rollout.cut) facts.push("truncated");
+  if (rollout.neutralised) facts.push(`broken up for the judge in ${rollout.neutralised} places`);
   const parts = Object.entries(rollout.components || {}).map(([name, value]) => `${name} ${number(value)}`);
   const own = rollout.prompt ? rollout.prompt.slice(prompt.length ? prompt.findIndex((turn, at) =>
     JSON.stringify(turn) !== JSON.stringify(rollout.prompt[at])) : 0) : [];
@@ -234,13 +235,11 @@ function wordsOf(comparison) {
   const said = verdict ? `scores ${verdict[0]} and ${verdict[1]}, ranking ${verdict[2]}`
     : comparison.failure ? `no verdict: ${comparison.failure[0]}` : `grades ${(comparison.grades || []).join(", ")}`;
   const who = others.length ? `${first} shown first, ${others.join(", ")} after it` : `${first} alone`;
-  const neutralised = Object.entries(comparison.neutralised || {}).map(([what, count]) => `${count} × ${what}`).join(", ");
   return el("article", {},
     el("header", {}, el("b", {}, who), el("div", {}, said),
       el("div", { class: "dim" }, [comparison.judge, comparison.component, comparison.repeat ? `repeat ${comparison.repeat}` : ""]
         .filter(Boolean).join(", "))),
     comparison.failure ? el("p", { class: "failed" }, comparison.failure[1]) : null,
-    neutralised ? el("p", { class: "warn" }, "neutralised before judging: ", neutralised) : null,
     comparison.reply ? shownText(comparison.reply, true) : el("p", { class: "dim" }, whyNoWords(comparison)));
 }
 

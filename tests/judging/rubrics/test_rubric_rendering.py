@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.lookup import find_rubric_set
-from genrm_cli.judging.profiles.profile import GradingProfile
+from genrm_cli.judging.profiles.profile import GradingProfile, neutralise_prompt
 from genrm_cli.judging.requests import ListwisePrompt
 from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
@@ -63,7 +63,10 @@ def test_nothing_shown_can_forge_a_marker(profile: GradingProfile, texts: list[s
     """Our markers occur in the message as often as with harmless text, and thinking tags never do."""
 
     def lineup(texts: list[str]) -> ListwisePrompt:
-        return ListwisePrompt([(texts[0], texts[0])], (f"a{texts[1]}",), principle=texts[2], background=texts[3])
+        prompt = ListwisePrompt([(texts[0], texts[0])], (f"a{texts[1]}",), principle=texts[2], background=texts[3])
+        shown = neutralise_prompt(profile, prompt, {})
+        assert isinstance(shown, ListwisePrompt)
+        return shown
 
     content, harmless = shown(profile, lineup(texts)), shown(profile, lineup(["x"] * 4))
     assert [content.count(mark) for mark in ("[===", "===]")] == [harmless.count(mark) for mark in ("[===", "===]")]

@@ -7,9 +7,9 @@ another meaning there, so a reply to one profile must never be parsed by the oth
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import MEANINGS, Answer, excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.families.nemotron_boxed import RANKING, read_boxes
+from genrm_cli.judging.profiles.families.nemotron_boxed import FORMS, RANKING, read_boxes
 from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, Profile
-from genrm_cli.judging.profiles.prompt import NUMBERS, count_neutralised, render_pairwise
+from genrm_cli.judging.profiles.prompt import NUMBERS, render_pairwise
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _FIRST_TURN = """\
@@ -53,5 +53,5 @@ PROFILE = Profile(
     render_messages=partial(render_pairwise, names=NUMBERS, closing=_FIRST_TURN),
     parse_reply=partial(parse_prose, read=_read),
     render_second_turn=_render_second_turn,
-    count_neutralised=count_neutralised,
+    verdict_forms=FORMS,
 )

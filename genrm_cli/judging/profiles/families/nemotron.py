@@ -4,7 +4,7 @@ from types import MappingProxyType
 
 from genrm_cli.judging.profiles.profile import ChatMessage, Fields, Profile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
-from genrm_cli.judging.profiles.scores_json import parse_scores_json
+from genrm_cli.judging.profiles.scores_json import FORMS, parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
 
 SAMPLING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
@@ -47,4 +47,6 @@ PROFILE = Profile(
     request_fields=SAMPLING,
     render_messages=render_messages,
     parse_reply=parse_scores_json,
+    verdict_forms=FORMS,
+    markers=(),
 )

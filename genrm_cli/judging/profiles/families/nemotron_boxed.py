@@ -11,7 +11,7 @@ from types import MappingProxyType
 from genrm_cli.judging.profiles.answer import Answer, excerpt, make_failure, parse_decimal, parse_prose
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, Profile
-from genrm_cli.judging.profiles.quotation import Carrier, Quotations, pick_own
+from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
@@ -21,7 +21,7 @@ _FENCED = r"\[The Begin of {}\](.*?)(?=\[The (?:Begin|End) of |\Z)"
 _SCORES = re.compile(_FENCED.format("Individual Scores?"), re.DOTALL)
 RANKING = re.compile(_FENCED.format("Ranking Scores?"), re.DOTALL)
 _BOX = re.compile(r"\\boxed\{([^{}]{0,60})\}")
-_FORM = re.compile(r"\[The (?:Begin|End) of [A-Za-z ]{0,40}\]|" + _BOX.pattern)
+FORMS = (r"\[The (?:Begin|End) of [A-Za-z ]{0,40}\]", r"\\boxed\s*\{[\s0-9.,+-]{0,60}\}")
 
 _Numbers = tuple[float, ...]
 
@@ -53,23 +53,13 @@ def read_boxes(
         end = excerpt(answer.text[-40:])
         return make_failure(FailureKind.NO_VERDICT, rf"no \boxed{{}} under {title}; ends with {end}")
 
-    quotations = Quotations(answer.responses)
-
-    def read_box(fence: re.Match[str], box: re.Match[str]) -> _Numbers | Failure:
-        opening, between = fence[0][: fence.start(1) - fence.start()], fence[1][: box.start()]
-        if re.search(r"\w", _FORM.sub("", between)) and quotations.hold(opening):
-            return make_failure(FailureKind.AMBIGUOUS, f"{title}: fence and box may be of two quotations")
-        return _read_box(box[1], title, count, bounds)
-
-    def find(text: str) -> list[Carrier[_Numbers]]:
-        # A box alone is no proof of a quotation: many responses hold one.
-        return [
-            Carrier(fence.start(), fence.start(1) + box.end(), read_box(fence, box))
-            for fence in fenced.finditer(text)
-            for box in _BOX.finditer(fence[1])
-        ]
-
-    own = pick_own(answer, find, wrapping=_FORM)
+    # The fence belongs to its box: many responses hold a box.
+    boxes = [
+        Carrier(fence.start(), fence.start(1) + box.end(), _read_box(box[1], title, count, bounds))
+        for fence in fenced.finditer(answer.text)
+        for box in _BOX.finditer(fence[1])
+    ]
+    own = pick_own(answer, boxes)
     return own.said if isinstance(own, Carrier) else own or make_failure(FailureKind.NO_VERDICT, f"no {title}")
 
 
@@ -95,4 +85,6 @@ PROFILE = Profile(
     request_fields=MappingProxyType({"max_tokens": 16384}),
     render_messages=_render_messages,
     parse_reply=partial(parse_prose, read=_read),
+    verdict_forms=FORMS,
+    markers=(),
 )

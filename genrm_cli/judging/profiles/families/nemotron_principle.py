@@ -43,7 +43,7 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
     """
 
     def read(answer: Answer) -> Grades | Failure:
-        own = pick_own(answer, _find_judgements)
+        own = pick_own(answer, _find_judgements(answer.text))
         if own is None:
             end = excerpt(answer.text[-40:])
             return make_failure(FailureKind.NO_VERDICT, f"no Final Judgement: Yes or No; ends with {end}")
@@ -100,4 +100,6 @@ PROFILE = GradingProfile(
     request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 16384, "logprobs": True, "top_logprobs": 20}),
     render_messages=_render_messages,
     parse_reply=_parse_reply,
+    verdict_forms=(r"Final Judge?ment:\s*(?:Yes|No)?",),
+    markers=(),
 )

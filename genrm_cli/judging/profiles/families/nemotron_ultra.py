@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, Profile
-from genrm_cli.judging.profiles.scores_json import parse_scores_json
+from genrm_cli.judging.profiles.scores_json import FORMS, parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
 
 _BULLET = re.compile(r"(?:[-*•]|[0-9]{1,3}[.)])[ \t]+")
@@ -42,4 +42,6 @@ PROFILE = Profile(
     request_fields=MappingProxyType({"temperature": 1.0, "top_p": 0.95, "max_tokens": 24576}),
     render_messages=_render_messages,
     parse_reply=parse_scores_json,
+    verdict_forms=FORMS,
+    markers=(),
 )

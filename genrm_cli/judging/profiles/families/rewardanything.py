@@ -5,7 +5,7 @@ import math
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
-from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, stands_outside
+from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form, stands_outside
 from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
@@ -39,7 +39,7 @@ def _read(names: list[str], answer: Answer) -> Grades | Failure:
     objects = list(iter_objects(answer.text, _KEYS))
     if stands_outside(answer.text, THINK, [found for found in objects if _values_of("scores", found.pairs)]):
         return open_thought()
-    own = pick_own(answer, partial(_find_scores, names))
+    own = pick_own(answer, _find_scores(names, answer.text))
     if own is None:
         return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {excerpt(answer.text[-40:])}")
     if isinstance(own, Failure):
@@ -111,5 +111,6 @@ PROFILE = GradingProfile(
     takes_reference=True,
     render_messages=_render_messages,
     parse_reply=_parse_reply,
+    verdict_forms=(key_form((*_KEYS, r"model-\d+")),),
     whole_group=True,
 )
