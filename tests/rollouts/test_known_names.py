@@ -7,7 +7,7 @@ import pytest
 
 from genrm_cli.rollouts.formats import FORMATS, named_fields, recognise
 from genrm_cli.rollouts.group_keys import group_key
-from genrm_cli.rollouts.rollout import Media, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Media, Text, UnreadableRecordError
 
 GOLD = "GOLD"
 OLD = [
@@ -269,6 +269,7 @@ def test_a_list_of_responses_is_a_group(name):
         ({"prompt": "Q?", "response": "A", "text": "B"}, "the response could be response, text"),
         ({"question": "Q?", "choices": [{"label": "A", "text": "Volga"}]}, "unknown format"),
         ({"prompt": "Q?", "response": "A", "dialogue_history": "H"}, "the prompt could be prompt, dialogue_history"),
+        ({"key": 1, "user_query": "Q?", "output": {"text": "A"}}, "user_query could be part of the prompt"),
         ({"prompt": "Q?", "response": "A", "Document": "D"}, "Document could be part of the prompt"),
         ({"prompt": "Q?", "response": "A", "orig_response": "B"}, "the response could be response, orig_response"),
         ({"prompt": "Q?", "response": "A", "responseB": "B"}, "the response could be response, responseB"),
@@ -293,6 +294,12 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices(line, choices):
         recognise(line)
     assert "response_field" in str(caught.value)
     assert "response_field='answer'" not in str(caught.value)
+
+
+def test_a_response_that_repeats_the_prompt_is_what_follows_it():
+    """Pipelines of transformers return the conversation with the answer; only the answer is the policy's."""
+    (rollout,) = recognise(line := {"prompt": [asked("Q?")], "generated_text": [asked("Q?"), said("A")]}).read(line)
+    assert rollout.response == (Text("A"),)
 
 
 def test_a_prompt_of_one_response_alone_is_not_dropped():

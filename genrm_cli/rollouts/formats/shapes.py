@@ -63,7 +63,7 @@ def asked_of(prompt: object) -> DecodedPrompt:
     return DecodedPrompt(turns, opened=opened)
 
 
-def _messages_in(prompt: str) -> list[object] | None:
+def _messages_in(prompt: str) -> list[JsonObject] | None:
     """Return the messages of a prompt that is their JSON text, as tables and lm-eval have it; None for other texts."""
     if not prompt.startswith('[{"'):
         return None
@@ -79,6 +79,8 @@ def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = 
     """Return the items of what the policy wrote after a prompt, the reasoning that the prompt opened included."""
     if isinstance(response, Mapping) and (name := _text_field(response)) is not None:
         response = response[name]
+    if is_messages(response) and turns_of_messages(response[: len(asked.turns)]) == asked.turns:
+        response = response[len(asked.turns) :]  # pipelines of transformers repeat the prompt
     if not isinstance(response, str):
         return items_of_response(response)
     if not observes or asked.template is None:

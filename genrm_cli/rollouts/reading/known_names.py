@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal, TypeGuard
 
 from genrm_cli.json_types import JsonObject
 
@@ -48,7 +48,8 @@ _PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, "prefix", 
 # Any other name that ends in one of these words could be a prompt or a response as well, ...
 _PROMPT_WORDS = (
     *("prompt", "prompts", "instruction", "instructions", "history", "context", "contexts", "document", "documents"),
-    *("article", "articles", "passage", "passages", "examples", "dialogue", "dialog"),
+    *("article", "articles", "passage", "passages", "examples", "dialogue", "dialog", "question"),
+    *("query", "problem"),
 )
 _RESPONSE_WORDS = (
     *("response", "responses", "completion", "completions", "output", "outputs", "generation", "generations"),
@@ -109,7 +110,7 @@ def may_hold(name: str, value: object) -> bool:
     return isinstance(value, list | Mapping | None) or (isinstance(value, str) and name != "message")
 
 
-def is_messages(value: Any) -> bool:
+def is_messages(value: object) -> TypeGuard[list[JsonObject]]:
     """Whether a value is a list of messages."""
     return (
         isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) and "role" in each for each in value)
