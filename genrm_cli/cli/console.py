@@ -11,7 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 
 import typer
@@ -208,21 +208,16 @@ def print_markdown(text: str) -> None:
         return
     from rich.markdown import Markdown
 
-    with _pager(console):
+    os.environ.setdefault("LESS", "-FRX")  # colours, and no pager for text that fits on the screen
+    with console.pager(styles=True):
         console.print(Markdown(text, hyperlinks=False))
 
 
-def print_paged(parts: Iterable[str | Table]) -> None:
-    """Print text and tables to stdout: in a pager on a terminal, as plain text otherwise."""
+def print_parts(parts: Iterable[str | Table]) -> None:
+    """Print text and tables to stdout."""
     console = _stdout_console()
-    with _pager(console) if console.is_terminal else nullcontext():
-        for part in parts:
-            console.print(Text(escaped(part)) if isinstance(part, str) else part, soft_wrap=not console.is_terminal)
-
-
-def _pager(console: Console) -> AbstractContextManager[object]:
-    os.environ.setdefault("LESS", "-FRX")  # colours, and no pager for text that fits on the screen
-    return console.pager(styles=True)
+    for part in parts:
+        console.print(Text(escaped(part)) if isinstance(part, str) else part, soft_wrap=not console.is_terminal)
 
 
 def new_table(*heads: str, texts: int = 1) -> Table:

@@ -44,7 +44,6 @@ GOLDEN = {
         ],
         **SCORES,
     },
-    "nemo-rl-binary": {"prompt": [S, U], "chosen": "4", "rejected": "5", **SCORES},
     "verl": {
         "data_source": "genrm",
         "prompt": [S, U],
@@ -85,7 +84,7 @@ def test_a_row_is_written_as_its_loader_reads_it(name):
     assert "out.jsonl" in format_.usage("out.jsonl")
 
 
-ONE_MESSAGE = ["nemo-rl-binary", "llamafactory", "axolotl", "ms-swift"]
+ONE_MESSAGE = ["llamafactory", "axolotl", "ms-swift"]
 
 
 @pytest.mark.parametrize("name", ONE_MESSAGE)
@@ -96,7 +95,7 @@ def test_a_loader_of_single_answers_gets_no_others(name):
         FORMATS[name].render(Pair(PROMPT, longer, BAD))
 
 
-@pytest.mark.parametrize("name", ["openrlhf", "nemo-rl", "nemo-rl-binary", "axolotl", "ms-swift", "torchtune"])
+@pytest.mark.parametrize("name", ["openrlhf", "nemo-rl", "axolotl", "ms-swift", "torchtune"])
 def test_a_loader_without_tools_gets_no_prompt_that_needs_them(name):
     """A prompt with tool definitions is refused: the model would learn to call what it was not told of."""
     with pytest.raises(UnfitError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, print_paged, print_text, say
+from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, print_parts, print_text, say
 from genrm_cli.cli.options import Invocation, option, switch, with_settings
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
@@ -152,7 +152,7 @@ def _show_scored(
             for each in chosen:
                 print_json(group_document(each, mask))
         else:
-            print_paged(part for each in chosen for part in _iter_parts(each, mask))
+            print_parts(part for each in chosen for part in _iter_parts(each, mask))
 
 
 def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:

@@ -22,24 +22,13 @@ def _openrlhf(pair: Pair) -> Json:
 
 def _nemo_rl(pair: Pair) -> Json:
     """Return a context with two ranked completions; lower rank is better, and `reward` is ignored."""
-    _refuse_tools_of_nemo(pair)
+    if pair.prompt.tools:
+        raise UnfitError("NeMo RL does not show tool definitions to the chat template")
     ranked = [
         {"rank": rank, "completion": answer.messages, "reward": answer.reward}
         for rank, answer in enumerate((pair.chosen, pair.rejected))
     ]
     return {"context": pair.prompt.messages, "completions": ranked} | scores_of(pair)
-
-
-def _nemo_rl_binary(pair: Pair) -> Json:
-    """Return a prompt with two texts: lists of messages load, but fail in preprocessing with KeyError."""
-    _refuse_tools_of_nemo(pair)
-    answers = {"prompt": pair.prompt.messages, "chosen": pair.chosen.text, "rejected": pair.rejected.text}
-    return answers | scores_of(pair)
-
-
-def _refuse_tools_of_nemo(pair: Pair) -> None:
-    if pair.prompt.tools:
-        raise UnfitError("NeMo RL does not show tool definitions to the chat template")
 
 
 def _axolotl(pair: Pair) -> Json:
@@ -88,8 +77,6 @@ _OPENRLHF_USAGE = """--data.dataset {uri} --data.apply_chat_template \\
 # --data.max_len is 512 by default: longer pairs are cut, and their two sides may become equal"""
 _NEMO_RL_USAGE = """data.train.dataset_name=PreferenceDataset data.train.data_path={uri}
 # pairs longer than max_seq_length stay, with a loss multiplier of 0"""
-_NEMO_RL_BINARY_USAGE = """data.train.dataset_name=BinaryPreferenceDataset data.train.data_path={uri} \\
-  data.train.prompt_key=prompt data.train.chosen_key=chosen data.train.rejected_key=rejected"""
 _AXOLOTL_USAGE = """rl: dpo
 datasets:
   - path: {uri}
@@ -112,9 +99,6 @@ _TORCHTUNE_USAGE = """dataset:
 FORMATS = (
     in_messages("openrlhf", "pairs for OpenRLHF", "pair", _openrlhf, _OPENRLHF_USAGE),
     in_messages("nemo-rl", "pairs for NeMo RL's PreferenceDataset", "pair", _nemo_rl, _NEMO_RL_USAGE),
-    in_text(
-        "nemo-rl-binary", "pairs for NeMo RL's BinaryPreferenceDataset", "pair", _nemo_rl_binary, _NEMO_RL_BINARY_USAGE
-    ),
     # A chat template that strips `</think>` silently leaves both answers empty.
     in_text("axolotl", "pairs for Axolotl", "pair", _axolotl, _AXOLOTL_USAGE),
     in_text("ms-swift", "pairs for ms-swift", "pair", _ms_swift, _MS_SWIFT_USAGE),
