@@ -103,7 +103,9 @@ class Fleet:
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None  # a bug
             except (ray.exceptions.RayError, TimeoutError) as error:
-                lost.append(type(error).__name__ if member.state else str(error).strip().rpartition("\n")[2])
+                # The message about a worker that did not start ends with the reason.
+                reason = "" if member.state else str(error).strip().rpartition("\n")[2]
+                lost.append(reason or type(error).__name__)
                 self._run.on_event("worker_lost", {"shard": member.shard, "detail": lost[-1]})
                 self._lose(member)
                 continue
@@ -144,6 +146,7 @@ class Fleet:
             return await asking
         finally:
             asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)  # whoever lost the worker tells why
 
     async def _hear(self, member: _Member, limit_s: float) -> None:
         """Ask a worker for its progress and events."""

@@ -11,7 +11,7 @@ from genrm_cli.cluster.fleet import Fleet
 from genrm_cli.cluster.start import check_address, cluster
 from genrm_cli.cluster.worker import FORWARDED, Order
 from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
-from genrm_cli.groups.check import check_settings
+from genrm_cli.groups.check import asks_nothing, check_settings
 from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.batch import BatchReport, Held, check_outputs_writable, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
@@ -60,15 +60,12 @@ def _check(inputs: Sequence[str], settings: Settings) -> None:
     """Refuse runs that cannot be distributed."""
     check_settings(settings)
     check_journal_place(settings)
-    if not asks_anybody(settings):
+    if asks_nothing(settings) or not asks_anybody(settings):
         raise UsageError(_RAY, " distributes the calls of a judge, but this run makes none; drop ", _RAY, ".")
-    if settings.journal.shard is not None or settings.journal.conclude:
-        own = SettingRef("shard"), " and ", SettingRef("conclude")
-        raise UsageError(_RAY, " makes shards and concludes them itself; drop ", *own, ".")
+    if settings.journal.shard is not None:
+        raise UsageError(_RAY, " makes shards and concludes them itself; drop ", SettingRef("shard"), ".")
     if not settings.journal.use_journal:
         raise UsageError("workers pass on their verdicts in journals; drop ", SettingRef("use_journal", False), ".")
-    if settings.rewards.only_components:
-        raise UsageError(SettingRef("only_components"), " makes no call; drop ", _RAY, ".")
     if any(map(is_stream, inputs)):
         raise UsageError("workers cannot read stdin; pass files or s3://...")
 

@@ -37,12 +37,13 @@ def check_settings(settings: Settings) -> None:
         raise UsageError(
             naming("$only_components takes verdicts from the journal; omit $use_journal.", use_journal=False)
         )
-    for spec in judge_specs(settings, with_profiles=False):
+    judges = judges_of(settings) if asks_for_verdicts(settings) else ()
+    for number, config in enumerate((*judges, *(grader.config for grader in graders_in(settings)))):
         try:
-            _check_judge(spec.config, only_known=asks_nothing(settings))
+            _check_judge(config, only_known=asks_nothing(settings))
         except UsageError as error:
-            if not spec.compares or settings.panel.judges:
-                raise UsageError(f"{spec.config.name}: ", error.message) from None
+            if number >= len(judges) or settings.panel.judges:  # it is one of several
+                raise UsageError(f"{config.name}: ", error.message) from None
             raise
     for grader in graders_in(settings):
         if grader.config.judge.judge is not None:
@@ -85,15 +86,15 @@ def asks_nothing(settings: Settings) -> bool:
     return settings.rewards.only_components or settings.journal.conclude
 
 
-def judge_specs(settings: Settings, *, with_profiles: bool = True) -> list[JudgeSpec]:
+def judge_specs(settings: Settings) -> list[JudgeSpec]:
     """Return the judges to open, those that compare before the graders of components.
 
     Raises:
-        UsageError: a profile cannot be found; not with `with_profiles=False`, which omits profiles.
+        UsageError: a profile cannot be found.
     """
     specs = []
     for config in judges_of(settings) if asks_for_verdicts(settings) else ():
-        if not with_profiles or config.judge.judge is not None:
+        if config.judge.judge is not None:
             specs.append(JudgeSpec(config, None))
             continue
         source = source_of_profile(config)
