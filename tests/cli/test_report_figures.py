@@ -91,6 +91,20 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
     assert "max_calls stopped the run" in run["partial"]
 
 
+def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """The run warns and names the worst; the report counts them and leads to their groups."""
+    judge_server.behave(refuses="xyzzy")
+    lines = [{"prompt": "Why?", "completion": "word " * (n + 1) + ("xyzzy" if n == 2 else "")} for n in range(4)]
+    genrm.write("in.jsonl", lines)
+    done = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    assert "1 rollout made the judge fail in 2 requests, rollout 2 of '" in done.err
+    run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
+    assert (run["sabotaged"]["count"], run["sabotaged"]["of"]) == (1, 4)
+    assert "sabotaged" in [reason["tag"] for reason in run["reasons"]]
+
+
 def test_the_figures_hold_a_row_for_each_group(genrm: Genrm, call: Call) -> None:
     """Each number of the list of groups is in the figures, in the order of the file."""
     run = write_run(genrm.folder, "x", 1.0, 1)
