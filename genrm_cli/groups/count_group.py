@@ -43,8 +43,8 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.neutralised += score.neutralised > 0
         if score.sabotaged:
             metrics.sabotaged += 1
-            metrics.sabotaged_requests += score.sabotaged
-            metrics.sabotaged_most.merge(Worst(score.sabotaged, f"rollout {score.index} of {judged.key!r}"))
+            name = f"rollout {score.index} of {judged.key!r}, in {score.sabotaged}"
+            metrics.sabotaged_most.merge(Worst(score.sabotaged, name))
         if score.status == "scored" and score.numbers.reward is not None:
             metrics.rewards.add(score.numbers.reward)
         if (why := score.why_unscored) is not None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, own_verdicts, used_verdicts, verdicts_by_judge
 from genrm_cli.groups.graders import DIVERSITY, GradedGroup
@@ -52,20 +52,15 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
 
 def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
     """Return the rewards of several groups with known verdicts; otherwise like `reward_groups`."""
+    loses = plan.rewards.on_sabotage == "lose"
     causes = [find_causes(group.judged, plan) if _has_failures(group.judged) else {} for group in groups]
-    losing = [
-        _losing(group, each, plan) if each and plan.rewards.on_sabotage == "lose" else None
-        for group, each in zip(groups, causes, strict=True)
+    losing = [_losing(group, each, plan) for group, each in zip(groups, causes, strict=True) if each and loses]
+    estimates = _estimate([*groups, *losing], plan, calibration)
+    lost = iter(zip(losing, estimates[len(groups) :], strict=True))
+    return [
+        _Work(group, plan, estimate, each, next(lost) if each and loses else None).rewards()
+        for group, estimate, each in zip(groups, estimates, causes, strict=False)
     ]
-    estimates = iter(_estimate([*groups, *(each for each in losing if each)], plan, calibration))
-    works = [
-        _Work(group, plan, next(estimates), each, lost)
-        for group, each, lost in zip(groups, causes, losing, strict=True)
-    ]
-    for work in works:
-        if work.losing is not None:
-            work.lost = next(estimates)
-    return [work.rewards() for work in works]
 
 
 def _has_failures(judged: JudgedGroup) -> bool:
@@ -95,23 +90,23 @@ class _Work:
 
     Attributes:
         causes: the rollouts that made requests fail.
-        losing: the group as it is if they lose these comparisons, and `lost` its estimate; None if they do not.
+        lost: the group as it is if they lose these, with its estimate; None if they do not.
     """
 
     group: JudgedVerdicts
     plan: GroupPlan
     estimate: Estimate
     causes: Causes
-    losing: JudgedVerdicts | None
-    lost: Estimate | None = None
-    culprits: Counter[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.culprits = Counter(index for culprits in self.causes.values() for index in culprits)
+    lost: tuple[JudgedVerdicts, Estimate] | None
 
     @property
     def judged(self) -> JudgedGroup:
         return self.group.judged
+
+    @property
+    def culprits(self) -> Counter[int]:
+        """The number of failed requests that each rollout caused."""
+        return Counter(index for culprits in self.causes.values() for index in culprits)
 
     def rewards(self) -> GroupRewards:
         judged, rewards = self.judged, self._composed_rewards()
@@ -122,9 +117,10 @@ class _Work:
             columns = self._columns([reward.reward for reward in rewards])
             totals = _totals(columns, clusters, judged, self.plan.rewards)
             rewards = with_totals(rewards, [total.value for total in totals])
+        sabotaged = self.culprits
         counts = count_results(judged, self.group.used, len(self.plan.judges))
         reasons = Reasons(
-            judged, self.plan, self.group.by_judge, columns, self._base_scores(), self.culprits, noisy=self._is_noisy()
+            judged, self.plan, self.group.by_judge, columns, self._base_scores(), sabotaged, noisy=self._is_noisy()
         )
         scores = []
         for index, reward in enumerate(rewards):
@@ -133,7 +129,7 @@ class _Work:
             status: Status = "unscored" if why else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else self.estimate.standard_errors[index]
             changes = judged.shortened.get(index, 0), judged.neutralised.get(index, 0)
-            numbers = (*counts[index], self.culprits[index])
+            numbers = (*counts[index], sabotaged[index])
             scores.append(RolloutScore(index, reward, status, why, error, *numbers, total, *changes))
         return GroupRewards(
             judged.key,
@@ -162,9 +158,9 @@ class _Work:
         """Return the base scores; rollouts that cause failures have those that they get by losing, or none."""
         scores = self.estimate.base_scores
         if self.lost is not None:
-            return scores_of_losers(scores, self.lost.base_scores, self.culprits)
-        is_scored = self.plan.rewards.on_sabotage == "keep"
-        return [score if is_scored or index not in self.culprits else None for index, score in enumerate(scores)]
+            return scores_of_losers(scores, self.lost[1].base_scores, self.culprits)
+        unscored = self.culprits if self.plan.rewards.on_sabotage == "unscored" else ()
+        return [None if index in unscored else score for index, score in enumerate(scores)]
 
     def _has_default(self) -> bool:
         """Whether the only rollout of the group gets the user's default score."""
@@ -194,7 +190,7 @@ class _Work:
     def _graded(self) -> list[GradedGroup]:
         judged, first = self.judged, len(self.plan.judges)
         losing = judged.blank if self.plan.blank_loses else ()
-        failed = self.causes if self.plan.rewards.on_sabotage == "lose" else {}
+        failed = self.causes if self.lost is not None else {}
         results = [result for result in judged.results if result[0].judge >= first]
         return [
             GradedGroup(
@@ -220,9 +216,11 @@ class _Work:
             kind = find_kind(component.kind)
             if isinstance(kind, GroupKind) and judged.is_comparable:
                 values = kind.compute(component, judged.size, self.group.used, columns)
-                if self.losing is not None:
-                    lost = kind.compute(component, judged.size, self.losing.used, columns)
-                    values = [lost[i] if i in self.culprits else value for i, value in enumerate(values)]
+                if self.causes and rewards.on_sabotage != "keep":
+                    lost = {} if self.lost is None else self.lost[0].used
+                    instead = kind.compute(component, judged.size, lost, columns)
+                    for index in self.culprits:
+                        values[index] = instead[index]
                 columns[component.name] = Column(values)
         return {name: columns[name] for name in rewards.names}
 

@@ -67,7 +67,6 @@ class RunMetrics(Mergeable):
     rewards_on_defaults: int = 0
     shortened_rollouts: int = 0
     sabotaged: int = 0
-    sabotaged_requests: int = 0
     sabotaged_most: Worst = field(default_factory=Worst)
     neutralised: int = 0
     lines_dropped: int = 0

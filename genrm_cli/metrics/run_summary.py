@@ -18,8 +18,7 @@ class RunSummary:
     Attributes:
         unscored_share: rollouts without a reward among those in groups of two or more.
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`: details of one.
-        sabotaged: rollouts whose texts made requests fail, `sabotaged_requests` in all; `sabotaged_most` names the one
-            with most of them.
+        sabotaged: rollouts whose texts made requests fail; `sabotaged_most` names the one with most of them.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         neutralised: rollouts with text in the form of a verdict, a marker or a control token, broken up for the judge.
         redactions: masked texts of the judged groups, each counted once, by pattern.
@@ -71,7 +70,6 @@ class RunSummary:
     unscored_examples: Mapping[str, str]
     rewards_on_defaults: int
     sabotaged: int
-    sabotaged_requests: int
     sabotaged_most: str | None
     neutralised: int
     comparisons_planned: int

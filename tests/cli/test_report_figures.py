@@ -99,7 +99,7 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(
     lines = [{"prompt": "Why?", "completion": "word " * (n + 1) + ("xyzzy" if n == 2 else "")} for n in range(4)]
     genrm.write("in.jsonl", lines)
     done = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--no-probe")
-    assert "1 rollout made the judge fail in 2 requests, rollout 2 of '" in done.err
+    assert "1 rollout made requests fail, most often rollout 2 of '" in done.err
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
     assert (run["sabotaged"]["count"], run["sabotaged"]["of"]) == (1, 4)
     assert "sabotaged" in [reason["tag"] for reason in run["reasons"]]

@@ -163,8 +163,9 @@ def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(tmp_path: Path, 
     assert min(rewards) == rewards[1] < sorted(rewards)[1]
     assert [line["genrm"].get("sabotaged") for line in lines] == [None, 2, None, None]
     assert [each["caused_by"] for each in comparisons if each["failure"]] == [[1], [1]]
-    assert (metrics["sabotaged"], metrics["sabotaged_requests"]) == (1, 2)
+    assert metrics["sabotaged"] == 1
     assert metrics["sabotaged_most"].startswith("rollout 1 of ")
+    assert metrics["sabotaged_most"].endswith(", in 2")
     kept = score(tmp_path, judge_server, on_sabotage="keep")
     assert [*kept.rewards[:1], *kept.rewards[2:]] == [*rewards[:1], *rewards[2:]]
 
@@ -197,3 +198,5 @@ def test_it_loses_in_every_judge_and_component(tmp_path: Path, judge_server: Jud
     assert scored.component("win_rate")[1] == 0.0
     assert min(scored.component("genrm")) == scored.component("genrm")[1]
     assert scored.lines[1]["genrm"]["sabotaged"] == 4
+    unscored = score(tmp_path, judge_server, panel, on_sabotage="unscored")
+    assert (unscored.component("win_rate")[1], unscored.rewards[1]) == (None, None)

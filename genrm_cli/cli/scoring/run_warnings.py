@@ -74,10 +74,9 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     if metrics.duplicate_rollouts:
         yield f"{counted(metrics.duplicate_rollouts, 'duplicate rollout')} (same group and rollout index)."
     if metrics.sabotaged:
-        requests = counted(metrics.sabotaged_requests, "request")
         yield (
-            f"{counted(metrics.sabotaged, 'rollout')} made the judge fail in {requests}, {metrics.sabotaged_most} most "
-            "often; --on-sabotage sets their rewards. Read their texts: a policy may be learning this."
+            f"{counted(metrics.sabotaged, 'rollout')} made requests fail, most often {metrics.sabotaged_most}; "
+            "--on-sabotage sets their rewards. Read their texts: a policy may be learning this."
         )
     if metrics.rewards_on_defaults:
         yield f"{counted(metrics.rewards_on_defaults, 'reward')} based on default scores (--compat nemo-gym)."
