@@ -126,7 +126,7 @@ def hides(failure: Failure, *, only_second_wins: bool) -> Any:
 )
 def test_making_the_judge_fail_does_not_pay_a_bad_response(rings: int, attack: Any) -> None:
     """Under no estimator does a bad response gain more than .05 of advantage, or its honest twin lose as much."""
-    n, groups = 8, 100
+    n, groups = 8, 60
     draw = np.random.default_rng(rings)
     world = draw_world(JudgeModel(), groups, n, draw)
     world.quality[:, :2] += BAD - world.truth[:, :2]
