@@ -5,14 +5,14 @@ hiding a loss, nor its opponents, by a win that the judge did not declare.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from genrm_cli.groups.comparisons import JudgeVerdicts
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.verdicts import MIDDLE_RANKING, Failure, Verdict, preference
+from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Verdict, preference
 
 Causes = Mapping[RequestId, tuple[int, ...]]
 """The rollouts whose texts made a request fail, by request; requests that failed for other reasons are absent."""
@@ -21,50 +21,51 @@ _BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group pre
 
 
 def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
-    """Attribute the failed requests of a group to rollouts.
+    """Attribute the failed requests of a group to rollouts; none under `compat`.
 
-    The parser names the responses that make a reply ambiguous. Of the other failures that depend on the texts, those of
-    a rollout are attributed to it if it has at least two and at least half of them with opponents that have a smaller
-    share of failures; and these are all its requests, or half of them and at least three. An honest rollout meets that
-    by chance in at most 0.3 % of cases if 5 % of requests fail, and hardly ever with two rings.
+    The parser names the responses that make a reply ambiguous. Other failures that depend on the texts are attributed
+    - of a request that shows one response: to it, if the judge refused it or failed more than once, and answered most
+      of the others of its group;
+    - of comparisons: to a rollout with at least two of them, in all its comparisons, or at least three, in half of
+      them, if at least half of them are with opponents that have a smaller share of failures. An honest rollout meets
+      that by chance in at most 0.3 % of cases if 5 % of comparisons fail, and hardly ever with two rings.
     """
     causes: dict[RequestId, tuple[int, ...]] = {}
-    asked: list[tuple[RequestId, bool]] = []
-    if plan.default_score is not None:
-        return causes
-
-    def is_asked(request: RequestId) -> bool:
-        return request.judge < len(plan.judges) and len(request.shown) <= 2
-
-    for request, outcome in judged.results:
+    pairs: list[tuple[RequestId, bool]] = []
+    alone: dict[int, list[tuple[RequestId, bool, bool]]] = defaultdict(list)
+    for request, outcome in judged.results if plan.default_score is None else ():
         failure = outcome.result if isinstance(outcome.result, Failure) else None
         if failure is not None and failure.caused_by:
             causes[request] = tuple(request.shown[position - 1] for position in failure.caused_by)
-        elif is_asked(request) and (failure is None or failure.kind.depends_on_texts):
-            asked.append((request, failure is not None))
-    failed = [request for request, is_failed in asked if is_failed]
-    if len(failed) > 1:
-        blamed = _blamed(asked)
-        causes |= {
-            request: culprits for request in failed if (culprits := tuple(filter(blamed.__contains__, request.shown)))
-        }
+        elif failure is not None and not failure.kind.depends_on_texts:
+            continue
+        elif len(request.shown) == 1:
+            is_certain = failure is not None and (failure.kind is FailureKind.REFUSED or outcome.attempts > 1)
+            alone[request.judge].append((request, failure is not None, is_certain))
+        elif len(request.shown) == 2 and request.judge < len(plan.judges):
+            pairs.append((request, failure is not None))
+    for asked in alone.values():
+        if 2 * sum(is_failed for _, is_failed, _ in asked) < len(asked):
+            causes |= {request: request.shown for request, _, is_certain in asked if is_certain}
+    blamed = _blamed(pairs)
+    causes |= {
+        request: culprits
+        for request, is_failed in pairs
+        if is_failed and (culprits := tuple(index for index in request.shown if index in blamed))
+    }
     return causes
 
 
-def _blamed(asked: Sequence[tuple[RequestId, bool]]) -> set[int]:
-    """Return the rollouts that cause failures; requests come with whether they failed.
-
-    A response that is graded alone is compared with the whole group instead of its opponents.
-    """
+def _blamed(pairs: Sequence[tuple[RequestId, bool]]) -> set[int]:
+    """Return the rollouts that cause failures; comparisons come with whether they failed."""
     requests, failures, ahead = Counter[int](), Counter[int](), Counter[int]()
-    for request, is_failed in asked:
+    for request, is_failed in pairs:
         requests.update(request.shown)
         failures.update(request.shown if is_failed else ())
     shares = {index: failures[index] / count for index, count in requests.items()}
-    mean = failures.total() / requests.total()
-    for request, is_failed in asked:
+    for request, is_failed in pairs:
         if is_failed:
-            least = mean if len(request.shown) == 1 else min(shares[index] for index in request.shown)
+            least = min(shares[index] for index in request.shown)
             ahead.update(index for index in request.shown if shares[index] > least)
     return {
         index

@@ -79,16 +79,22 @@ def test_a_failed_call_is_nobody_s_fault() -> None:
     assert not find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,)))
 
 
-@pytest.mark.parametrize(("n", "rings"), [(4, 1), (8, 1), (16, 1), (4, 2), (8, 2), (16, 2)])
-def test_random_failures_hardly_ever_blame_anyone(n: int, rings: int) -> None:
-    """If 5 % of the requests fail at random, at most 4 of 1,000 rollouts are blamed."""
+@pytest.mark.parametrize(
+    ("n", "rings", "share", "most"),
+    [
+        *((4, 1, 0.05, 0.004), (8, 1, 0.05, 0.004), (16, 1, 0.05, 0.004), (8, 1, 0.2, 0.05)),
+        *((4, 2, 0.05, 0.001), (8, 2, 0.05, 0.001), (16, 2, 0.05, 0.001)),
+    ],
+)
+def test_random_failures_hardly_ever_blame_anyone(n: int, rings: int, share: float, most: float) -> None:
+    """If this share of the requests fails at random, at most that share of the rollouts is blamed."""
     draw = np.random.default_rng(n + rings)
     blamed, groups = 0, 8_000 // n
     for number in range(groups):
-        results = [(each, REFUSED if draw.random() < 0.05 else VERDICT) for each in planned(n, rings, str(number))]
+        results = [(each, REFUSED if draw.random() < share else VERDICT) for each in planned(n, rings, str(number))]
         found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
         blamed += len({index for culprits in found.values() for index in culprits})
-    assert blamed / (groups * n) < 0.004
+    assert blamed / (groups * n) < most
 
 
 def mean_advantages(groups: Sequence[JudgedGroup], estimator: str) -> np.ndarray[Any, Any]:
@@ -200,3 +206,27 @@ def test_it_loses_in_every_judge_and_component(tmp_path: Path, judge_server: Jud
     assert scored.lines[1]["genrm"]["sabotaged"] == 4
     unscored = score(tmp_path, judge_server, panel, on_sabotage="unscored")
     assert (unscored.component("win_rate")[1], unscored.rewards[1]) == (None, None)
+
+
+GRADED = (
+    "model = 'm'\n[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n[total]\nweights = { rubric_safety = 1 }\n"
+)
+
+
+@pytest.mark.parametrize("toml", [GRADED, "model = 'm'\nprofile = 'nemotron-principle'\n"], ids=["rubric", "pointwise"])
+def test_a_response_that_is_refused_where_it_is_graded_alone_gets_the_lowest_grade(
+    tmp_path: Path, judge_server: JudgeServer, toml: str
+) -> None:
+    """The judge grades the others of its group, so the refusal is due to its text."""
+    scored = score(tmp_path, judge_server, toml)
+    assert scored.rewards[1] is not None
+    assert scored.rewards[1] <= min(reward for reward in scored.rewards if reward is not None)
+    assert scored.lines[1]["genrm"]["sabotaged"] == 1
+
+
+def test_one_failure_of_a_grade_blames_nobody() -> None:
+    """It may be chance; several calls without a verdict are not."""
+    silent = Failure(FailureKind.NO_VERDICT, "")
+    for calls, blamed in ((1, ()), (2, ((2,),))):
+        results = [(RequestId(0, 0, (index,)), Outcome(silent, calls) if index == 2 else VERDICT) for index in range(4)]
+        assert tuple(find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,))).values()) == blamed
