@@ -20,6 +20,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.tasks import in_thread
+from genrm_cli.jobs.context import s3_options
 from genrm_cli.judging.open_judges import JudgeSpec, OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score, recognise
@@ -31,13 +32,12 @@ from genrm_cli.serve.cohort import Member
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.encoding.records import render_document, render_record
-from genrm_cli.storage.location import S3Options, is_s3, require_rl_prefix
+from genrm_cli.storage.location import is_s3, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 
 _MOST_BYTES = 256_000_000  # of one file's spool
 _OF_COMPARE = "response_objs"
 _SUFFIX = ".spool"
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 
 
 class GroupSpool:
@@ -54,26 +54,27 @@ class GroupSpool:
     @classmethod
     def create(cls, folder: Path, stem: str) -> "GroupSpool":
         """Create a spool."""
-        path = folder / f".{stem}{_SUFFIX}"
         try:
-            file = os.fdopen(os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600), "a+b")
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls._locked(folder / f".{stem}{_SUFFIX}", os.O_CREAT | os.O_EXCL)
         except OSError as error:
             raise StorageError(SettingRef("record", str(folder)), f": cannot be written: {error.strerror}.") from error
-        return cls(path, file)
 
     @classmethod
     def iter_left(cls, folder: Path) -> Iterator["GroupSpool"]:
         """Yield the spools that killed servers left in a folder."""
         for path in sorted(folder.glob(f".*{_SUFFIX}")):
             with contextlib.suppress(OSError):  # another server is writing it, or has just finished
-                file = os.fdopen(os.open(path, _FLAGS), "a+b")
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    file.close()
-                    raise
-                yield cls(path, file)
+                yield cls._locked(path)
+
+    @classmethod
+    def _locked(cls, path: Path, flags: int = 0) -> "GroupSpool":
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600), "a+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise
+        return cls(path, file)
 
     def add(self, scored: bytes, comparisons: bytes) -> None:
         """Add a group."""
@@ -205,10 +206,8 @@ class Recorder:
 
     def _write(self, spool: GroupSpool, totals: RunTotals | None) -> None:
         """Write the files of a spool, all of them or none; without metrics those that a killed server left."""
-        storage = self._settings.storage
-        s3 = S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
         place = f"{self._folder}/{spool.stem}"
-        with Outputs(s3, overwrite=True, manifest_uri=f"{place}.commit") as outputs:
+        with Outputs(s3_options(self._settings), overwrite=True, manifest_uri=f"{place}.commit") as outputs:
             comparisons = outputs.open(f"{place}.comparisons.jsonl")
             metrics = None if totals is None else outputs.open(f"{place}.metrics.json")
             scored = outputs.open(f"{place}.scored.jsonl")
