@@ -57,7 +57,6 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     for of_simulation in ("--n", "--groups"):
         refused = call(*replay, of_simulation, "2")
         assert refused.err.startswith("genrm: error: --replay uses recorded verdicts")
-    assert "holds no verdict of 'nobody'; it has those of lexical" in call(*replay, "--judge", "nobody").err
     assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
     sparse = call(*replay)
     assert sparse.code == 2
@@ -98,7 +97,7 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
         (("simulate", "--price", "dear=1"), "--price needs --replay"),
         (replay, "--price needs two judges or more, of different prices"),
         ((*replay, "--price", "cheap=20"), "--price needs two judges or more, of different prices"),
-        ((*replay, "--price", "cheap=1", "--judge", "dear"), "--price sets judges and plans"),
+        ((*replay, "--price", "cheap=1", "--calls", "9"), "--price sets the plans"),
     ):
         refused = call(*arguments)
         assert refused.code == 2
@@ -110,7 +109,6 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
     [
         (("--strategy", "rings"), "unknown strategy 'rings'; expected circular"),
         (("--calls", "5", "--strategy", "all_pairs"), "5 calls per group are too few for all_pairs with 16 rollouts"),
-        (("--judge", "house"), "--judge needs --replay"),
     ],
 )
 def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, ...], message: str) -> None:

@@ -72,9 +72,6 @@ def simulate(
     estimator: _Estimator = None,
     groups: Annotated[int | None, option("N", "Groups to simulate. Default: 4000.", min=2, max=1_000_000)] = None,
     seed: Annotated[int, option("N", "Random seed; the same seed gives the same results.", min=0)] = 0,
-    judge: Annotated[
-        str | None, option("NAME", "With --replay: the judge whose verdicts to use, if the file has several.")
-    ] = None,
     replay: _Replay = None,
     price: _Price = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
@@ -90,19 +87,19 @@ def simulate(
 
     Example: genrm simulate --replay rollouts.comparisons.jsonl
     """
-    if replay is None and (judge or price):
-        raise UsageError(f"{'--judge' if judge else '--price'} needs --replay, with the verdicts of several judges.")
+    if replay is None and price:
+        raise UsageError("--price needs --replay, with the verdicts of several judges.")
     if replay is not None and (n or groups):
         raise UsageError("--replay uses recorded verdicts; omit the options of the simulation.")
-    if price and (judge or strategy or calls or estimator):
-        raise UsageError("--price sets judges and plans; omit --judge, --strategy, --calls and --estimator.")
+    if price and (strategy or calls or estimator):
+        raise UsageError("--price sets the plans; omit --strategy, --calls and --estimator.")
     if price:
         _replay_shares(str(replay), dict(map(_price, price)), seed=seed, as_json=as_json)
         return
     estimators = _known_names(estimator or _ESTIMATORS, ESTIMATORS, "estimator")
     strategies = _known_names(strategy or _STRATEGIES, STRATEGIES, "strategy")
     if replay is not None:
-        _replay(replay, judge, strategies, calls, estimators, seed=seed, as_json=as_json)
+        _replay(replay, strategies, calls, estimators, seed=seed, as_json=as_json)
     else:
         plans = _plans_of(n or 16, strategies, calls)
         _simulate(n or 16, plans, estimators, groups=groups or 4000, seed=seed, as_json=as_json)
@@ -137,7 +134,6 @@ def _metrics_table(rows: "Sequence[PlanMetrics]") -> Table:
 
 def _replay(
     uri: str,
-    judge: str | None,
     strategies: Sequence[str],
     calls: Sequence[int] | None,
     estimators: Sequence[str],
@@ -145,18 +141,16 @@ def _replay(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Replay plans on the judges of a file, or on one of them, and print a table for each."""
+    """Replay plans on the judges of a file, and print a table for each."""
     from genrm_cli.simulation.recorded_verdicts import read_judges
     from genrm_cli.simulation.replay import dense_verdicts, replay
 
     judges = read_judges(uri)
-    if judge is not None:
-        judges = {judge: judges[_known(judge, judges, uri)]}
     dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(list(kept.values()))) is not None}
     if not dense:
         raise UsageError(
-            f"{uri} holds no two groups{'' if judge is None else f' of {judge!r}'} of three or more rollouts with all "
-            "pairs in both orders, as `genrm score --strategy all_pairs --both-orders` makes them."
+            f"{uri} holds no two groups of three or more rollouts with all pairs in both orders, as "
+            "`genrm score --strategy all_pairs --both-orders` makes them."
         )
     results = []
     for name, found in dense.items():
