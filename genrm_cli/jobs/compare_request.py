@@ -1,4 +1,4 @@
-"""Parse compare requests and conversations, and render the reply to a compare request."""
+"""Parse compare requests, and render the reply to one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,12 +12,10 @@ from genrm_cli.metrics.run_summary import reference_metrics
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.gym_view import gym_history, gym_texts, refuse_as_gym
-from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
-from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import principle_of
-from genrm_cli.rollouts.rollout import Media, Reasoning, Rollout, Text, Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Reasoning, Rollout, Text, UnreadableRecordError
 from genrm_cli.scored.json_form import Json
-from genrm_cli.storage.encoding.records import BadLineError, parse_record, parse_value
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
 KEY = "compare"
 
@@ -71,28 +69,6 @@ def _require_objects(name: str, values: object) -> None:
     for index, value in enumerate(values):
         if not isinstance(value, Mapping):
             raise UnreadableRecordError(f"{name}[{index}] is not an object, which NeMo Gym refuses (HTTP 422)")
-
-
-def parse_history(text: bytes, where: str) -> tuple[tuple[Turn, ...], tuple[Media, ...]]:
-    """Read a conversation: a JSON list of messages, or an object with `messages` or `conversation_history`.
-
-    Returns:
-        Its turns, and the images and files in them.
-
-    Raises:
-        InputError: it is neither.
-    """
-    try:
-        value = parse_value(text)
-        if isinstance(value, dict):
-            value = value.get("messages", value.get("conversation_history"))
-        if not isinstance(value, list):
-            raise UnreadableRecordError("no list of messages")
-        return turns_of_prompt(value), media_of_messages(value)
-    except (BadLineError, UnreadableRecordError) as error:
-        raise InputError(
-            f'{where}: {error}. Expected messages, as in [{{"role": "user", "content": "..."}}].'
-        ) from error
 
 
 def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Json:

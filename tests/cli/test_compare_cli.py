@@ -91,19 +91,6 @@ def test_texts_come_from_files_and_stdin_too(genrm: Genrm, call: Call, judge_ser
     assert "[bold]not markup[/bold]" in finished.out.decode()
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_history_goes_before_the_prompt(genrm: Genrm, call: Call, judge_server: JudgeServer, wrapped: bool) -> None:
-    """A history file, a list or an object with messages, is the beginning of the conversation."""
-    messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]
-    (genrm.folder / "history.json").write_text(json.dumps({"messages": messages} if wrapped else messages))
-    arguments = ("--history", "history.json", "-p", "How are you?", "Fine.", "Well.", *judge(judge_server))
-    arguments += ("--profile", "nemotron")
-    assert call("compare", *arguments).code == 0
-    (request, _) = judge_server.stats()["recent"]
-    turns = [(message["role"], message["content"]) for message in request["body"]["messages"]]
-    assert turns[:3] == [("user", "Hello"), ("assistant", "Hi!"), ("user", "How are you?")]
-
-
 @pytest.mark.parametrize(("count", "code"), [(1, 3), (2, 0), (64, 0), (65, 3)])
 def test_two_to_sixty_four_responses_are_compared(call: Call, count: int, code: int) -> None:
     """One response and 65 are refused with their number and the limits."""
@@ -128,15 +115,12 @@ def test_two_to_sixty_four_responses_are_compared(call: Call, count: int, code: 
         (("-",), b'{"conversation_history": [], "response_objs": []}', 3, "empty"),
         (("-",), b'{"conversation_history": [{"role": "user"}], "response_objs": [1, 2]}', 3, "compare request"),
         (("-p", "Why?", "@missing.txt", "b"), b"", 3, "missing.txt"),
-        (("-p", "Why?", "--history", "missing.json", "a", "b"), b"", 3, "missing.json"),
-        (("-p", "Why?", "--history", "bad.json", "a", "b"), b"", 3, "bad.json"),
     ],
 )
 def test_what_cannot_be_compared_is_said(
-    genrm: Genrm, call: Call, arguments: tuple[str, ...], stdin: bytes, code: int, says: str
+    call: Call, arguments: tuple[str, ...], stdin: bytes, code: int, says: str
 ) -> None:
     """Wrong combinations end with 2, unreadable input with 3, each in one line that helps."""
-    (genrm.folder / "bad.json").write_text("{")
     finished = call("compare", *arguments, *LEXICAL, stdin=stdin)
     assert finished.code == code
     assert says in finished.err

@@ -36,7 +36,6 @@ OTHER_FLAGS = {
     "--limit",
     "--list",
     "--remove",
-    "--history",
     "--price",
     "--offline",
     "--changed",

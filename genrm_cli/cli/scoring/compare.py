@@ -53,9 +53,6 @@ def compare(
     prompt: Annotated[
         str | None, option("TEXT", "Prompt of the responses: text, @FILE, or - for stdin.", "--prompt", "-p")
     ] = None,
-    history: Annotated[
-        str | None, option("FILE", "JSON list of earlier messages; --prompt is added as the last user turn.")
-    ] = None,
 ) -> int:
     """Compare a few responses to one prompt and print their rewards.
 
@@ -72,7 +69,7 @@ def compare(
     settings = changed(invocation.settings, use_journal=False, only_components=False)
     check_settings(settings)
     as_gym = settings.judge.compat is not None
-    group = _read_group(responses, prompt, history, settings)
+    group = _read_group(responses, prompt, settings)
     count = len(group.rollouts)
     if not as_gym and not 2 <= count <= MAX_RESPONSES:
         raise InputError(f"{counted(count, 'response')} given; expected 2 to {MAX_RESPONSES}.")
@@ -106,26 +103,23 @@ def _say_failure(comparison: "ComparisonResult") -> None:
         say_warning(f"{of} {', '.join(map(str, comparison.shown))} failed: {comparison.failure.detail}")
 
 
-def _read_group(responses: list[str], prompt: str | None, history: str | None, settings: "Settings") -> "Group":
+def _read_group(responses: list[str], prompt: str | None, settings: "Settings") -> "Group":
     from genrm_cli.groups.compile import compile_plan
     from genrm_cli.groups.group import Group
-    from genrm_cli.jobs.compare_request import KEY, parse_history, parse_request
+    from genrm_cli.jobs.compare_request import KEY, parse_request
     from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 
     if responses == ["-"]:
-        if prompt is not None or history is not None:
-            raise UsageError("a compare request on stdin contains its own conversation; omit --prompt and --history.")
+        if prompt is not None:
+            raise UsageError("a compare request on stdin contains its own conversation; omit --prompt.")
         plan, required = compile_plan(settings), settings.input.require_metadata
         return parse_request(sys.stdin.buffer.read(), "stdin", plan, required)
     if [prompt, *responses].count("-") > 1:
         raise UsageError("stdin can be read only once; use - for the prompt or for one response.")
-    turns, media = parse_history(_read_file(history), history) if history is not None else ((), ())
-    if prompt is not None:
-        turns += (Turn("user", _text_of(prompt)),)
-    if not turns:
-        raise UsageError("missing --prompt TEXT or --history FILE.")
-    texts = enumerate(map(_text_of, responses))
-    return Group(KEY, [Rollout(turns, (Text(text),), index=index, prompt_media=media) for index, text in texts])
+    if prompt is None:
+        raise UsageError("missing --prompt TEXT.")
+    turns, texts = (Turn("user", _text_of(prompt)),), enumerate(map(_text_of, responses))
+    return Group(KEY, [Rollout(turns, (Text(text),), index=index) for index, text in texts])
 
 
 def _text_of(argument: str) -> str:
