@@ -84,5 +84,5 @@ def explained(names: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {explanation}" for name, explanation in names.items())
 
 
-SELF_TESTS = ("trl", "verl", "openrlhf", "nemo-gym")
+SELF_TESTS = ("trl", "verl", "openrlhf", "slime", "nemo-gym")
 """Trainers whose requests `genrm serve --self-test` imitates."""

@@ -138,6 +138,13 @@ def _openrlhf(run_id: str) -> tuple[Requests, RewardsIn]:
     ]
 
 
+def _slime(run_id: str) -> tuple[Requests, RewardsIn]:
+    """slime's `remote_rm` sends one sample a request, and takes the whole reply as the reward."""
+    label = json.dumps({"group_id": run_id})
+    bodies = [{"prompt": _QUESTION, "response": text, "label": label} for text in _RESPONSES]
+    return [(f"/slime?size={_COUNT}", body) for body in bodies], list
+
+
 def _nemo_gym(run_id: str) -> tuple[Requests, RewardsIn]:
     """NeMo Gym verifies rows, and expects each back with a reward; a failed judge call is no reward."""
     rows = [_gym_row(run_id, number, text) for number, text in enumerate(_RESPONSES)]
@@ -166,6 +173,7 @@ TRAINERS: Mapping[str, Callable[[str], tuple[Requests, RewardsIn]]] = {
     "trl": _trl,
     "verl": _verl,
     "openrlhf": _openrlhf,
+    "slime": _slime,
     "nemo-gym": _nemo_gym,
 }
 """The requests and the reading of rewards of each trainer; takes a name new to the server."""

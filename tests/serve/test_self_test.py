@@ -64,4 +64,4 @@ def test_an_unknown_trainer_is_refused(call):
     """The message lists those that are known."""
     ended = call("serve", "--self-test", "ppo")
     assert ended.code == 2
-    assert "trl, verl, openrlhf, nemo-gym" in ended.err
+    assert "trl, verl, openrlhf, slime, nemo-gym" in ended.err

@@ -132,18 +132,30 @@ def test_a_retry_of_openrlhf_is_not_another_member(served):
     assert rewards == sorted(rewards)
 
 
-def test_a_missing_number_is_an_error_to_be_retried(served, judge_server):
+def test_slime_gets_a_number(served):
+    """`remote_rm` reads the reply as the reward."""
+    bodies = [{"prompt": "Why?", "response": text, "label": "slime"} for text in texts(3, "slime")]
+    rewards = [reply.json() for reply in post_all(served, "/slime?size=3", bodies)]
+    assert rewards == sorted(rewards)
+    assert all(isinstance(reward, float) for reward in rewards)
+
+
+@pytest.mark.parametrize("path", ["/openrlhf?size=2", "/slime?size=2"])
+def test_a_missing_number_is_an_error_to_be_retried(served, judge_server, path):
     """503 with Retry-After while the judge fails; the retries of all members find each other."""
     judge_server.behave(fault={"status": 400})
-    bodies = [sample("number", text) for text in texts(2, "number")]
-    assert [reply.status_code for reply in post_all(served, "/openrlhf?size=2", bodies)] == [503, 503]
+    bodies = [
+        {**sample(path, text), "prompt": f"Why {path}?", "response": text, "label": path}
+        for text in texts(2, f"number {path}")
+    ]
+    assert [reply.status_code for reply in post_all(served, path, bodies)] == [503, 503]
     judge_server.behave()
-    assert [reply.status_code for reply in post_all(served, "/openrlhf?size=2", bodies)] == [200, 200]
+    assert [reply.status_code for reply in post_all(served, path, bodies)] == [200, 200]
 
 
 def test_a_shape_without_a_size_says_how_to_give_it(served):
     """422 names the setting and the parameter."""
-    reply = served.post("/openrlhf", sample("unsized", "a"))
+    reply = served.post("/slime", {"prompt": "Why?", "response": "a", "label": "b"})
     assert reply.status_code == 422
     assert "cohort_size" in reply.text
     assert "?size=N" in reply.text
@@ -151,14 +163,14 @@ def test_a_shape_without_a_size_says_how_to_give_it(served):
 
 def test_the_cohort_size_is_a_setting(limited):
     """`--cohort-size` serves trainers that cannot say it."""
-    bodies = [sample("sized", text) for text in texts(2)]
-    assert [reply.status_code for reply in post_all(limited, "/openrlhf", bodies)] == [200, 200]
+    bodies = [{"prompt": "Why?", "response": text, "label": "sized"} for text in texts(2)]
+    assert [reply.status_code for reply in post_all(limited, "/slime", bodies)] == [200, 200]
 
 
 def test_on_failure_sends_the_users_number(limited, judge_server):
     """Where a number is required, only if the user says so; it is counted. Elsewhere a failure stays null."""
     judge_server.behave(fault={"status": 400})
-    bodies = [sample("failing", text) for text in texts(2, "failing")]
-    assert [reply.json()["rewards"] for reply in post_all(limited, "/openrlhf", bodies)] == [[0.5], [0.5]]
+    bodies = [{"prompt": "Why?", "response": text, "label": "failing"} for text in texts(2, "failing")]
+    assert [reply.json() for reply in post_all(limited, "/slime", bodies)] == [0.5, 0.5]
     assert limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])["rewards"] == [None, None]
     assert "genrm_default_rewards_total 2.0" in limited.get("/metrics").text

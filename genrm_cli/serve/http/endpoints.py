@@ -18,7 +18,7 @@ from genrm_cli.serve.prometheus import ServiceCollector
 from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
-from genrm_cli.serve.shapes import nemo_gym, openrlhf, own
+from genrm_cli.serve.shapes import nemo_gym, own, samples
 from genrm_cli.serve.shapes.call import Call, Handler, JsonReply
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.storage.encoding.records import BadLineError
@@ -26,7 +26,7 @@ from genrm_cli.storage.encoding.records import BadLineError
 RETRY_AFTER_S = 5
 _LATER = (429, 503)
 _LOOK_LIMIT_S = 2.0
-SHAPES = (own, nemo_gym, openrlhf)
+SHAPES = (own, nemo_gym, samples)
 
 Answer = Callable[[Request, bytes], Awaitable[Response]]
 """Takes a request and its body; raises what `GuardedEndpoint` turns into replies."""

@@ -1,6 +1,7 @@
-"""OpenRLHF, one sample a request, which passes the user's data in the label only.
+"""Samples of trainers that pass the user's data in the label only: OpenRLHF and slime, one sample a request.
 
-Source: `openrlhf/utils/agent.py`, whose requests are sometimes empty.
+Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; slime
+`slime/rollout/rm_hub/__init__.py`, whose `remote_rm` takes the whole reply as the reward.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ async def _openrlhf(call: Call) -> JsonReply:
     if not isinstance(labels, list) or len(labels) != len(queries):
         labels = [None] * len(queries)
     samples = zip(prompts, map(response_in, queries, prompts), labels, strict=True)
-    results = await asyncio.gather(*[_join(*sample, call) for sample in list(samples)])
+    results = await asyncio.gather(*[join_sample(*sample, call) for sample in list(samples)])
     rewards = [number_of(score, answer, call) for score, answer in results]
     logs: Json = {}
     if results:
@@ -65,8 +66,14 @@ def response_in(query: object, prompt: object) -> str:
     raise UnreadableRecordError("a query does not begin with its prompt, nor with the end of it")
 
 
-async def _join(prompt: str, response: str, label: object, call: Call) -> tuple[RolloutScore, GroupAnswer]:
-    """Join the cohort of a response to a decoded text, and return its result.
+async def _slime(call: Call) -> JsonReply:
+    body = parse_record(call.take_body())
+    score, answer = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call)
+    return JsonReply(number_of(score, answer, call))
+
+
+async def join_sample(prompt: object, response: object, label: object, call: Call) -> tuple[RolloutScore, GroupAnswer]:
+    """Join the cohort of a response to a decoded text or a list of messages, and return its result.
 
     Raises:
         UnreadableRecordError: the sample cannot be read, or its cohort's size is not known.
@@ -76,9 +83,14 @@ async def _join(prompt: str, response: str, label: object, call: Call) -> tuple[
     if said.get("group_id") is not None:
         name = identifier_of(said["group_id"], "group_id of a label")
     size = cohort_size_of(said.get("size"), call)
-    asked = read_prompt(prompt)
-    request = {"messages": said.get("messages") or messages_of(asked.turns), "principle": said.get("principle")}
-    member = member_of("", line_of(name, request, {"text": asked.opened + response}), call.service.plan)
+    if not isinstance(response, str):
+        raise UnreadableRecordError("the response is not a text")
+    messages, text = prompt, response
+    if isinstance(prompt, str):
+        asked = read_prompt(prompt)
+        messages, text = messages_of(asked.turns), asked.opened + text
+    request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
+    member = member_of("", line_of(name, request, {"text": text}), call.service.plan)
     return await call.rounds.join(name, size, member, call.is_gone, is_named=False)
 
 
@@ -94,4 +106,4 @@ def _said_by(label: object) -> Json:
     return {}
 
 
-ROUTES = (Route("POST", "/openrlhf", _openrlhf),)
+ROUTES = (Route("POST", "/openrlhf", _openrlhf), Route("POST", "/slime", _slime))
