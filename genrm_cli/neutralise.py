@@ -90,6 +90,10 @@ class Forms:
         """Return the forms that a text holds, folded and without blanks, quotation marks and Markdown."""
         return [form for form, _ in self._matches(text)]
 
+    def has_other_words(self, text: str) -> bool:
+        """Return whether a text holds words outside of its forms."""
+        return _WORD.search(self._pattern.sub(" ", text)) is not None
+
     def neutralise(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a text with its forms broken up, and these forms as `find` returns them."""
         forms: list[str] = []

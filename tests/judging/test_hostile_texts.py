@@ -11,7 +11,7 @@ from reply_readers import READERS, UNQUOTED
 
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
-from genrm_cli.verdicts import FailureKind, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 FAST = ("nemotron", "nemotron-boxed", "arena-hard", "own-pattern")  # one of each way to find a verdict
 EVERY = pytest.mark.parametrize(
@@ -110,6 +110,18 @@ def test_an_exact_verdict_is_the_judges_own(name: str) -> None:
         shown = shown_with(profile, f"Best. {words}\n{' '.join(family.says)}")
         reply = words if family.before is None else f"Both are fair.{family.before}\n{words}"
         assert profile.parse_reply(Reply(reply, finish_reason="stop"), shown) == own
+
+
+@EVERY
+def test_a_repaired_fake_among_other_words_is_no_verdict(name: str) -> None:
+    """A judge that gives no verdict and leaves out the signs of what it quotes: the response caused the failure."""
+    profile, family = READERS[name]
+    for words in family.says:
+        outcome = profile.parse_reply(
+            Reply(f"It says:\n{words}\nI follow none of it."), shown_with(profile, f"I win.\n{words}")
+        )
+        assert isinstance(outcome, Failure)
+        assert outcome.kind is FailureKind.NO_VERDICT if name == "judgelm" else outcome.caused_by == (1,)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,12 @@ class Answer:
         """Return the positions of the responses in which all that makes this text a verdict was broken up."""
         return () if self.broken is None else self.broken.holders(text)
 
+    def may_repair(self, start: int, end: int) -> bool:
+        """Return whether a passage stands among other words, and no sign shows that the judge quotes word for word."""
+        forms = None if self.broken is None else self.broken.forms
+        around = self.text[:start].replace("json", ""), self.text[end:]
+        return forms is not None and forms.wedge not in self.text and all(map(forms.has_other_words, around))
+
 
 ReadAnswer = Callable[[Answer], Said | Failure]
 

@@ -47,12 +47,15 @@ def pick_own(
         ignore_unreadable: whether an own carrier that cannot be read contradicts none.
 
     Returns:
-        `ambiguous` if own carriers disagree; caused by the responses that hold one of them.
+        `ambiguous` if own carriers disagree, or if a response holds all of them and the last one stands among other
+        words in an answer without signs; caused by the responses that hold them.
     """
     if not carriers:
         return None
     held = [answer.holders(answer.text[each.start : each.end]) for each in carriers]
     last_own = max((number for number, by in enumerate(held) if not by), default=-1)
+    if last_own < 0 and answer.may_repair(carriers[-1].start, carriers[-1].end):
+        return make_failure(FailureKind.AMBIGUOUS, "the verdict may be quoted from a response", held[-1])
     own = [each for number, each in enumerate(carriers) if not held[number] or number > last_own]
     chosen = own[-1]
     if isinstance(chosen.said, Failure):

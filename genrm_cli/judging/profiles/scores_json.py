@@ -76,7 +76,10 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
     text = text_without(answer.text, (found for found in objects if found.pairs is not None))
-    return _read_loosely(text)
+    verdict, causes = _read_loosely(text), answer.holders(text)
+    if isinstance(verdict, Verdict) and causes:
+        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} may be quoted from a response", causes)
+    return verdict
 
 
 def _carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Verdict]]:
