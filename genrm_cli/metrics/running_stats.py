@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
 LEAST_SPREAD = 1e-9
 """A smaller spread is rounding, not signal."""
 
@@ -215,9 +216,6 @@ class Latencies:
         )
 
 
-_Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
-
-
 def wilson_interval(share: float, count: float) -> tuple[float, float]:
     """Return the 95 % interval of a share of `count` independent observations (more than 0).
 
@@ -227,8 +225,8 @@ def wilson_interval(share: float, count: float) -> tuple[float, float]:
 
     Source: E. B. Wilson, Journal of the American Statistical Association 22 (1927) 209.
     """
-    squared = _Z_95 * _Z_95 / count
+    squared = Z_95 * Z_95 / count
     middle = (share + squared / 2) / (1 + squared)
-    half = _Z_95 / (1 + squared) * math.sqrt(share * (1 - share) / count + squared / (4 * count))
+    half = Z_95 / (1 + squared) * math.sqrt(share * (1 - share) / count + squared / (4 * count))
     # Rounding must not leave a share of 0 or 1 outside its own interval.
     return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))

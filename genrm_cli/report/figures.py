@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genrm_cli.metrics.group_measures import GroupMeasures
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, wilson_interval
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, Z_95, wilson_interval
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.scored.run_record import RunRecord
@@ -19,7 +19,6 @@ FORMAT = 1
 _BINS = 24
 _REASONS = frozenset(Reason)
 _LISTED = 10
-_Z_95 = 1.959963984540054
 _COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_hits")
 
 
@@ -194,7 +193,7 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
     mean, deviation = float(np.mean(values)), float(np.std(values))
     if count < 2:
         return Mean(count, mean, None, None)
-    half = _Z_95 * deviation / math.sqrt(count - 1)
+    half = Z_95 * deviation / math.sqrt(count - 1)
     return Mean(count, mean, max(-bound, mean - half), min(bound, mean + half), deviation)
 
 
