@@ -65,9 +65,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Reasoning of the policy; never shown to a judge."""
+    """Reasoning of the policy, not shown to a judge.
+
+    Attributes:
+        is_opened: whether it is known to begin as reasoning; otherwise only a closing tag says so.
+    """
 
     text: str
+    is_opened: bool = True
 
 
 @dataclass(frozen=True, slots=True)

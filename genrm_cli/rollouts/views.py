@@ -7,7 +7,7 @@ imitate a marker.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Literal
 
@@ -116,6 +116,7 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
 
     Episodes share the leading turns that are equal in all of them; the rest of each session is its response.
     """
+    rollouts = _with_unproven(rollouts)
     view = choose_view(rollouts, options)
     shared = len(rollouts[0].prompt)
     if all(rollout.is_session for rollout in rollouts):
@@ -128,6 +129,35 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
         conversation = _with_tools(conversation, given, options.max_step_chars)
     images = {each.mark: each.url for rollout in rollouts for each in rollout.media if options.images and each.url}
     return SharedView(conversation, responses, view, rollouts[0].reference, images=tuple(images.items()))
+
+
+def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
+    """Return rollouts whose reasoning is shown as text if only a closing tag says what it is, and the group denies it.
+
+    A chat template that pre-fills the opening tag does so for the whole group: its responses all hold a closing tag,
+    unless they were cut off. If at least as many hold none, the tag is the policy's own, and hides nothing.
+    """
+    unproven = [
+        any(isinstance(item, Reasoning) and not item.is_opened for item in each.response or ()) for each in rollouts
+    ]
+    if not any(unproven):
+        return rollouts
+    plain = sum(
+        not each.is_truncated and not any(isinstance(item, Reasoning) for item in each.response or ())
+        for each in rollouts
+    )
+    if plain < sum(unproven):
+        return rollouts
+    return [
+        replace(
+            each,
+            response=tuple(
+                Text(item.text) if isinstance(item, Reasoning) and not item.is_opened else item
+                for item in each.response or ()
+            ),
+        )
+        for each in rollouts
+    ]
 
 
 def _with_tools(conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int) -> tuple[Turn, ...]:

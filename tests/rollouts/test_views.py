@@ -1,11 +1,13 @@
 """What a judge is shown of a group: answers or transcripts, cut, neutralised, blanks and media told."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.rollouts.reading.chat_messages import items_of_text
 from genrm_cli.rollouts.reading.record_fields import tools_of
 from genrm_cli.rollouts.rollout import (
     Media,
@@ -270,3 +272,26 @@ def test_a_long_tool_definition_is_cut():
     """As are long calls and results."""
     tool = json.dumps({"type": "function", "function": {"name": "add", "description": "x" * 5_000}})
     assert len(view_group([rollout(*CALLED, tools=(tool,))]).conversation[0].text) < 2_100
+
+
+OWN, TAGGED = items_of_text("Yes."), items_of_text("Bad.</think>Good.")
+CUT = replace(rollout(*OWN), is_truncated=True)
+
+
+@pytest.mark.parametrize(
+    ("others", "shown_text"),
+    [
+        *(([], "Good."), ([rollout(*TAGGED)], "Good."), ([CUT], "Good."), ([rollout(*TAGGED), rollout(*OWN)], "Good.")),
+        *(([rollout(*OWN)], "Bad.\n\nGood."), ([rollout(*OWN)] * 3, "Bad.\n\nGood.")),
+        ([rollout(*items_of_text("\n</think>\nYes."))], "Good."),
+    ],
+)
+def test_a_closing_tag_of_the_policys_own_hides_nothing(others, shown_text):
+    """A template that pre-fills the opening tag does so for the whole group; if it did not, the tag hides no text."""
+    assert view_group([rollout(*TAGGED), *others]).responses[0] == shown_text
+
+
+def test_reasoning_that_begins_as_such_is_never_shown():
+    """A tag of the response or its prompt opens it, or the writer kept it apart."""
+    thinks = rollout(*items_of_text("<think>Bad.</think>Good."))
+    assert view_group([thinks, rollout(*OWN)]).responses == ["Good.", "Yes."]

@@ -58,8 +58,8 @@ def turns_of_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
 def items_of_text(text: str) -> tuple[Item, ...]:
     """Return a text of the policy as reasoning and answer, chat-template tokens stripped."""
     stripped, count = strip_end_tokens(text)
-    thought, answer = split_reasoning(stripped)
-    items: list[Item] = [Reasoning(thought)] if thought else []
+    thought, answer, is_opened = split_reasoning(stripped)
+    items: list[Item] = [Reasoning(thought, is_opened)] if thought or not is_opened else []
     if answer.strip() or count:
         items.append(Text(answer, count))
     return tuple(items)

@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from typing import NamedTuple
 
 # Tags around reasoning, as policies write them. Each closing tag ends any open block.
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|longcat_think"
@@ -74,24 +75,36 @@ def opened_at_end(text: str, is_template: bool) -> str:
     return tag.group() if is_template or "\n" in tag.group() or _ASKS_FOR_ANSWER.search(before) else ""
 
 
-def split_reasoning(text: str) -> tuple[str, str]:
+class Split(NamedTuple):
+    """A text, split into reasoning and answer.
+
+    Attributes:
+        is_opened: whether the reasoning begins with a tag, in the text or in its prompt; otherwise only a closing tag
+            says that it is reasoning.
+    """
+
+    reasoning: str
+    answer: str
+    is_opened: bool = True
+
+
+def split_reasoning(text: str) -> Split:
     """Split a text into reasoning and answer.
 
     Blocks of reasoning are removed wherever they occur. If a chat template pre-fills the opening tag, only the closing
-    tag is there: everything before it is reasoning. A block that begins a line and is never closed extends to the end.
-    Tags in quotes, backticks or fenced code are part of the answer, as is a block without a word of reasoning that
-    follows other text on its line. Text without tags is returned unchanged.
+    tag is there: everything before it is reasoning. Further closing tags without an opening one hide nothing, as in
+    the reasoning parsers of vLLM. A block that begins a line and is never closed extends to the end. Tags in quotes,
+    backticks or fenced code are part of the answer, as is a block without a word of reasoning that follows other text
+    on its line. Text without tags is returned unchanged.
     """
     if "<|channel|>" in text:
         return _split_channels(text, list(_CHANNEL.finditer(text)))
     if text.startswith("analysis") and ("assistantfinal" in text or _BARE_ANALYSIS.match(text)):
         return _split_channels(text, list(_BARE_CHANNEL.finditer(text)))
     if not any(start in text for start in _TAG_STARTS):
-        return "", text  # most texts: much faster than the pattern
+        return Split("", text)  # most texts: much faster than the pattern
     tags = _used_tags(text)
-    if not tags:
-        return "", text
-    return _split_tags(text, tags)
+    return _split_tags(text, tags) if tags else Split("", text)
 
 
 def _used_tags(text: str) -> list[re.Match[str]]:
@@ -140,20 +153,24 @@ class _Quotes:
             self._places.setdefault(quote.group(), []).append(quote.start())
 
 
-def _split_tags(text: str, tags: list[re.Match[str]]) -> tuple[str, str]:
+def _split_tags(text: str, tags: list[re.Match[str]]) -> Split:
     kept: list[str] = []
     thought: list[str] = []
     opened: re.Match[str] | None = None
-    at = 0
+    at = nested = 0  # nested: opening tags within the block
     for tag in tags:
         if tag["open"] is not None:
             if opened is None:
                 kept.append(text[at : tag.start()])
                 opened, at = tag, tag.end()
+            else:
+                nested += 1
             continue
         if opened is None:
-            thought += [*kept, text[at : tag.start()]]
-            kept = []
+            if tag is not tags[0] and not nested:
+                continue
+            thought.append(text[at : tag.start()])
+            nested = max(0, nested - 1)
         elif not _begins_line(text, opened.start()) and _NO_THOUGHT.fullmatch(text, at, tag.start()):
             kept.append(text[opened.start() : tag.end()])  # "between <think> and </think>": it hides nothing
         else:
@@ -165,8 +182,8 @@ def _split_tags(text: str, tags: list[re.Match[str]]) -> tuple[str, str]:
     elif _begins_line(text, opened.start()) or thought:
         thought.append(rest)
     else:
-        return "", text
-    return "".join(thought).strip(), "".join(kept).strip()
+        return Split("", text)
+    return Split("".join(thought).strip(), "".join(kept).strip(), tags[0]["open"] is not None)
 
 
 def _begins_line(text: str, at: int) -> bool:
@@ -174,15 +191,15 @@ def _begins_line(text: str, at: int) -> bool:
     return not text[line_start:at].strip()
 
 
-def _split_channels(text: str, openings: list[re.Match[str]]) -> tuple[str, str]:
+def _split_channels(text: str, openings: list[re.Match[str]]) -> Split:
     """Split the channels of the Harmony format: `final` and `commentary` are the answer, `analysis` is reasoning."""
     thought: list[str] = []
     said: list[str] = []
     if not openings:
-        return "", text
+        return Split("", text)
     ends = [opening.start() for opening in openings[1:]] + [len(text)]
     for opening, end in zip(openings, ends, strict=True):
         body = strip_end_tokens(text[opening.end() : end])[0].strip()
         (thought if opening["name"].lower() == "analysis" else said).append(body)
     before = text[: openings[0].start()].strip()
-    return "\n\n".join(thought), "\n\n".join(part for part in (before, *said) if part)
+    return Split("\n\n".join(thought), "\n\n".join(part for part in (before, *said) if part))
