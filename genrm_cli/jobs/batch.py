@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from genrm_cli.errors import (
     INTERRUPTED,
@@ -237,7 +237,7 @@ class _Batch:
         async with self._leased(decision) as lease:
             if isinstance(lease, Lease | None):
                 decision = await self._run.in_thread(lambda: decide_again(decision, self._run))
-            elif decision.is_current:
+            elif lease is Status.CURRENT or decision.is_current:
                 decision = replace(decision, status=Status.CURRENT)
             else:
                 place = decision.task.places.scored
@@ -249,11 +249,16 @@ class _Batch:
             return _scored(decision, record, run)
 
     @asynccontextmanager
-    async def _leased(self, decision: Decision) -> AsyncIterator[Lease | OtherLease | None]:
-        """Hold the lease on the output of an input, and yield it, or that of another run; None if it needs none."""
+    async def _leased(self, decision: Decision) -> "AsyncIterator[Lease | OtherLease | Literal[Status.CURRENT] | None]":
+        """Hold the lease on the output of an input, and yield it, or the lease of another run.
+
+        Yields None if the output needs no lease, and `CURRENT` if it is up to date and only an expired lease was left.
+        """
         output = decision.task.places.scored
         if not self._run.settings.storage.leases or not decision.can_be_leased:
             yield None
+        elif decision.is_current and not await self._run.in_thread(lambda: self._leases.remove_expired(output)):
+            yield Status.CURRENT
         elif self._held is not None and output in self._held:
             yield self._held[output]
         else:

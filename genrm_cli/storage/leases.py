@@ -104,6 +104,18 @@ class Leases:
         numbered = _numbered(stem_of(output_uri), self._s3)
         return self._held(numbered[-1][1]) if numbered else None
 
+    def remove_expired(self, output_uri: str) -> bool:
+        """Remove unheld leases on an output; False if a lease is held, or must not be removed."""
+        numbered = _numbered(stem_of(output_uri), self._s3)
+        if numbered and self._held(numbered[-1][1]) is not None:
+            return False
+        try:
+            for _, found in numbered:
+                remove_object(found.identity.uri, self._s3)
+        except StorageError:
+            return False
+        return True
+
     def _held(self, found: Found) -> OtherLease | None:
         """Return a stored lease; None if it has expired or its owner is gone."""
         content = read_object(found.identity.uri, self._s3)
@@ -145,6 +157,11 @@ class Leases:
         known = {found.identity for _, found in before}
         others = (entry for entry in _numbered(start, self._s3) if entry[1].identity.uri != lease.uri)
         return all(other < int(number) and found.identity in known for other, found in others)
+
+
+def is_lease(name: str) -> bool:
+    """Return whether a name is that of a lease."""
+    return name.rpartition(_MARK)[2].isdecimal()
 
 
 def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:

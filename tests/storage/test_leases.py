@@ -267,3 +267,16 @@ def test_a_lease_that_was_removed_may_have_been_taken_over(output: str) -> None:
     create_object(f"{output}.other", _S3, b"")
     with pytest.raises(LeaseLostError, match=r"this lease was removed: another run .*or someone deleted it"):
         lease.verify()
+
+
+def test_only_leases_that_nobody_holds_are_removed(output: str) -> None:
+    """A lease that is held stays, and whoever asks is told."""
+    leases = Leases(_S3, 60.0)
+    lease = take(output)
+    assert not leases.remove_expired(output)
+    lease.verify()
+    gone = {**json.loads(lease.content), "started": "0"}
+    replace_object(lease.uri, _S3, json.dumps(gone).encode())
+    assert leases.remove_expired(output)
+    assert names_beside(output) == []
+    assert leases.remove_expired(output)

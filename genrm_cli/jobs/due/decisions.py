@@ -101,7 +101,7 @@ class Decision:
 
     @property
     def is_current(self) -> bool:
-        """Whether the outputs are up to date, though a killed run may have left a manifest next to them."""
+        """Whether the outputs are up to date, though a killed run may have left files next to them."""
         return self.freshness is not None and self.freshness.standing is OutputStanding.CURRENT
 
     @property
@@ -143,7 +143,7 @@ def iter_decisions(
 
     Args:
         leases: skip inputs that another run holds; scoring takes a lease anyway.
-        leftovers: treat an up-to-date input as due if a killed run left a manifest next to it.
+        leftovers: treat an up-to-date input as due if a killed run left files next to it.
 
     Raises:
         UsageError: the inputs and settings contradict each other.

@@ -1,4 +1,4 @@
-"""Hold leases while work is done, and detect the manifests that killed runs left."""
+"""Hold leases while work is done, and detect the leases and manifests that killed runs left."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from typing import TypeVar
 from genrm_cli.errors import StorageError
 from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
+from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease, is_lease
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
@@ -84,7 +84,7 @@ def _each(work: Callable[[Given], Result], things: Iterable[Given]) -> list[Resu
 
 
 class Leftovers:
-    """Finds the outputs whose commit a killed run left unfinished. Lists each folder once; thread-safe.
+    """Finds the outputs with leases or manifests next to them. Lists each folder once; thread-safe.
 
     Args:
         one_output: whether there is only one output, so that its folder need not be listed.
@@ -97,7 +97,7 @@ class Leftovers:
         self._locks: dict[str, Lock] = {}
 
     def are_beside(self, output_uri: str) -> bool:
-        """Whether a manifest is next to an output."""
+        """Whether a killed run left files next to an output."""
         stem = stem_of(output_uri)
         start = f"{stem}." if self._one_output else f"{folder_of(output_uri).rstrip('/')}/"
         with self._locks.setdefault(start, Lock()):
@@ -107,4 +107,4 @@ class Leftovers:
 
     def _list(self, start: str) -> set[str]:
         names = (found.identity.uri.rpartition("/")[2] for found in iter_named(start, self._s3, flat=True))
-        return {name.rpartition(".")[0] for name in names if name.endswith(MANIFEST_SUFFIX)}
+        return {name.rpartition(".")[0] for name in names if name.endswith(MANIFEST_SUFFIX) or is_lease(name)}
