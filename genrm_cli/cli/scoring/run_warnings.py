@@ -24,38 +24,9 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield "the input contains no rollouts."
     elif not metrics.comparisons_planned and not metrics.components:
         yield "nothing to compare: no group has two rollouts with a response to the same prompt."
-    if (metrics.contradiction_rate or 0) > _UNUSABLE_FROM:
-        yield (
-            f"scores and ranking disagree in {metrics.contradiction_rate:.0%} of the verdicts: this judge may not "
-            "understand the ranking. Measure it with `genrm eval`, or try a profile that asks for labels."
-        )
-    if (metrics.echoed_ranking_rate or 0) > _UNUSABLE_FROM:
-        yield (
-            f"the ranking only repeats the scores (such as 5, 5, 5) in {metrics.echoed_ranking_rate:.0%} of the "
-            "verdicts: it says nothing about the pair."
-        )
-    alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
-    if alpha is not None and alpha < _AGREES_FROM:
-        yield (
-            f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = only by chance): "
-            "their average may mean little. Compare the judges with `genrm eval`."
-        )
+    yield from _judge_warnings(metrics)
     yield from _content_warnings(metrics)
-    for name, component in (metrics.components or {}).items():
-        if not component.count:
-            yield f"the component {name} has no value in any rollout; check its table."
-    if metrics.gated and metrics.gated == metrics.reward.count:
-        yield "a gate sets every reward to 0; check the range of its component."
-    for name, count in metrics.component_failures.items():
-        yield f"the component {name} failed in {counted(count, 'group')}; see component_failures in the scored lines."
-    made_of = metrics.reward_made_of
-    names = [] if made_of is None else [name for name, source in made_of.components.items() if source == "responses"]
-    small = sum(count for size, count in metrics.group_sizes.items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
-    if names and small:
-        few = f"fewer than {_FEW_FOR_CONSISTENCY} rollouts"
-        yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
-    if "win_rate" in (metrics.components or {}) and metrics.strategy != "all_pairs":
-        yield f"win_rate is wins / comparisons judged; --strategy {metrics.strategy} does not judge all pairs."
+    yield from _component_warnings(metrics)
     if metrics.min_reliability is not None and (unknown := metrics.groups_of_unknown_reliability):
         yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
     if metrics.groups_not_converged:
@@ -80,6 +51,45 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         )
     if metrics.rewards_on_defaults:
         yield f"{counted(metrics.rewards_on_defaults, 'reward')} based on default scores (--compat nemo-gym)."
+
+
+def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
+    """Yield warnings about verdicts that say little."""
+    if (metrics.contradiction_rate or 0) > _UNUSABLE_FROM:
+        yield (
+            f"scores and ranking disagree in {metrics.contradiction_rate:.0%} of the verdicts: this judge may not "
+            "understand the ranking. Measure it with `genrm eval`, or try a profile that asks for labels."
+        )
+    if (metrics.echoed_ranking_rate or 0) > _UNUSABLE_FROM:
+        yield (
+            f"the ranking only repeats the scores (such as 5, 5, 5) in {metrics.echoed_ranking_rate:.0%} of the "
+            "verdicts: it says nothing about the pair."
+        )
+    alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
+    if alpha is not None and alpha < _AGREES_FROM:
+        yield (
+            f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = only by chance): "
+            "their average may mean little. Compare the judges with `genrm eval`."
+        )
+
+
+def _component_warnings(metrics: "RunTotals") -> Iterator[str]:
+    """Yield warnings about components without values or meaning."""
+    for name, component in (metrics.components or {}).items():
+        if not component.count:
+            yield f"the component {name} has no value in any rollout; check its table."
+    if metrics.gated and metrics.gated == metrics.reward.count:
+        yield "a gate sets every reward to 0; check the range of its component."
+    for name, count in metrics.component_failures.items():
+        yield f"the component {name} failed in {counted(count, 'group')}; see component_failures in the scored lines."
+    made_of = metrics.reward_made_of
+    names = [] if made_of is None else [name for name, source in made_of.components.items() if source == "responses"]
+    small = sum(count for size, count in metrics.group_sizes.items() if 1 < int(size) < _FEW_FOR_CONSISTENCY)
+    if names and small:
+        few = f"fewer than {_FEW_FOR_CONSISTENCY} rollouts"
+        yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
+    if "win_rate" in (metrics.components or {}) and metrics.strategy != "all_pairs":
+        yield f"win_rate is wins / comparisons judged; --strategy {metrics.strategy} does not judge all pairs."
 
 
 def steps_warning(groups: int) -> str:

@@ -59,14 +59,6 @@ def show(
 
     Example: genrm show rollouts.scored.jsonl --worst 3
     """
-    from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.previews.shown_groups import (
-        STAND_IN_PROFILE,
-        ShownRequest,
-        iter_shown_groups,
-        iter_shown_requests,
-    )
-
     is_scored = any(map(is_scored_file, rollouts))
     if (worst is not None or failures) and (as_judge or not is_scored):
         raise UsageError("--worst and --failures show a scored file: name a *.scored.jsonl, without --as-judge.")
@@ -74,21 +66,7 @@ def show(
         most, by_reliability = worst or limit, worst is not None
         _show_scored(rollouts, invocation.settings, group, most, by_reliability, failures, as_json)
         return 0
-    run = new_run(invocation.settings)
-    judge = run.settings.judge
-    if as_judge and not (judge.model or judge.profile or run.settings.panel.judges):
-        say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
-    iter_shown: Callable[..., Iterator[ShownRequest | ShownGroup]] = (
-        iter_shown_requests if as_judge else iter_shown_groups
-    )
-    for number, shown in enumerate(islice(iter_shown(rollouts, run, group), limit)):
-        if as_json:
-            print_json(asdict(shown))
-        else:
-            text = _request_text(shown) if isinstance(shown, ShownRequest) else _group_text(shown)
-            print_text(("\n" if number else "") + text)
-    if run.metrics.rejects:
-        say(f"{counted(run.metrics.rejects, 'line')} rejected; `genrm validate` says why")
+    _show_unscored(rollouts, invocation.settings, group, limit, as_judge, as_json)
     return 0
 
 
@@ -111,6 +89,35 @@ def _group_text(group: "ShownGroup") -> str:
         beginning = " ".join(rollout.text[: 4 * _BEGINNING_CHARS].split())[:_BEGINNING_CHARS]
         lines.append(f"{index:>4}  {len(rollout.text):>8,} characters  {status}  {beginning}".rstrip())
     return "\n".join(lines)
+
+
+def _show_unscored(
+    rollouts: Sequence[str], settings: Settings, group: str | None, limit: int, as_judge: bool, as_json: bool
+) -> None:
+    """Print groups of rollouts, or the first request about each."""
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.previews.shown_groups import (
+        STAND_IN_PROFILE,
+        ShownRequest,
+        iter_shown_groups,
+        iter_shown_requests,
+    )
+
+    run = new_run(settings)
+    judge = run.settings.judge
+    if as_judge and not (judge.model or judge.profile or run.settings.panel.judges):
+        say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
+    iter_shown: Callable[..., Iterator[ShownRequest | ShownGroup]] = (
+        iter_shown_requests if as_judge else iter_shown_groups
+    )
+    for number, shown in enumerate(islice(iter_shown(rollouts, run, group), limit)):
+        if as_json:
+            print_json(asdict(shown))
+        else:
+            text = _request_text(shown) if isinstance(shown, ShownRequest) else _group_text(shown)
+            print_text(("\n" if number else "") + text)
+    if run.metrics.rejects:
+        say(f"{counted(run.metrics.rejects, 'line')} rejected; `genrm validate` says why")
 
 
 def _show_scored(
