@@ -32,7 +32,14 @@ class Scoring:
     def arguments(self, *more: object) -> tuple[object, ...]:
         """Return the command line; of an option given twice, the later one counts (but --base-url adds up)."""
         judge = ("--base-url", self.server.base_url, "--model", MODEL, "--profile", "nemotron", "--no-probe")
-        return ("score", self.folder / "in.jsonl", *judge, "--force", "--concurrency", 8, *more)
+        usual = (
+            "--force",
+            "--concurrency",
+            8,
+            "--on-sabotage",
+            "keep",
+        )  # disturbances hit a quarter of the comparisons
+        return ("score", self.folder / "in.jsonl", *judge, *usual, *more)
 
     def run(self, *more: object, **environment: str) -> Finished:
         """Score to the end, within this process: most faults are none of the process's."""
