@@ -12,7 +12,7 @@ from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.judge_trust import Trust
 from genrm_cli.report.render_page import iter_page
-from genrm_cli.scored.files import ScoredInput, find_scored
+from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
@@ -66,7 +66,13 @@ def write_report(
     mode = reduce(int.__and__, map(mode_of, files))  # as private as the most private input
     with Blocks() as blocks, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs:
         sink = outputs.open(target)
-        content = _read_content(scored, settings, blocks, compare=compare)
+        tags, rows, runs = dict[str, Tag](), list[Row](), list[RunPage]()
+        for number, each in enumerate(scored):
+            run = read_run(number, each, settings, blocks, rows, alone=len(scored) == 1, compare=compare)
+            add_tags(tags, number, run.start, run.figures, run.groups)
+            runs.append(run)
+        blocks.finish()
+        content = Content(runs, tags, rows, compare_runs(runs[0].contents, runs[1].contents) if compare else None)
         values = content.page_values(settings.judge.redact_pattern)
         for piece in iter_page(values, content.page_index(), blocks):
             sink.write(piece)
@@ -81,15 +87,3 @@ def write_report(
         sum(share.of - share.count for share in asked),
         sum(run.rejected for run in content.runs),
     )
-
-
-def _read_content(scored: Sequence[ScoredInput], settings: Settings, blocks: Blocks, *, compare: bool) -> Content:
-    """Read all inputs; the groups go into the blocks."""
-    tags, rows, runs = dict[str, Tag](), list[Row](), list[RunPage]()
-    for number, each in enumerate(scored):
-        run = read_run(number, each, settings, blocks, rows, alone=len(scored) == 1, compare=compare)
-        add_tags(tags, number, run.start, run.figures, run.groups)
-        runs.append(run)
-    blocks.finish()
-    comparison = compare_runs(runs[0].contents, runs[1].contents) if compare else None
-    return Content(runs, tags, rows, comparison)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from genrm_cli.cli.console import help_text, print_json, print_markdown, print_text
-from genrm_cli.cli.options import exits, switch
+from genrm_cli.cli.console import help_text, print_json, print_markdown
+from genrm_cli.cli.options import exits
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.declare import Setting
 from genrm_cli.settings.table import all_settings
@@ -31,15 +31,12 @@ the effective settings and their sources. Durations are in seconds, or written a
 @exits
 def guide(
     page: Annotated[str, typer.Argument(metavar="PAGE", help="Page to print. Default: the index.")] = _INDEX,
-    list_pages: Annotated[bool, switch("--list", "Print the names of all pages.")] = False,
 ) -> None:
     """Print a page of the user's guide.
 
     Formats the page on a terminal and prints plain Markdown to a pipe. The page `schema` is the JSON Schema of outputs.
     """
-    if list_pages:
-        print_text("\n".join(page_names()))
-    elif page == _SCHEMA:
+    if page == _SCHEMA:
         from genrm_cli.scored.run_record import output_schema
 
         print_json(output_schema())
