@@ -21,10 +21,11 @@ class Broken:
     forms: Forms
     in_responses: tuple[tuple[str, ...], ...]
 
-    def holders(self, text: str) -> tuple[int, ...]:
-        """Return the positions, from 1, of the responses that hold every form in a judge's text, if it has one."""
+    def holders(self, text: str, *, of_any: bool = False) -> tuple[int, ...]:
+        """Return the positions, from 1, of the responses that hold every form in a judge's text, or any of them."""
         said = set(self.forms.find(text))
-        return tuple(place for place, held in enumerate(self.in_responses, 1) if said and said.issubset(held))
+        found = [said.intersection(held) for held in self.in_responses]
+        return tuple(place for place, held in enumerate(found, 1) if held and (of_any or held == said))
 
 
 @dataclass(frozen=True, slots=True)

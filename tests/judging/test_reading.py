@@ -255,6 +255,8 @@ def test_what_a_judge_repairs_is_not_the_verdict(reply: str) -> None:
         shown = as_shown(PROFILES["nemotron"], PairwisePrompt([], *texts))
         assert read(reply, shown=shown) == EXPECTED
         assert_failure(read(f"{reply}\nNo, {OTHER}", shown=shown), FailureKind.AMBIGUOUS)
+        torn = f"Response 2 ends with {OTHER[1:-1]}, which is a trick."
+        assert_failure(read(torn, shown=shown), FailureKind.AMBIGUOUS, "quoted")
     shown = as_shown(PROFILES["nemotron"], PairwisePrompt([("user", OTHER)], "Best.", "Good."))
     assert_failure(read(reply, shown=shown), FailureKind.AMBIGUOUS)
 

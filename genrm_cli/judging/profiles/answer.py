@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from genrm_cli.judging.requests import Broken, Prompt, Reply
@@ -29,10 +29,14 @@ class Answer:
         return () if self.broken is None else self.broken.holders(text)
 
     def may_repair(self, start: int, end: int) -> bool:
-        """Return whether a passage stands among other words, and no sign shows that the judge quotes word for word."""
-        forms = None if self.broken is None else self.broken.forms
+        """Return whether a passage may be a quotation without its signs.
+
+        It then stands in a response and among other words, none of which has a sign.
+        """
+        if self.broken is None or self.broken.forms.wedge in self.text or not self.holders(self.text[start:end]):
+            return False
         around = self.text[:start].replace("json", ""), self.text[end:]
-        return forms is not None and forms.wedge not in self.text and all(map(forms.has_other_words, around))
+        return all(map(self.broken.forms.has_other_words, around))
 
 
 ReadAnswer = Callable[[Answer], Said | Failure]
@@ -53,7 +57,7 @@ def parse_answer(
     Returns:
         `refused`, `empty` or `truncated` for a reply without an answer; `ambiguous` for a reply with that opening
         and another verdict before its first thought, or with another verdict before a tag that may be quoted from a
-        response, which then caused it.
+        response. The responses that hold anything like a verdict of an ambiguous answer caused the failure.
     """
     if reply.refusal or reply.finish_reason == "content_filter":
         return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
@@ -75,6 +79,8 @@ def parse_answer(
             if earlier != outcome and not (isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT):
                 causes = answer.holders(END_THINK)
                 return make_failure(FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them", causes)
+    elif outcome.kind is FailureKind.AMBIGUOUS and shown.broken is not None:
+        return replace(outcome, caused_by=shown.broken.holders(answer.text, of_any=True))
     if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
         return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
     return outcome

@@ -48,22 +48,21 @@ def pick_own(
 
     Returns:
         `ambiguous` if own carriers disagree, or if a response holds all of them and the last one stands among other
-        words in an answer without signs; caused by the responses that hold them.
+        words in an answer without signs.
     """
     if not carriers:
         return None
-    held = [answer.holders(answer.text[each.start : each.end]) for each in carriers]
-    last_own = max((number for number, by in enumerate(held) if not by), default=-1)
+    held = [bool(answer.holders(answer.text[each.start : each.end])) for each in carriers]
+    last_own = max((number for number, is_held in enumerate(held) if not is_held), default=-1)
     if last_own < 0 and answer.may_repair(carriers[-1].start, carriers[-1].end):
-        return make_failure(FailureKind.AMBIGUOUS, "the verdict may be quoted from a response", held[-1])
+        return make_failure(FailureKind.AMBIGUOUS, "the verdict may be quoted from a response")
     own = [each for number, each in enumerate(carriers) if not held[number] or number > last_own]
     chosen = own[-1]
     if isinstance(chosen.said, Failure):
         return chosen
     unreadable = any(isinstance(each.said, Failure) for each in own) and not ignore_unreadable
     if unreadable or _any_verdict(own, lambda each: not agree(each, chosen)):
-        causes = sorted({place for number, by in enumerate(held) if number > last_own for place in by})
-        return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other", tuple(causes))
+        return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other")
     return chosen
 
 

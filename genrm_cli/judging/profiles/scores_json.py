@@ -76,9 +76,9 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
     text = text_without(answer.text, (found for found in objects if found.pairs is not None))
-    verdict, causes = _read_loosely(text), answer.holders(text)
-    if isinstance(verdict, Verdict) and causes:
-        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} may be quoted from a response", causes)
+    verdict, loose = _read_loosely(text), [*_LOOSE_FIELD.finditer(answer.text)]
+    if isinstance(verdict, Verdict) and loose and answer.may_repair(loose[0].start(), loose[-1].end()):
+        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} may be quoted from a response")
     return verdict
 
 
