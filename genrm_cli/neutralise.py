@@ -92,7 +92,7 @@ class Forms:
 
     def has_other_words(self, text: str) -> bool:
         """Return whether a text holds words outside of its forms."""
-        return _WORD.search(self._pattern.sub(" ", text)) is not None
+        return _WORD.search(self._pattern.sub(" ", fold(text)[0])) is not None
 
     def neutralise(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a text with its forms broken up, and these forms as `find` returns them."""
