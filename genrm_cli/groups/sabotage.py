@@ -77,8 +77,8 @@ def _blamed(pairs: Sequence[tuple[RequestId, bool]]) -> set[int]:
 def with_losses(by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Causes) -> JudgeVerdicts:
     """Return the verdicts by judge as they are if rollouts lose the comparisons that failed because of them.
 
-    They lose by the upper quartile of the margins in `used`, the verdicts of the group, at the mean level of their
-    scores: by the median, the worst responses would gain. Two rollouts that both caused the failure tie.
+    They lose by the upper quartile of the margins in `used`, the verdicts of the group, and with the lower quartile of
+    the losers' scores: with the medians, the worst responses would gain. Two rollouts that both caused a failure tie.
     """
     decided = [verdict for verdict in used if preference(verdict)] or [_BETTER]
     margin = sorted(decided, key=lambda verdict: abs(preference(verdict)))[3 * len(decided) // 4]
