@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Call, Json
+from genrm_process import Json
 from judge_server_fixture import JudgeServer
 from scored_components import completions, score
 
@@ -135,10 +135,3 @@ def test_groups_of_the_python_api_have_images_too() -> None:
     group = Group.of([ASKED], [{"role": "assistant", "content": [ASKED["content"][1]]}, "A cat."])
     assert [len(rollout.media) for rollout in group.rollouts] == [2, 1]
     assert {media.url for rollout in group.rollouts for media in rollout.media} == {URL}
-
-
-def test_an_image_of_the_history_is_not_compared_unseen(call: Call, tmp_path: Path) -> None:
-    """`genrm compare --history` says that the judge sees no images."""
-    (tmp_path / "history.json").write_text(json.dumps([ASKED]))
-    finished = call("compare", "--history", str(tmp_path / "history.json"), "A cat.", "A dog.", "--offline")
-    assert "it contains media that the judge cannot see" in finished.err + finished.out.decode()

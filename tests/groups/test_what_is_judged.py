@@ -147,7 +147,6 @@ def test_media_are_not_judged_unless_ignored(tmp_path: Path, judge_server: Judge
     [
         "<think>SECRET</think>Because.",
         "<think>SECRET</think>Because.<think>SECRET</think> So.",
-        "SECRET</think>Because.",
         "Because.\n<think>SECRET",
         "<reasoning>SECRET</reasoning>Because.",
     ],
