@@ -149,7 +149,7 @@ def _nemo_gym(run_id: str) -> tuple[Requests, RewardsIn]:
     """NeMo Gym verifies rows, and expects each back with a reward; a failed judge call is no reward."""
     rows = [_gym_row(run_id, number, text) for number, text in enumerate(_RESPONSES)]
     return [("/verify", row) for row in rows], lambda replies: [
-        None if each.get("_ng_failure_judge_error") else each["reward"]
+        None if each.get("mask_sample") else each["reward"]
         for row, each in zip(rows, replies, strict=True)
         if row.items() <= each.items()
     ]

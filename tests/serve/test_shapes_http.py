@@ -2,7 +2,22 @@
 
 import httpx
 import pytest
-from served import texts
+from genrm_process import Genrm
+from served import judge_flags, serving, texts
+
+
+@pytest.fixture(scope="module")
+def composed(judge_process, tmp_path_factory):
+    """Keep a server whose rewards have components, some of them clipped."""
+    judge_process.restore()
+    genrm = Genrm(tmp_path_factory.mktemp("composed"))
+    settings = (
+        "[components.win_rate]\n[total]\nweights = { genrm = 1, win_rate = 2 }\nnormalise = true\nclip = [1, 5]\n"
+    )
+    (genrm.folder / "genrm.toml").write_text(settings)
+    with serving(genrm, *judge_flags(judge_process.base_url), "--retries", "0") as served:
+        yield served
+
 
 TEMPLATE = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
@@ -35,7 +50,9 @@ def test_a_gym_row_comes_back_with_its_reward(served):
     """Every field of the row is kept; the reward is a number."""
     rows = [gym_row(71, place, text) for place, text in enumerate(texts(3))]
     replies = [reply.json() for reply in post_all(served, "/verify", rows)]
-    assert [{**reply, "reward": None} for reply in replies] == [{**row, "reward": None} for row in rows]
+    assert [{**reply, "reward": 0} for reply in replies] == [
+        {**row, "reward": 0, "failure_reason": None} for row in rows
+    ]
     rewards = [reply["reward"] for reply in replies]
     assert rewards == sorted(rewards)
     assert all(isinstance(reward, float) for reward in rewards)
@@ -57,8 +74,65 @@ def test_a_judge_that_fails_is_nemo_gyms_judge_error(served, judge_server):
     replies = [reply.json() for reply in post_all(served, "/verify", rows)]
     assert {reply["_ng_failure_class"] for reply in replies} == {"judge_failed"}
     assert all(reply["_ng_failure_judge_error"] for reply in replies)
+    assert what_nemo_rl_reads(replies)[:2] == ([0, 0, 0], [True, True, True])
     judge_server.behave()
-    assert "_ng_failure_class" not in post_all(served, "/verify", rows)[0].json()
+    reply = post_all(served, "/verify", rows)[0].json()
+    assert "_ng_failure_class" not in reply
+    assert reply["failure_reason"] is None
+
+
+def test_attempts_at_a_group_never_mix(served, judge_server):
+    """A member that waits in attempt 2 is no opponent in attempt 3 (NeMo RL 3861, NeMo Gym 2814)."""
+    old, new = ([gym_row(75, place, text) for place, text in enumerate(texts(2, name))] for name in ("old", "new"))
+    for rows, attempt in ((old, 2), (new, 3)):
+        for row in rows:
+            row |= {"_ng_group_id": "prompt-75", "_ng_group_attempt": attempt, "cohort_size": 2}
+    left = served.begin("/verify", old[0])
+    served.wait_for(waiting=1)
+    member = served.begin("/verify", new[1])
+    served.wait_for(waiting=2)
+    rewards = [served.post("/verify", new[0]).json()["reward"], member.json()["reward"]]
+    assert rewards[0] < rewards[1]
+    assert "old says" not in str(judge_server.stats()["recent"])
+    asked = len(judge_server.stats()["recent"])
+    assert served.post("/verify", new[1]).json()["reward"] == rewards[1]  # a repeated request
+    assert len(judge_server.stats()["recent"]) == asked
+    assert served.post("/verify", new[1] | {"response": old[1]["response"]}).status_code == 409
+    assert served.post("/verify", old[1]).status_code == left.reply().status_code == 200
+
+
+def what_nemo_rl_reads(results):
+    """Restate what NeMo RL 7ea279ab takes from verified rows: rewards, masks, and GDPO's columns.
+
+    Source: `_extract_mask_sample_flags` and the end of `run_async_nemo_gym_rollout` in
+    `nemo_rl/experience/rollouts.py`; `extract_reward_components`, `build_reward_component_columns` and
+    `validate_reward_components_match_scalar` in `nemo_rl/environments/nemo_gym.py`.
+    """
+    masked = [bool((result.get("instance_config") or {}).get("mask_sample", False)) for result in results]
+    components = [result.get("reward_components") or None for result in results]
+    for result, own in zip(results, components, strict=True):
+        assert own is None or sum(own.values()) == pytest.approx(result["reward"], rel=1e-5, abs=1e-6)
+    names = {name for own in components for name in own or ()}
+    columns = {name: [(own or {}).get(name, 0.0) for own in components] for name in names}
+    return [float(result["reward"]) for result in results], masked, columns
+
+
+@pytest.mark.slow
+def test_nemo_rl_masks_a_rollout_without_a_reward(composed):
+    """A blank response is masked, its placeholders are the means of its siblings, and no judge has failed."""
+    rows = [gym_row(76, place, text) for place, text in enumerate(["", *texts(3, "composed")])]
+    rows[0]["instance_config"] = {"kept": 1}
+    replies = [reply.json() for reply in post_all(composed, "/verify", [row | {"cohort_size": 4} for row in rows])]
+    rewards, masked, columns = what_nemo_rl_reads(replies)
+    assert masked == [True, False, False, False]
+    assert rewards[0] == pytest.approx(sum(rewards[1:]) / 3)
+    assert len(set(rewards)) == 4
+    assert set(columns) == {"genrm", "win_rate", "limits"}
+    for values in columns.values():
+        assert values[0] == pytest.approx(sum(values[1:]) / 3)
+    assert "blank" in replies[0]["failure_reason"]
+    assert "_ng_failure_class" not in replies[0]
+    assert replies[0]["instance_config"] == {"kept": 1, "mask_sample": True}
 
 
 def test_the_other_endpoints_of_a_resources_server(served):

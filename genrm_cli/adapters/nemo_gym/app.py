@@ -5,23 +5,10 @@ import os
 import time
 from typing import Any
 
-from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
-from nemo_gym.base_resources_server import (
-    BaseResourcesServerConfig,
-    BaseVerifyRequest,
-    BaseVerifyResponse,
-    SimpleResourcesServer,
-)
+from nemo_gym.base_resources_server import BaseResourcesServerConfig, BaseVerifyRequest, SimpleResourcesServer
 from nemo_gym.server_utils import request
 from pydantic import ConfigDict
-
-try:
-    from nemo_gym.judge import JudgeError
-except ModuleNotFoundError:  # NeMo Gym 0.4.0 and older
-
-    class JudgeError(Exception):  # type: ignore[no-redef]
-        """The judge failed."""
 
 
 class GenrmServeConfig(BaseResourcesServerConfig):  # type: ignore[misc]
@@ -39,35 +26,25 @@ class GenrmVerifyRequest(BaseVerifyRequest):  # type: ignore[misc]
     model_config = ConfigDict(extra="allow")
 
 
-class GenrmVerifyResponse(BaseVerifyResponse):  # type: ignore[misc]
-    """The row with its reward."""
-
-    model_config = ConfigDict(extra="allow")
-
-
 class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
-    """Waits for the cohort of a rollout; a rollout without a reward is a failed judge call."""
+    """Waits for the cohort of a rollout. A row without a reward is masked."""
 
     config: GenrmServeConfig
 
-    async def verify(self, body: GenrmVerifyRequest) -> Any:
-        """Return the row with its reward.
+    async def verify(self, body: GenrmVerifyRequest) -> JSONResponse:
+        """Return the row as `genrm serve` verifies it.
 
         Raises:
-            JudgeError: there is no reward; the row goes to the failures file.
             RuntimeError: genrm serve refuses the request.
         """
         row = body.model_dump(mode="json")
         try:
-            answered = await self._post("/verify", row | {"cohort_size": self.config.num_rollouts_per_prompt})
-            if answered.get("_ng_failure_class"):
-                raise JudgeError(answered["_ng_failure_judge_error"])
-        except JudgeError as error:
-            if JudgeError.__module__ != __name__:
-                raise
-            failure = {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
-            return JSONResponse(jsonable_encoder(row | {"reward": 0.0} | failure))
-        return GenrmVerifyResponse(**row, reward=float(answered["reward"]))
+            row = await self._post("/verify", row | {"cohort_size": self.config.num_rollouts_per_prompt})
+        except TimeoutError as error:
+            row["instance_config"] = {**(row.get("instance_config") or {}), "mask_sample": True}
+            row |= {"reward": 0.0, "mask_sample": True, "failure_reason": str(error)}
+            row |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
+        return JSONResponse(row)
 
     async def _post(self, path: str, row: dict[str, Any]) -> dict[str, Any]:
         """Send until the server answers; a repeated request gets the same answer."""
@@ -82,7 +59,7 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
             if reply.status not in (429, 503):
                 raise RuntimeError(said)
             if time.monotonic() > ends_s:
-                raise JudgeError(said)
+                raise TimeoutError(said)
             await asyncio.sleep(float(reply.headers.get("Retry-After", 5)))
 
 

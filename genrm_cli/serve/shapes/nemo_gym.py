@@ -1,20 +1,25 @@
 """NeMo Gym's resources server, whose `/verify` waits for the cohort of its row, and its `genrm_compare`.
 
 Source: NVIDIA-NeMo/Gym `nemo_gym/base_resources_server.py`, `nemo_gym/judge.py`, `nemo_gym/reward_profile.py`,
-`resources_servers/genrm_compare/app.py`.
+`resources_servers/genrm_compare/app.py` (its cohorts of a group's attempt: pull request 2814); what NeMo RL reads of a
+row: NVIDIA-NeMo/RL 7ea279ab, `nemo_rl/experience/rollouts.py` and `nemo_rl/environments/nemo_gym.py`.
 """
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.results import RolloutScore
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
+from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
 from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
+from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.cohort import Member
 from genrm_cli.serve.shapes.call import (
     Call,
@@ -27,8 +32,10 @@ from genrm_cli.serve.shapes.call import (
     number_of,
 )
 from genrm_cli.storage.encoding.records import parse_record
+from genrm_cli.verdicts import Reason
 
 _TASK = "_ng_task_index"
+_FAILED_JUDGES = (Reason.NO_VERDICT, Reason.NO_BOTH_ORDERS, Reason.NO_QUORUM)
 
 
 async def _verify(call: Call) -> JsonReply:
@@ -37,29 +44,60 @@ async def _verify(call: Call) -> JsonReply:
         refuse_as_gym(row)
         refuse_unanswered(row)
     member = member_of("", row, call.service.plan, "nemo_gym")
-    index = member.rollout.index
-    if index is not None:
-        member = replace(member, id=str(index))
+    rollout = member.rollout
+    if rollout.index is not None:
+        member = replace(member, id=str(rollout.index))
     # A task index is used for other prompts, too, as in validation.
-    name = f"{group_key(member.rollout, 1)} {digest_of_prompt(member.rollout.prompt):016x}"
+    name = f"{group_key(rollout, 1)} {digest_of_prompt(rollout.prompt):016x} attempt {rollout.group_attempt}"
     size = cohort_size_of(row.get("cohort_size"), call)
-    score, answer = await call.rounds.join(name, size, member, call.is_gone, is_named=index is not None)
+    if rollout.index is not None and (rollout.task or "").startswith("group:"):  # of one prompt and step
+        answer = await call.service.join(name, size, member)
+        score = answer.score_of(member.id)
+    else:
+        score, answer = await call.rounds.join(name, size, member, call.is_gone, is_named=rollout.index is not None)
+    return JsonReply(_verified(row, score, answer, call))
+
+
+def masked(row: Json, reason: str | None, reward: float = 0.0) -> Json:
+    """Return a row without a reward, marked where NeMo Gym and NeMo RL look; the number is a placeholder."""
+    config = row.get("instance_config")
+    nested = {**(config if isinstance(config, dict) else {}), "mask_sample": True}
+    return row | {"reward": reward, "mask_sample": True, "instance_config": nested, "failure_reason": reason}
+
+
+def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -> Json:
+    """Return a row with its reward, or masked and with a placeholder.
+
+    Masked rows may count in the baseline of their group, so the placeholder is the mean of the group's rewards (0 if
+    there are none), and the lowest of them for a rollout whose text made the judge fail.
+    """
+    rewards = call.service.plan.rewards
     try:
-        reward = number_of(score, answer, call)
+        row = row | {"reward": number_of(score, answer, call), "failure_reason": score.reason_text}
+        counted = [] if score.reward is None else [score]
     except NoRewardError as error:
-        return JsonReply(row | _judge_error(str(error)))
-    return JsonReply(row | {"reward": reward})
+        counted = [each for each in answer.rewards.scores if each.reward is not None]
+        if score.sabotaged:
+            counted = [each for each in counted if each.reward == answer.counts.reward_min][:1]
+        row = masked(row, score.reason_text, statistics.fmean(each.reward or 0.0 for each in counted or [score]))
+        missing = score.total.missing[:1] if score.total and score.reason is Reason.COMPONENT_MISSING else ()
+        if score.reason in _FAILED_JUDGES or any(rewards.sources[name] == "judge" for name in missing):
+            row |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
+    parts = [_components_of(each, rewards.total) for each in counted if each.total is not None]
+    if parts:
+        names = sorted({name for part in parts for name in part})
+        row["reward_components"] = {name: statistics.fmean(part.get(name, 0.0) for part in parts) for name in names}
+    return row
 
 
-def _judge_error(message: str) -> Json:
-    """Return the fields that NeMo Gym adds when a judge fails: the row goes to its failures, without a reward."""
-    return {
-        "reward": 0.0,
-        "mask_sample": True,
-        "failure_reason": message,
-        "_ng_failure_class": "judge_failed",
-        "_ng_failure_judge_error": message,
-    }
+def _components_of(score: RolloutScore, terms: TotalTerms) -> dict[str, float]:
+    """Return the weighted components of a reward; `limits` is what gates and clipping change, as they must add up."""
+    parts = {} if score.total is None else dict(score.total.terms)
+    if terms.normalise:
+        divisor = math.fsum(terms.weights[name].weight for name in parts)
+        parts = {name: part / divisor for name, part in parts.items()}
+    limits = (score.reward or 0.0) - math.fsum(parts.values())
+    return parts if math.isclose(limits, 0, abs_tol=1e-9) else parts | {"limits": limits}
 
 
 async def _seed_session(call: Call) -> JsonReply:

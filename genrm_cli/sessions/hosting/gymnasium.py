@@ -19,7 +19,7 @@ from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.http.endpoints import AccessLimits, Answer, build_router, response_of
 from genrm_cli.serve.http.server import listen_on, run_server, url_of
 from genrm_cli.serve.shapes.call import JsonReply
-from genrm_cli.serve.shapes.nemo_gym import aggregate
+from genrm_cli.serve.shapes.nemo_gym import aggregate, masked
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
@@ -63,12 +63,11 @@ async def _verify(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     end_reason = None if seen.end is None else seen.end.reason
     known: Json = {"reward_components": dict(seen.components), "end_reason": end_reason}
     if seen.reward is not None and not seen.is_failure:
-        return JsonReply(row | known | {"reward": seen.reward})
-    failed: Json = {"failure_reason": f"the session is no episode: {end_reason}"}
-    if seen.faults:
-        reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
-        failed = {"failure_reason": reason, "_ng_failure_class": "user_failure"}
-    return JsonReply(row | known | failed | {"mask_sample": True, "reward": 0.0})
+        return JsonReply(row | known | {"reward": seen.reward, "failure_reason": None})
+    if not seen.faults:
+        return JsonReply(masked(row | known, f"the session is no episode: {end_reason}"))
+    reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
+    return JsonReply(masked(row | known, reason) | {"_ng_failure_class": "user_failure"})
 
 
 async def _close(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:

@@ -3,9 +3,7 @@
 import asyncio
 import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from served import texts
@@ -101,24 +99,13 @@ def test_a_cohort_is_verified(server, run):
 
 
 def test_a_failed_judge_is_a_failed_row(server, run, judge_server):
-    """The row goes to the failures of NeMo Gym, and no number counts."""
+    """The row goes to the failures of NeMo Gym, and NeMo RL masks it."""
     judge_server.behave(fault={"content": "Both are nice."})
     rows = [row(8, number, text) for number, text in enumerate(texts(2, "gym-failed"))]
     for reply in run(verify(server(num_rollouts_per_prompt=2), rows)):
         assert reply.json()["_ng_failure_class"] == "judge_failed"
         assert "no reward" in reply.json()["_ng_failure_judge_error"]
-
-
-def test_a_failed_judge_raises_the_judge_error(request, run, judge_server, monkeypatch):
-    """NeMo Gym's own wrapper of /verify then makes the row (source: 07d6b0d0, `nemo_gym/judge.py`)."""
-    judge = ModuleType("nemo_gym.judge")
-    judge.JudgeError = type("JudgeError", (Exception,), {"__module__": "nemo_gym.judge"})
-    monkeypatch.setitem(sys.modules, "nemo_gym.judge", judge)
-    server = request.getfixturevalue("server")
-    judge_server.behave(fault={"content": "Both are nice."})
-    rows = [row(10, number, text) for number, text in enumerate(texts(2, "gym-raises"))]
-    with pytest.raises(judge.JudgeError, match="no reward"):
-        run(verify(server(num_rollouts_per_prompt=2), rows))
+        assert reply.json()["instance_config"] == {"mask_sample": True}
 
 
 def test_nemo_gyms_own_client_posts_a_cohort(served, run):
