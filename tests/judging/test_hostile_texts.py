@@ -69,7 +69,7 @@ def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str, verdi
         shown = shown_with(profile, text)
         total += outcomes(name, iter_quoting(family, shown.response_1, words), own, shown)
         outcomes(name, iter_quoting(family, text, words), own, shown)
-    assert total["own"] > 0.98 * total.total()
+    assert total["own"] > 0.96 * total.total()
 
 
 @VERDICTS

@@ -57,10 +57,12 @@ def pick_own(
     if last_own < 0 and answer.may_repair(carriers[-1].start, carriers[-1].end):
         return make_failure(FailureKind.AMBIGUOUS, "the verdict may be quoted from a response")
     own = [each for number, each in enumerate(carriers) if not held[number] or number > last_own]
-    chosen = own[-1]
+    chosen = carriers[last_own]  # the last one if a response holds all of them
     if isinstance(chosen.said, Failure):
         return chosen
     unreadable = any(isinstance(each.said, Failure) for each in own) and not ignore_unreadable
+    if last_own < 0:
+        agree = agree_exactly  # one of them may be a quotation
     if unreadable or _any_verdict(own, lambda each: not agree(each, chosen)):
         return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other")
     return chosen
