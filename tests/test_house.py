@@ -61,7 +61,7 @@ LAYERS = (
     ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
     ("verdicts", "catalog", "extensions", "neutralise"),
-    ("errors", "json_types", "regex", "version"),
+    ("errors", "json_types", "regex", "tasks", "version"),
 )
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
@@ -306,7 +306,7 @@ def test_no_folder_imports_itself_in_a_circle() -> None:
 def test_no_folder_holds_more_than_a_dozen_modules() -> None:
     """A folder that grows past that holds two things."""
     counts = Counter(path.parent for path in FILES.values() if path.name != "__init__.py")
-    assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > 13} == {}
+    assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > 12} == {}
 
 
 def test_the_core_takes_a_plan_and_no_settings() -> None:

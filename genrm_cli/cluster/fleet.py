@@ -14,11 +14,11 @@ from genrm_cli import __version__
 from genrm_cli.cluster.start import in_one_line, living_nodes, watch_cluster
 from genrm_cli.cluster.worker import Load, Order, ShardResult, Spent, Worker, WorkerState
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.metrics.progress import COUNTS
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
+from genrm_cli.tasks import first_error_of
 from genrm_cli.verdicts import StoppedBy
 
 _LOOK_EVERY_S = 0.5

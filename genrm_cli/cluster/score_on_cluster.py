@@ -12,17 +12,18 @@ from genrm_cli.cluster.start import check_address, cluster
 from genrm_cli.cluster.worker import FORWARDED, Order
 from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
 from genrm_cli.groups.check import asks_nothing, check_settings
-from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.batch import BatchReport, Held, check_outputs_writable, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.decisions import Status, iter_decisions
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import asks_anybody, check_journal_place, gather_shards
-from genrm_cli.judging.open_judges import OnEvent, open_judges
+from genrm_cli.judging.opening.open_judges import open_judges
+from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_s3, is_stream
+from genrm_cli.tasks import in_thread
 
 _RAY = SettingRef("ray")
 

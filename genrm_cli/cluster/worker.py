@@ -11,7 +11,9 @@ from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, Storag
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.judging.lookup import ProfileSource
-from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.judging.opening.open_judges import open_judges
+from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.metrics.running_stats import Latencies

@@ -18,7 +18,9 @@ from genrm_cli.jobs.estimate import estimate_rest
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import asking
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.judging.opening.open_judges import open_judges
+from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, JudgeRecord, PanelRecord

@@ -14,7 +14,6 @@ from genrm_cli.groups.comparisons import plan_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import begin_group, compute_local, iter_requests_of, shown_to_judges, without_reply
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.tasks import in_thread
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.profiles.profile import KnownTexts, neutralise_prompt
@@ -22,6 +21,7 @@ from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import local_kind
 from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.tasks import in_thread
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 _Asked = tuple[int, int, Prompt]

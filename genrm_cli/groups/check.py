@@ -9,7 +9,7 @@ from genrm_cli.groups.graders import DIVERSITY, graders_in
 from genrm_cli.judging.client import chat_url
 from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import PROFILES, ROLES_PROFILE, ProfileSource, profile_of, source_of_profile
-from genrm_cli.judging.open_judges import JudgeSpec, OpenOptions
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 

@@ -12,7 +12,6 @@ from genrm_cli.groups.comparisons import iter_requests
 from genrm_cli.groups.graders import iter_gradings, render_scenario
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import KnownTexts, neutralise_prompt
@@ -23,6 +22,7 @@ from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
 from genrm_cli.rollouts.shorten import shorten_view
 from genrm_cli.rollouts.views import SharedView, choose_view, view_group
+from genrm_cli.tasks import first_error_of, in_thread
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")

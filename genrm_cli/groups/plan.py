@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.groups.graders import Grader, count_gradings
 from genrm_cli.json_types import JsonObject
-from genrm_cli.judging.open_judges import JudgeSpec
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
     GradingProfile,

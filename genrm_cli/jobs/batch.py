@@ -23,7 +23,6 @@ from genrm_cli.errors import (
     worst_exit_code,
 )
 from genrm_cli.groups.check import check_settings
-from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.decisions import (
     LISTED_AT_ONCE,
@@ -38,12 +37,15 @@ from genrm_cli.jobs.due.leasing import Leftovers, leased
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
 from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
-from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges, open_judges
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.judging.opening.open_judges import open_judges
+from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
 from genrm_cli.storage.location import folder_of
 from genrm_cli.storage.sink import check_writable, make_folder
+from genrm_cli.tasks import first_error_of
 
 Held = Mapping[str, Lease | OtherLease | None]
 """Leases by output; None for an output without a lease."""

@@ -13,14 +13,15 @@ from typing import TypeVar
 from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.shards import Shard, limits_of_shard, shard_of
-from genrm_cli.judging.open_judges import JudgeSpec, OnEvent, OpenOptions, ignore_event
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
+from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import Source, open_source
+from genrm_cli.tasks import in_thread
 from genrm_cli.verdicts import StoppedBy
 
 Result = TypeVar("Result")

@@ -11,7 +11,8 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex, correct_plan
 from genrm_cli.jobs.journals import asks_anybody, known_journal
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.open_judges import JudgeSpec, idle_judges
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.judging.opening.open_judges import idle_judges
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, render_messages
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt

@@ -16,7 +16,7 @@ from genrm_cli.jobs.index import InputIndex, correct_plan
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.open_judges import OpenJudges
+from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.verdicts import StoppedBy

@@ -12,13 +12,13 @@ from typing import Any, Self
 import orjson
 
 from genrm_cli.errors import GenrmError, StorageError, naming
-from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.context import RunContext, kept_alive
 from genrm_cli.judging.journal import Journal
 from genrm_cli.storage.encoding.codec import pack, unpack
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object, replace_object
+from genrm_cli.tasks import in_thread
 
 _SUFFIX = ".journal.zst"  # never listed as a rollout file
 _RETRY_S = 5.0

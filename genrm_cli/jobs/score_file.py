@@ -22,7 +22,8 @@ from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.stores import ScoreStore
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.open_judges import JudgeSpec, OpenJudges
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.scored.describe_run import input_version, output_mark, run_record, run_totals

@@ -10,7 +10,7 @@ from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import judge_name
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
-from genrm_cli.judging.open_judges import JudgeSpec
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.rollouts.views import READING_VERSION

@@ -19,9 +19,9 @@ from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.groups.tasks import in_thread
 from genrm_cli.jobs.context import s3_options
-from genrm_cli.judging.open_judges import JudgeSpec, OnEvent
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score, recognise
 from genrm_cli.scored.describe_run import output_mark, run_record, run_totals
@@ -34,6 +34,7 @@ from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.location import is_s3, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.tasks import in_thread
 
 _MOST_BYTES = 256_000_000  # of one file's spool
 _OF_COMPARE = "response_objs"

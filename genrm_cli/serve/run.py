@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.jobs.journals import asks_anybody
-from genrm_cli.judging.open_judges import OnEvent
+from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.serve.http.endpoints import build_app
 from genrm_cli.serve.http.server import listen_on, run_server, url_of
 from genrm_cli.serve.recorder import Recorder

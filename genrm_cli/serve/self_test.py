@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from genrm_cli.errors import GenrmError, JudgeError, UsageError
-from genrm_cli.judging.open_judges import OnEvent
+from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.run import serve
 from genrm_cli.settings import Settings, changed

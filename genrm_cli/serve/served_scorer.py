@@ -11,7 +11,8 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.journal_file import KeptSums
-from genrm_cli.judging.open_judges import JudgeSpec, OnEvent, ignore_event
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, ignore_event
+from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.rewards.estimators import RunStatistics, Verdicts
 from genrm_cli.serve.answers import CalibrationRecord

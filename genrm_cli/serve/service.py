@@ -11,7 +11,8 @@ from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.judging.open_judges import OnEvent, ignore_event
+from genrm_cli.judging.opening.judge_spec import ignore_event
+from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member

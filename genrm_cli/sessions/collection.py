@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from genrm_cli.errors import StorageError, UsageError, naming
-from genrm_cli.groups.tasks import first_error_of
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
@@ -42,6 +41,7 @@ from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit
 from genrm_cli.storage.sink import check_writable, exists, make_folder
+from genrm_cli.tasks import first_error_of
 
 _PROGRESS_EVERY_S = 30.0
 

@@ -11,7 +11,7 @@ from genrm_process import PACKAGE_ROOT
 _LIMIT_S = 30  # ten, and what a busy machine takes
 COMPUTE = """
 import asyncio, re, sys, time
-from genrm_cli.groups.tasks import in_thread
+from genrm_cli.tasks import in_thread
 from genrm_cli.jobs.context import cancelled_by_signals, kept_alive
 
 def loop():

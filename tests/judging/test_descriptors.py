@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from genrm_cli.groups.check import judge_specs, open_options
-from genrm_cli.judging.open_judges import open_judges
+from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.pacing.descriptors import max_connections, raise_descriptor_limit
 from genrm_cli.settings import settings_from
 

@@ -12,11 +12,11 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.lookup import PROFILES
+from genrm_cli.judging.opening.probe import probe_judge
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.probe import probe_judge
 from genrm_cli.judging.remote import RemoteJudge
 
 FIRST_BETTER = {"score_1": 5, "score_2": 1, "ranking": 1}

@@ -8,12 +8,12 @@ from threading import Lock
 from typing import TypeVar
 
 from genrm_cli.errors import StorageError
-from genrm_cli.groups.tasks import first_error_of, in_thread
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease, is_lease
 from genrm_cli.storage.listing import iter_named
 from genrm_cli.storage.location import S3Options, folder_of, stem_of
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
+from genrm_cli.tasks import first_error_of, in_thread
 
 _AT_ONCE = 32
 

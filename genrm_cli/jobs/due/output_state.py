@@ -8,7 +8,7 @@ from genrm_cli.errors import Message, SettingRef, naming
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
-from genrm_cli.judging.open_judges import JudgeSpec
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
 from genrm_cli.scored.files import is_marked, read_run_record

@@ -1,78 +1,24 @@
-"""Open the judges of a run: endpoints, limits, budget."""
+"""The open judges of a run: probed, named with their profiles, and given to the engine."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from genrm_cli.errors import Message
-from genrm_cli.judging.client import CallError, JudgeClient
-from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge, RecallPolicy
+from genrm_cli.judging.client import CallError
+from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource
-from genrm_cli.judging.pacing.descriptors import max_connections
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
+from genrm_cli.judging.opening.probe import JUDGE, KnownAnswer, answer_to_roles, probe_judge
 from genrm_cli.judging.pacing.endpoint import Endpoint
-from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy
-from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
-from genrm_cli.judging.pacing.pool import OnEvent as OnEvent
-from genrm_cli.judging.probe import JUDGE, KnownAnswer, ModelRole, answer_to_roles, probe_judge
-from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile
+from genrm_cli.judging.pacing.pool import EndpointPool, OnEvent
+from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.metrics.running_stats import Latencies
-from genrm_cli.settings.judge_settings import LimitSettings
-from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
-AUTO_CEILING = 4_096
 _LISTING_S = 10.0
-
-
-def ignore_event(event: str, fields: dict[str, Any]) -> None:
-    """Ignore an event."""
-    del event, fields
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeSpec:
-    """A judge to open.
-
-    Attributes:
-        profile: its profile; None for the built-in lexical judge.
-        compares: whether it must prefer the better response when probed; False for a grader of components.
-        roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
-        role: its name, and those of its settings, in messages.
-        max_model_len: context length in tokens, as set, told by the endpoints or found in the journal; None if unknown.
-    """
-
-    config: JudgeConfig
-    profile: AnyProfile | None
-    compares: bool = True
-    source: ProfileSource = ProfileSource.SETTING
-    roles: AnyProfile | None = None
-    role: ModelRole = JUDGE
-    max_model_len: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenOptions:
-    """Options that apply to all judges of a run.
-
-    Attributes:
-        probe: test each judge before the first request.
-        api_keys: API keys by judge name; never shown, not even by `repr`.
-        started_s: start of the run, by the monotonic clock; the deadline counts from it.
-        resumes: continue after the judge was down for `give_up_after`, as a server does.
-    """
-
-    limits: LimitSettings
-    probe: bool = True
-    recall: RecallPolicy = field(default_factory=RecallPolicy)
-    api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    started_s: float = field(default_factory=time.monotonic)
-    resumes: bool = False
 
 
 @dataclass(slots=True)
@@ -262,92 +208,3 @@ async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
                 continue
         return True
     return False
-
-
-@asynccontextmanager
-async def open_judges(
-    specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent = ignore_event
-) -> AsyncIterator[OpenJudges]:
-    """Open the judges of a run. Judges with the same endpoints, key and limit share them.
-
-    Raises:
-        UsageError: an endpoint's URL or a CA bundle cannot be used.
-    """
-    async with AsyncExitStack() as clients:
-        opener = _Opener(specs, options, on_event)
-        judges = [await opener.open(spec, clients) for spec in specs]
-        yield OpenJudges(judges, opener.latencies, options, on_event)
-
-
-def idle_judges(
-    specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None
-) -> tuple[JudgeSet, list[JudgeSpec]]:
-    """Return judges without endpoints, which render requests and recall outcomes but ask nothing, and their specs."""
-    opener = _Opener(specs, options, ignore_event)
-    nowhere = EndpointPool([], options.limits.give_up_after, ignore_event)
-    judges = [
-        OpenJudge(spec, None if spec.profile is None else opener.remote(spec, spec.profile, nowhere)) for spec in specs
-    ]
-    for judge in judges:
-        judge.find_context(None, journal)
-    opened = OpenJudges(judges, opener.latencies, options, ignore_event)
-    return opened.with_journal(journal), opened.specs
-
-
-class _Opener:
-    def __init__(self, specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent) -> None:
-        self.latencies = Latencies()
-        endpoints = {base_url for spec in specs for base_url in spec.config.judge.base_url}
-        self._connections = max(1, max_connections() // max(1, len(endpoints)))  # of each endpoint
-        self._options = options
-        self._on_event = on_event
-        self._pools: dict[tuple[object, ...], EndpointPool] = {}
-        limits = options.limits
-        self._budget = Budget(
-            limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out
-        )
-
-    async def open(self, spec: JudgeSpec, clients: AsyncExitStack) -> OpenJudge:
-        if spec.profile is None:
-            return OpenJudge(spec)
-        pool = await self._pool(spec.config, self._options.api_keys.get(spec.config.name), clients)
-        remote = self.remote(spec, spec.profile, pool)
-        with_roles = None if spec.roles is None else self.remote(spec, spec.roles, pool)
-        deadline_s = self._options.limits.deadline
-        if deadline_s is not None and not self._options.recall.only_known:
-            remote.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
-        return OpenJudge(spec, remote, with_roles)
-
-    async def _pool(self, config: JudgeConfig, key: str | None, clients: AsyncExitStack) -> EndpointPool:
-        judge, limits, options = config.judge, config.limits, self._options
-        identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
-        if identity in self._pools:
-            return self._pools[identity]
-        endpoints = []
-        for base_url in () if options.recall.only_known else judge.base_url:
-            most = limits.max_in_flight or AUTO_CEILING
-            client = JudgeClient(base_url, key, limits.connect_timeout, most, judge.ca_bundle)
-            await clients.enter_async_context(client)
-            limit: Limit
-            if limits.max_in_flight is None:
-                limit = AdaptiveLimit(min(AUTO_CEILING, self._connections))
-            else:
-                limit = Limit(min(limits.max_in_flight, self._connections))
-            endpoints.append(Endpoint(base_url, client, limit))
-        pool = EndpointPool(endpoints, limits.give_up_after, self._on_event, resumes=options.resumes)
-        self._pools[identity] = pool
-        return pool
-
-    def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:
-        judge, limits = spec.config.judge, spec.config.limits
-        given = {"temperature": judge.temperature, "top_p": judge.top_p, "max_tokens": judge.max_reply_tokens}
-        return RemoteJudge(
-            pool,
-            profile,
-            CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask),
-            self._budget,
-            model=judge.model or "",
-            sampling={name: value for name, value in given.items() if value is not None},
-            judge_id=judge.judge_id,
-            latencies=self.latencies,
-        )

@@ -1,0 +1,1 @@
+"""Open the judges of a run: endpoints, limits, budget, the test before the first request."""

@@ -1,0 +1,58 @@
+"""What the judges of a run are opened with."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from genrm_cli.judging.engine import RecallPolicy
+from genrm_cli.judging.lookup import ProfileSource
+from genrm_cli.judging.opening.probe import JUDGE, ModelRole
+from genrm_cli.judging.profiles.profile import AnyProfile
+from genrm_cli.settings.judge_settings import LimitSettings
+from genrm_cli.settings.panel import JudgeConfig
+
+
+def ignore_event(event: str, fields: dict[str, Any]) -> None:
+    """Ignore an event."""
+    del event, fields
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSpec:
+    """A judge to open.
+
+    Attributes:
+        profile: its profile; None for the built-in lexical judge.
+        compares: whether it must prefer the better response when probed; False for a grader of components.
+        roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
+        role: its name, and those of its settings, in messages.
+        max_model_len: context length in tokens, as set, told by the endpoints or found in the journal; None if unknown.
+    """
+
+    config: JudgeConfig
+    profile: AnyProfile | None
+    compares: bool = True
+    source: ProfileSource = ProfileSource.SETTING
+    roles: AnyProfile | None = None
+    role: ModelRole = JUDGE
+    max_model_len: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """Options that apply to all judges of a run.
+
+    Attributes:
+        probe: test each judge before the first request.
+        api_keys: API keys by judge name; never shown, not even by `repr`.
+        started_s: start of the run, by the monotonic clock; the deadline counts from it.
+        resumes: continue after the judge was down for `give_up_after`, as a server does.
+    """
+
+    limits: LimitSettings
+    probe: bool = True
+    recall: RecallPolicy = field(default_factory=RecallPolicy)
+    api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    started_s: float = field(default_factory=time.monotonic)
+    resumes: bool = False
