@@ -116,6 +116,7 @@ class ServiceCounts:
     Attributes:
         refused: requests answered with 429, or with 503 while draining.
         wasted: comparisons made early that the whole group did not need.
+        reward_sum: sum of the rewards that were given; `reward_count` says of how many.
         spread_sum: highest minus lowest reward, summed over the groups that have rewards.
     """
 
@@ -127,12 +128,21 @@ class ServiceCounts:
     refused: int = 0
     wasted: int = 0
     defaults_sent: int = 0
+    reward_sum: float = 0.0
+    reward_count: int = 0
     spread_sum: float = 0.0
     spread_count: int = 0
 
     def add(self, group: GroupCounts) -> None:
         """Count an answered group."""
         self.groups[group.status] += 1
+        self.reward_sum += (group.reward_mean or 0.0) * group.scored
+        self.reward_count += group.scored
         if group.reward_spread is not None:
             self.spread_sum += group.reward_spread
             self.spread_count += 1
+
+    @property
+    def reward_mean(self) -> float | None:
+        """Mean of all rewards given; None before the first."""
+        return self.reward_sum / self.reward_count if self.reward_count else None

@@ -107,13 +107,14 @@ class RoundsService:
         self._serial = 0
 
     async def join(
-        self, name: str, size: int, member: Member, is_gone: IsGone, *, is_named: bool
+        self, name: str, size: int, member: Member, is_gone: IsGone, *, is_named: bool, asks_again: bool = True
     ) -> tuple[RolloutScore, GroupAnswer]:
         """Join the cohort that a request means, as `RewardService.join` does; return the member's result, and all.
 
         Args:
             name: name of the group, the same in each epoch.
             member: the response; its id counts only if `is_named`.
+            asks_again: whether a client that gets no reward sends its request again.
         """
         rounds = self._groups.setdefault(name, Rounds(name))
         rounds.requests += 1
@@ -126,7 +127,7 @@ class RoundsService:
                 ticket = rounds.admit(member.digest, size, self._serial, is_gone, member_id, is_kept=is_kept)
             answer = await self._service.join(ticket.round, size, replace(member, id=ticket.member_id))
             score = answer.score_of(ticket.member_id)
-            ticket.has_left = score.reward is None or await is_gone()  # without a reward it will ask again
+            ticket.has_left = (asks_again and score.reward is None) or await is_gone()
             ticket.is_delivered = ticket.is_delivered or not ticket.has_left
         finally:
             rounds.requests -= 1

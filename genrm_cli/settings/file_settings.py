@@ -6,7 +6,7 @@ from typing import Literal
 from genrm_cli.catalog import INPUT_FORMATS, listed
 from genrm_cli.extensions import Seam
 from genrm_cli.settings.declare import duration, reward_setting, setting
-from genrm_cli.settings.kinds import REQUIREMENT, SIZE, URL
+from genrm_cli.settings.kinds import ON_FAILURE, REQUIREMENT, SIZE, URL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,11 +238,12 @@ class ServeSettings:
         20_000, "Comparisons being judged above which further groups get 429. Open cohorts are never refused.", low=1
     )
     drain: float = duration(60.0, "After SIGTERM, wait this long for open cohorts.", low=0)
-    on_failure: float | None = setting(
+    on_failure: str | None = setting(
         None,
-        "Reward to send for a rollout that has none, where a trainer requires a number. Default: the trainer's error.",
-        low=-1_000_000,
-        high=1_000_000,
+        "Reward to send for a rollout that has none, where a trainer requires a number: a number, or mean for the mean "
+        "of its group. A URL may say ?on_failure=mean instead. Default: the trainer's error.",
+        kind=ON_FAILURE,
+        trust=False,
     )
     record: str | None = setting(
         None, "Folder or s3://bucket/rl/.../ that receives every rollout with its reward, as genrm score writes them."

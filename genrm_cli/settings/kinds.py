@@ -119,6 +119,10 @@ def _parse_unscored(raw: object) -> str | None:
     return _parse_text(raw) if raw in ("null", "drop") or _parse_number(raw) is not None else None
 
 
+def _parse_on_failure(raw: object) -> str | None:
+    return str(raw) if raw == "mean" or _parse_number(raw) is not None else None
+
+
 def _parse_requirement(raw: object) -> str | None:
     field_name, equals, _ = str(raw).partition("=")
     return str(raw) if equals and all(part.strip() for part in field_name.split(".")) else None
@@ -158,6 +162,7 @@ SIZE = Kind(parse_size_bytes, "a size, such as 64MB or 1GiB", "SIZE")
 TEXT_OR_FILE = Kind(parse_text_argument, "text")
 CONCURRENCY = Kind(_parse_concurrency, f"auto or an integer from 1 to {MAX_CONCURRENCY}")
 UNSCORED = Kind(_parse_unscored, "null, drop or a finite number")
+ON_FAILURE = Kind(_parse_on_failure, "mean or a finite number")
 REQUIREMENT = Kind(_parse_requirement, "FIELD=VALUE, for example synthetic=true")
 URL = Kind(_parse_url, "a URL", "URL")
 REDACTION = Kind(_parse_redaction, "the name of a pattern or a regular expression")

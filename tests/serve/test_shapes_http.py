@@ -154,7 +154,7 @@ def test_openrlhf_samples_find_their_cohort(served):
     replies = [reply.json() for reply in post_all(served, "/openrlhf?size=4", [sample("rlhf", text) for text in given])]
     rewards = [reply["rewards"][0] for reply in replies]
     assert all(reply["scores"] == reply["rewards"] for reply in replies)
-    assert set(replies[0]["extra_logs"]) == {"genrm_comparisons", "genrm_failed"}
+    assert set(replies[0]["extra_logs"]) == {"genrm_comparisons", "genrm_failed", "genrm_unscored"}
     assert rewards[2] == max(rewards)
 
 
@@ -225,6 +225,25 @@ def test_a_missing_number_is_an_error_to_be_retried(served, judge_server, path):
     assert [reply.status_code for reply in post_all(served, path, bodies)] == [503, 503]
     judge_server.behave()
     assert [reply.status_code for reply in post_all(served, path, bodies)] == [200, 200]
+
+
+def test_openrlhf_gets_a_number_for_every_sample(served, judge_server):
+    """The documented URL sends the mean of the group, or of all groups; its client would make an error a None.
+
+    `torch.cat` of its rewards then fails and ends training (OpenRLHF 3c3be623, `ppo_utils/experience_maker.py`).
+    """
+    documented = "/openrlhf?size=3&on_failure=mean"
+    bodies = [sample("blank", text) for text in ["", *texts(2, "blank")]]
+    blank, *others = (reply.json() for reply in post_all(served, documented, bodies))
+    rewards = [other["rewards"][0] for other in others]
+    assert blank["rewards"] == blank["scores"] == [pytest.approx(sum(rewards) / 2)]
+    assert blank["extra_logs"]["genrm_unscored"] == [1.0]
+    again = [reply.json()["rewards"] for reply in post_all(served, documented, bodies)]  # an epoch later: a new cohort
+    assert again == [[pytest.approx(sum(rewards) / 2)], [rewards[0]], [rewards[1]]]
+    judge_server.behave(fault={"status": 400})
+    failed = [reply.json()["rewards"] for reply in post_all(served, documented, [sample("all", t) for t in texts(3)])]
+    assert failed[0] == failed[1] == failed[2] != [None]
+    assert served.post("/openrlhf?size=1&on_failure=meen", sample("typo", "a")).status_code == 422
 
 
 def test_a_shape_without_a_size_says_how_to_give_it(served):

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -19,6 +19,7 @@ from genrm_cli.serve.cohort import Member, RefusedError
 from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.file_settings import ServeSettings
+from genrm_cli.settings.kinds import ON_FAILURE
 
 
 @dataclass(slots=True)
@@ -42,6 +43,19 @@ class Call:
         """Return the body, and forget it."""
         body, self.body = self.body, b""
         return body
+
+    @property
+    def on_failure(self) -> float | Literal["mean"] | None:
+        """The replacement for a missing reward: that of the URL, or else of the settings.
+
+        Raises:
+            UnreadableRecordError: it is neither a number nor `mean`.
+        """
+        if (said := self.query.get("on_failure", self.settings.on_failure)) is None:
+            return None
+        if (parsed := ON_FAILURE.parse(said)) is None:
+            raise UnreadableRecordError(f"?on_failure is not {ON_FAILURE.expected}")
+        return "mean" if parsed == "mean" else float(parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +87,21 @@ class Route:
 def number_of(score: RolloutScore, answer: GroupAnswer, call: Call) -> float:
     """Return the reward of a rollout, or the user's replacement, which is counted.
 
-    No replacement is above the lowest reward of the group for a rollout whose text made the judge fail.
+    `mean` is the mean of the rewards in its group, or of all groups so far if its group has none. No replacement is
+    above the lowest reward of the group for a rollout whose text made the judge fail.
 
     Raises:
         NoRewardError: there is neither.
     """
     if score.reward is not None:
         return score.reward
-    if call.settings.on_failure is None:
+    counts, instead = answer.counts, call.on_failure
+    if instead == "mean":
+        instead = call.service.counts.reward_mean if counts.reward_mean is None else counts.reward_mean
+    if instead is None:
         raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {score.reason_text}")
     call.service.counts.defaults_sent += 1
-    lowest = answer.counts.reward_min if score.sabotaged else None
-    return call.settings.on_failure if lowest is None else min(call.settings.on_failure, lowest)
+    return min(instead, counts.reward_min) if score.sabotaged and counts.reward_min is not None else instead
 
 
 MAX_ID_CHARS = 512

@@ -43,6 +43,7 @@ async def _openrlhf(call: Call) -> JsonReply:
         logs = {
             "genrm_comparisons": [float(score.comparisons) for score, _ in results],
             "genrm_failed": [float(score.failed) for score, _ in results],
+            "genrm_unscored": [float(score.reward is None) for score, _ in results],
         }
     return JsonReply({"rewards": rewards, "scores": rewards, "extra_logs": logs})
 
@@ -91,7 +92,8 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
         messages, text = messages_of(asked.turns), asked.opened + text
     request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
     member = member_of("", line_of(name, request, {"text": text}), call.service.plan)
-    return await call.rounds.join(name, size, member, call.is_gone, is_named=False)
+    asks_again = call.on_failure is None  # its client takes an error for a reason to ask again
+    return await call.rounds.join(name, size, member, call.is_gone, is_named=False, asks_again=asks_again)
 
 
 def _said_by(label: object) -> Json:

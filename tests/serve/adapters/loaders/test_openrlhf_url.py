@@ -64,3 +64,24 @@ def test_openrlhf_gets_its_rewards(served, servers):
     assert (rewards.diff(dim=1) > 0).all()
     assert all(each["scores"] == each["reward"] for each in found)
     assert all(each["extra_logs"]["genrm_comparisons"][0] > 0 for each in found)
+
+
+def test_openrlhf_never_gets_none(served):
+    """With the documented URL a blank response has a number, so that `torch.cat` can join the rewards."""
+    import torch
+    from openrlhf.utils.agent import SingleTurnAgentExecutor
+
+    executor = SingleTurnAgentExecutor([f"{served.url}/openrlhf?size=3&on_failure=mean"])
+    sampling = SimpleNamespace(max_tokens=500, logprobs=None)
+
+    async def run():
+        label = json.dumps({"group_id": "never-none"})
+        executed = (
+            executor.execute(PROMPT, label, sampling, 1000, Bytes(), Engine(text)) for text in ["", *texts(2, "none")]
+        )
+        return await asyncio.gather(*executed)
+
+    found = asyncio.run(run())
+    rewards = torch.cat([torch.tensor([each["reward"]]) for each in found])
+    assert float(rewards[0]) == pytest.approx(float(rewards[1:].mean()))
+    assert [each["extra_logs"]["genrm_unscored"][0] for each in found] == [1.0, 0.0, 0.0]
