@@ -21,6 +21,7 @@ from genrm_cli.judging.journal_file import (
     VERDICT_COLUMNS,
     Execute,
     JournalErrors,
+    KeptRecords,
     KeptSums,
     Row,
     checksum_of,
@@ -90,6 +91,10 @@ class Journal(AbstractContextManager["Journal"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def kept_records(self) -> KeptRecords:
+        """Return the records that servers keep in this file for a while."""
+        return KeptRecords(self._connection, self._errors)
 
     def _one(self, query: str, *values: object) -> Any:
         with self._errors:

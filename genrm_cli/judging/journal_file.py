@@ -1,4 +1,4 @@
-"""The SQLite file of a journal: schema, rows, opening, and running sums."""
+"""The SQLite file of a journal: schema, rows, opening, running sums and kept records."""
 
 import contextlib
 import json
@@ -290,3 +290,35 @@ class KeptSums:
                     total = [old + new for old, new in zip(known, numbers, strict=True)]
             execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (name, array("d", total).tobytes()))
         return total
+
+
+class KeptRecords:
+    """Records by key, each forgotten after a while; all methods may raise `StorageError`."""
+
+    def __init__(self, connection: Connection, errors: JournalErrors) -> None:
+        """Create the table, which only servers need."""
+        self._connection = connection
+        self._errors = errors
+        with errors:
+            connection.execute("CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, until REAL, record BLOB)")
+            connection.execute("CREATE INDEX IF NOT EXISTS kept_until ON kept (until)")
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return a record that is still kept; None without one."""
+        with self._errors:
+            query = "SELECT record FROM kept WHERE key = ? AND until > ?"
+            row = self._connection.execute(query, (key, time.time())).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def write(self, records: Mapping[bytes, bytes], keep_s: float) -> None:
+        """Keep records for this long in place of earlier ones, and forget those that were kept long enough."""
+        now = time.time()
+        with self._errors, transaction(self._connection) as execute:
+            execute("DELETE FROM kept WHERE until <= ?", (now,))
+            for key, record in records.items():
+                insert_row(execute, "kept", (key, now + keep_s, record), otherwise="REPLACE")
+
+    def drop(self, key: bytes) -> None:
+        """Forget a record."""
+        with self._errors:
+            self._connection.execute("DELETE FROM kept WHERE key = ?", (key,))

@@ -85,6 +85,11 @@ class GroupCounts:
             return "failed"
         return "scored" if self.scored == self.size else "partial"
 
+    @property
+    def shortfall(self) -> str | None:
+        """How many members the rewards rest on, if some have not come."""
+        return None if self.came >= self.size else f"only {self.came} of {self.size} members came"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupAnswer:

@@ -74,7 +74,7 @@ class Member:
         return cls(id_, line, rollout, digest, task)
 
 
-_NO_ROLLOUT = Rollout((), None)
+NO_ROLLOUT = Rollout((), None)
 
 
 def in_order(ids: Iterable[str]) -> list[str]:
@@ -145,7 +145,7 @@ class Cohort:
 
     def release_texts(self) -> None:
         """Drop the texts of a cohort that takes no late member."""
-        self.members = {id_: replace(each, line={}, rollout=_NO_ROLLOUT) for id_, each in self.members.items()}
+        self.members = {id_: replace(each, line={}, rollout=NO_ROLLOUT) for id_, each in self.members.items()}
 
     @property
     def is_complete(self) -> bool:

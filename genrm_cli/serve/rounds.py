@@ -9,12 +9,14 @@ same prompt one epoch later. How the earlier requests ended tells them apart:
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohort import Member
+from genrm_cli.serve.cohort import Cohort, Member
 from genrm_cli.serve.service import RewardService
 
 IsGone = Callable[[], Awaitable[bool]]
@@ -53,6 +55,23 @@ class Rounds:
     tickets: dict[str, Ticket] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     requests: int = 0
+
+    @classmethod
+    def of_kept(cls, name: str, cohort: Cohort | None) -> Self:
+        """Return the rounds of a group after a restart; the clients of the latest one, if any, may not have its answer.
+
+        Args:
+            cohort: of the latest round; None if none is kept.
+        """
+        if cohort is None:
+            return cls(name)
+
+        async def has_left() -> bool:
+            return True
+
+        members = (cohort.members | cohort.late).values()
+        tickets = {each.id: Ticket(cohort.name, each.id, each.digest, has_left, has_left=True) for each in members}
+        return cls(name, cohort.name, tickets)
 
     async def look(self, digest: bytes, member_id: str | None) -> None:
         """Ask whether the clients of the requests that this one could repeat have left."""
@@ -104,10 +123,18 @@ class RoundsService:
         self._service = service
         self._keep_s = keep_s
         self._groups: dict[str, Rounds] = {}
-        self._serial = 0
+        self._serial = time.time_ns()  # rounds that the journal keeps from before a restart have other names
 
     async def join(
-        self, name: str, size: int, member: Member, is_gone: IsGone, *, is_named: bool, asks_again: bool = True
+        self,
+        name: str,
+        size: int,
+        member: Member,
+        is_gone: IsGone,
+        *,
+        is_named: bool,
+        asks_again: bool = True,
+        needs_all: bool = False,
     ) -> tuple[RolloutScore, GroupAnswer]:
         """Join the cohort that a request means, as `RewardService.join` does; return the member's result, and all.
 
@@ -115,17 +142,24 @@ class RoundsService:
             name: name of the group, the same in each epoch.
             member: the response; its id counts only if `is_named`.
             asks_again: whether a client that gets no reward sends its request again.
+            needs_all: as for `RewardService.join`.
         """
-        rounds = self._groups.setdefault(name, Rounds(name))
+        key = f"{name}#"
+        rounds = self._groups.get(name)
+        if rounds is None:
+            rounds = self._groups[name] = Rounds.of_kept(name, self._service.restore(key))
         rounds.requests += 1
         try:
             async with rounds.turn:
                 member_id = member.id if is_named else None
                 await rounds.look(member.digest, member_id)
                 self._serial += 1
-                is_kept = self._service.knows(rounds.round)
+                is_kept, earlier = self._service.knows(rounds.round), rounds.round
                 ticket = rounds.admit(member.digest, size, self._serial, is_gone, member_id, is_kept=is_kept)
-            answer = await self._service.join(ticket.round, size, replace(member, id=ticket.member_id))
+                if earlier not in ("", ticket.round):
+                    self._service.drop(key)
+            member = replace(member, id=ticket.member_id)
+            answer = await self._service.join(ticket.round, size, member, key=key, needs_all=needs_all)
             score = answer.score_of(ticket.member_id)
             ticket.has_left = (asks_again and score.reward is None) or await is_gone()
             ticket.is_delivered = ticket.is_delivered or not ticket.has_left

@@ -41,11 +41,11 @@ class RunningCalibration:
         self._sums = sums
         self._judges = judges
         self._total = RunStatistics()
-        self._name = f"{name} {len(self._total.numbers(judges))}"
+        self.name = f"{name} {len(self._total.numbers(judges))}"
         self._pending: dict[bytes, RunStatistics] = {}
         self._fitted_groups = 0
         if sums is not None:
-            numbers = sums.read(self._name)
+            numbers = sums.read(self.name)
             if numbers is not None:
                 self._total = RunStatistics.of_numbers(numbers, judges)
         self._record = self._fit()
@@ -58,7 +58,7 @@ class RunningCalibration:
             verdicts: verdicts that count.
             own: the verdicts of each judge that count, where judges answer different comparisons; else none.
         """
-        if part in self._pending or (self._sums is not None and self._sums.has(self._name, part)):
+        if part in self._pending or (self._sums is not None and self._sums.has(self.name, part)):
             return
         self._pending[part] = RunStatistics()
         self._pending[part].add_group(size, verdicts, own)
@@ -80,7 +80,7 @@ class RunningCalibration:
                 self._total.merge(statistics)
         else:
             numbers = {part: statistics.numbers(self._judges) for part, statistics in self._pending.items()}
-            self._total = RunStatistics.of_numbers(self._sums.add(self._name, numbers), self._judges)
+            self._total = RunStatistics.of_numbers(self._sums.add(self.name, numbers), self._judges)
         self._pending = {}
 
     def _fit(self) -> CalibrationRecord:
@@ -123,6 +123,11 @@ class ServedScorer(GroupScorer):
     def specs(self) -> list[JudgeSpec]:
         """The judges as they are asked."""
         return [] if self._open_judges is None else self._open_judges.specs
+
+    @property
+    def owner(self) -> str:
+        """Name of the judges and settings, the same after a restart."""
+        return self._running.name
 
     @property
     def latest(self) -> CalibrationRecord:

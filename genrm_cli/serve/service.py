@@ -16,6 +16,7 @@ from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member
+from genrm_cli.serve.kept import KeptCohort, KeptCohorts
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.settings.file_settings import ServeSettings
@@ -27,17 +28,27 @@ _MOST_TOGETHER = 64
 
 @dataclass(slots=True)
 class _Known:
-    """A group or cohort from its first request until it is forgotten."""
+    """A group or cohort from its first request until it is forgotten.
+
+    Attributes:
+        key: name under which the answer of a cohort is kept in the journal; None for a group.
+        judged: None before it was judged, and for a cohort from before a restart.
+    """
 
     cohort: Cohort
     arriving: ArrivingGroup
     answer: "asyncio.Future[GroupAnswer]"
     opened_s: float
-    is_cohort: bool
+    key: str | None = None
+    needs_all: bool = False
     deadline: asyncio.TimerHandle | None = None
     judged: JudgedGroup | None = None
     requests: int = 0
-    late: dict[str, "asyncio.Task[GroupAnswer]"] = field(default_factory=dict)
+    late: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
+
+    def is_to_keep(self, counts: GroupCounts) -> bool:
+        """Whether a repeated request gets the same answer; otherwise it is judged again."""
+        return counts.scored > 0 and not (self.needs_all and counts.shortfall)
 
     def release_texts(self) -> None:
         """Drop what only a late member needs."""
@@ -67,6 +78,7 @@ class RewardService:
         self.waiting = 0
         self._scorer = scorer
         self._settings = settings
+        self._journal = KeptCohorts(scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep)
         self._groups: dict[str, _Known] = {}
         self._cohorts: dict[str, _Known] = {}
         self.open_groups = 0
@@ -85,20 +97,54 @@ class RewardService:
         """Whether a cohort of this name is open or kept."""
         return name in self._cohorts
 
-    async def join(self, name: str, size: int, member: Member, deadline_s: float | None = None) -> GroupAnswer:
+    def restore(self, key: str) -> Cohort | None:
+        """Return the cohort kept under a name, which members may join again; None without one."""
+        kept = self._journal.read(key)
+        if kept is None:
+            return None
+        if (known := self._cohorts.get(kept.name)) is not None:
+            return known.cohort
+        answers = {id_: asyncio.get_running_loop().create_future() for id_ in kept.answers}
+        for id_, answer in answers.items():
+            answer.set_result(kept.answers[id_].answer(kept.name))
+        arriving = self._scorer.arriving(kept.name, None)
+        known = _Known(kept.cohort(), arriving, answers.pop(""), time.monotonic(), key, late=answers)
+        self._cohorts[kept.name] = known
+        self._keep(known)
+        return known.cohort
+
+    def drop(self, key: str) -> None:
+        """Forget the cohort kept under a name: another one of this name begins."""
+        self._journal.drop(key)
+
+    async def join(
+        self,
+        name: str,
+        size: int,
+        member: Member,
+        deadline_s: float | None = None,
+        *,
+        key: str | None = None,
+        needs_all: bool = False,
+    ) -> GroupAnswer:
         """Add a member to its cohort, wait for the cohort, and return the answer that has this member's reward.
 
         A cancelled caller cancels nothing. The deadline is that of the first member; it limits the wait for members.
+        The answer is kept in the journal under `key`, by default the name. With `needs_all`, the answer of a cohort
+        that lacks members is not kept: those who ask again form a new one.
 
         Raises:
             DisagreementError: the request contradicts an earlier one.
             BusyError: it would open a cohort, and no further one may be opened.
             GenrmError: the group cannot be judged.
         """
+        if name not in self._cohorts and key is None:
+            self.restore(name)
         known = self._cohorts.get(name)
         if known is None:
             self._refuse_above(self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)")
             known = self._begin(self._cohorts, Cohort(name, size), member)
+            known.key, known.needs_all = key or name, needs_all
             wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
             known.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, known)
         joining = self._enter(known, member, size)
@@ -157,7 +203,7 @@ class RewardService:
     def _begin(self, among: dict[str, _Known], cohort: Cohort, member: Member) -> _Known:
         arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
         answer = asyncio.get_running_loop().create_future()
-        known = _Known(cohort, arriving, answer, time.monotonic(), is_cohort=among is self._cohorts)
+        known = _Known(cohort, arriving, answer, time.monotonic())
         among[cohort.name] = known
         self.open_groups += 1
         return known
@@ -219,12 +265,23 @@ class RewardService:
             for known, rewards in zip(ready, results, strict=True):
                 if self._recorder and known.judged and any(score.reward is not None for score in rewards.scores):
                     self._recorder.add(known.cohort.in_order(), known.judged, rewards)
+            answers = [
+                _answer_of(known, known.cohort.in_order(), rewards, calibration)
+                for known, rewards in zip(ready, results, strict=True)
+            ]
+            self._journal.write(
+                {
+                    known.key: KeptCohort.of(known.cohort, {"": answer})
+                    for known, answer in zip(ready, answers, strict=True)
+                    if known.key is not None and known.is_to_keep(answer.counts)
+                }
+            )
         except Exception as error:  # noqa: BLE001  (those who wait get it)
             for known in ready:
                 self._fail(known, error)
             return
-        for known, rewards in zip(ready, results, strict=True):
-            self._answer(known, _answer_of(known, known.cohort.in_order(), rewards, calibration))
+        for known, answer in zip(ready, answers, strict=True):
+            self._answer(known, answer)
 
     def _answer(self, known: _Known, answer: GroupAnswer) -> None:
         self.open_groups -= 1
@@ -233,14 +290,17 @@ class RewardService:
         self.counts.wasted += known.arriving.wasted
         waited_s = round(time.monotonic() - known.opened_s, 3)
         self._on_event("group", {"group": answer.name, "status": counts.status, "waited_s": waited_s, **asdict(counts)})
-        if known.is_cohort:  # its members are sent their own results only
+        if known.key is not None:  # its members are sent their own results only
             answer = replace(answer, rewards=replace(answer.rewards, verdicts={}, by_judge={}, comparisons=[]))
         known.answer.set_result(answer)
-        if counts.status == "failed":
-            self._forget(known)  # a repeated request judges it again
+        if not known.is_to_keep(counts):
+            self._forget(known)
             return
         if known.cohort.is_complete:
             known.release_texts()
+        self._keep(known)
+
+    def _keep(self, known: _Known) -> None:
         self._kept.append((time.monotonic() + self._settings.keep, known))
         asyncio.get_running_loop().call_later(self._settings.keep + _LOOK_S, self._forget_stale)
         self._forget_stale()
@@ -289,15 +349,22 @@ class RewardService:
 
     async def _judge_late(self, known: _Known, member: Member) -> GroupAnswer:
         await asyncio.shield(known.answer)
-        members = known.cohort.in_order(member.id)
-        if known.judged is None:
-            raise RuntimeError("a cohort was answered before it was judged")
-        index = [each.id for each in members].index(member.id)
-        judged = await known.arriving.judge_late(known.judged, _group_of(members), index, None)
+        if known.judged is None:  # a restart has lost the texts that it could be compared with
+            members, index = [member], 0
+            judged = await known.arriving.judge(_group_of(members))
+        else:
+            members = known.cohort.in_order(member.id)
+            index = [each.id for each in members].index(member.id)
+            judged = await known.arriving.judge_late(known.judged, _group_of(members), index, None)
         rewards, calibration = self._scorer.reward_late(judged)
         if self._recorder is not None:
             self._recorder.add_late(member, rewards, index)
-        return _answer_of(known, members, rewards, calibration)
+        answer = _answer_of(known, members, rewards, calibration)
+        done = {id_: task.result() for id_, task in known.late.items() if task.done() and not task.exception()}
+        answers = {"": known.answer.result(), **done, member.id: answer}
+        if known.key is not None:
+            self._journal.write({known.key: KeptCohort.of(known.cohort, answers)})
+        return answer
 
 
 def _answer_of(

@@ -62,3 +62,92 @@ def test_disorder_changes_no_reward(genrm, judge_server):
         partial = members(served, "late", range(5), 6, deadline_s=0.5)
         assert {each.json()["group_status"] for each in partial} == {"partial"}
         assert members(served, "late", [5], 6)[0].json()["reward"] is not None
+
+
+def gym_row(place, text, **fields):
+    """Make a row as NeMo Gym's agent sends it."""
+    part = {"type": "output_text", "text": text}
+    asked = {"input": [{"role": "user", "content": "Why?"}]}
+    response = {"output": [{"type": "message", "role": "assistant", "content": [part]}]}
+    return {
+        "_ng_rollout_index": place,
+        "responses_create_params": asked,
+        "response": response,
+        "cohort_size": 4,
+    } | fields
+
+
+SHAPES = {
+    "cohort": lambda place, text: (f"/v1/cohorts/c/members/{place}", {"size": 4, "messages": "Why?", "text": text}),
+    "gym": lambda place, text: ("/verify", gym_row(place, text, _ng_task_index=3)),
+    "gym attempt": lambda place, text: ("/verify", gym_row(place, text, _ng_group_id="s", _ng_group_attempt=2)),
+    "openrlhf": lambda place, text: (
+        "/openrlhf?size=4",
+        {"query": [f"Why?{text}"], "prompts": ["Why?"], "labels": [place // 9]},
+    ),
+    "slime": lambda place, text: ("/slime?size=4", {"prompt": "Why?", "response": text, "label": "s"}),
+}
+
+
+def reward_in(reply):
+    """Return the reward in a reply of any shape."""
+    found = reply.json()
+    if not isinstance(found, dict):
+        return found
+    return found["rewards"][0] if "rewards" in found else found["reward"]
+
+
+@pytest.mark.slow
+def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genrm, judge_server):
+    """Half of each cohort asks again at the next server: the rewards are those of the whole cohort, in every shape.
+
+    Once a new round of the same group has begun, equal responses belong to it, also after another kill.
+    """
+    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--drain", "1s", "--cohort-deadline", "100s"]
+    given = texts(4, "again")
+
+    def ask(served, places, words=given):
+        waiting = {(name, n): served.begin(*of(n, words[n])) for name, of in SHAPES.items() for n in places}
+        return {key: reward_in(each.reply()) for key, each in waiting.items()}
+
+    with serving(genrm, *flags) as served:
+        rewards = ask(served, range(4))
+        served.kill()
+    asked = judge_server.stats()["requests"]
+    with serving(genrm, *flags) as served:
+        assert ask(served, [2, 3]) == {key: reward for key, reward in rewards.items() if key[1] >= 2}
+        assert judge_server.stats()["requests"] == asked
+        other = served.post("/v1/cohorts/c/members/2", {"size": 4, "messages": "Why?", "text": "another"})
+        assert other.status_code == 409
+        waiting = [served.begin(*SHAPES["gym"](n, text)) for n, text in [(0, "new"), (1, "new, too"), (2, given[2])]]
+        served.wait_for(waiting=3)
+        served.kill()
+    with serving(genrm, *flags) as served:
+        new = ["new", "new, too", given[2], "new and last"]
+        waiting = [served.begin(*SHAPES["gym"](n, text)) for n, text in enumerate(new)]
+        assert [reward_in(each.reply()) for each in waiting] != [rewards["gym", n] for n in range(4)]
+
+
+@pytest.mark.slow
+def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
+    """After a kill and the end of `--keep`: two of four come again, and no shape returns a number without a mark.
+
+    A member that comes late after a kill has nobody to be compared with: no reward.
+    """
+    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--drain", "1s", "--cohort-deadline", "1s"]
+    with serving(genrm, *flags) as served:
+        given = texts(4, "few")
+        waiting = {(name, n): served.begin(*of(n, given[n])) for name, of in SHAPES.items() for n in (0, 1)}
+        replies = {key: each.reply() for key, each in waiting.items()}
+        assert {replies["slime", n].status_code for n in (0, 1)} == {503}
+        assert {replies["cohort", n].json()["group_status"] for n in (0, 1)} == {"partial"}
+        assert "2 of 4" in replies["gym", 0].json()["failure_reason"]
+        assert replies["openrlhf", 0].json()["extra_logs"]["genrm_came"] == [2.0]
+        served.kill()
+    with serving(genrm, *flags) as served:
+        late = served.post(*SHAPES["cohort"](3, given[3])).json()
+        assert (late["reward"], late["group_status"], bool(late["reason"])) == (None, "failed", True)
+        again = served.post(*SHAPES["cohort"](1, given[1])).json()
+        assert again == replies["cohort", 1].json()
+        waiting = [served.begin(*SHAPES["slime"](n, given[n])) for n in range(4)]  # those refused form a new cohort
+        assert [each.reply().status_code for each in waiting] == [200] * 4

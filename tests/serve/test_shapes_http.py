@@ -154,7 +154,8 @@ def test_openrlhf_samples_find_their_cohort(served):
     replies = [reply.json() for reply in post_all(served, "/openrlhf?size=4", [sample("rlhf", text) for text in given])]
     rewards = [reply["rewards"][0] for reply in replies]
     assert all(reply["scores"] == reply["rewards"] for reply in replies)
-    assert set(replies[0]["extra_logs"]) == {"genrm_comparisons", "genrm_failed", "genrm_unscored"}
+    counts = {"genrm_comparisons", "genrm_failed", "genrm_unscored", "genrm_came"}
+    assert set(replies[0]["extra_logs"]) == counts
     assert rewards[2] == max(rewards)
 
 

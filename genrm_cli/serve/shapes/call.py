@@ -84,22 +84,25 @@ class Route:
     handle: Handler
 
 
-def number_of(score: RolloutScore, answer: GroupAnswer, call: Call) -> float:
+def number_of(score: RolloutScore, answer: GroupAnswer, call: Call, *, needs_all: bool = False) -> float:
     """Return the reward of a rollout, or the user's replacement, which is counted.
 
-    `mean` is the mean of the rewards in its group, or of all groups so far if its group has none. No replacement is
-    above the lowest reward of the group for a rollout whose text made the judge fail.
+    With `needs_all`, a reward from a cohort that lacks members counts as none. `mean` is the mean of the rewards in its
+    group, or of all groups so far if its group has none. No replacement is above the lowest reward of the group for a
+    rollout whose text made the judge fail.
 
     Raises:
         NoRewardError: there is neither.
     """
-    if score.reward is not None:
+    shortfall = answer.counts.shortfall if needs_all else None
+    if score.reward is not None and shortfall is None:
         return score.reward
     counts, instead = answer.counts, call.on_failure
     if instead == "mean":
         instead = call.service.counts.reward_mean if counts.reward_mean is None else counts.reward_mean
     if instead is None:
-        raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {score.reason_text}")
+        why = score.reason_text or shortfall
+        raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}")
     call.service.counts.defaults_sent += 1
     return min(instead, counts.reward_min) if score.sabotaged and counts.reward_min is not None else instead
 

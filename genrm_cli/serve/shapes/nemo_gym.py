@@ -71,9 +71,9 @@ def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -
     Masked rows may count in the baseline of their group, so the placeholder is the mean of the group's rewards (0 if
     there are none), and the lowest of them for a rollout whose text made the judge fail.
     """
-    rewards = call.service.plan.rewards
+    rewards, why = call.service.plan.rewards, score.reason_text or answer.counts.shortfall
     try:
-        row = row | {"reward": number_of(score, answer, call), "failure_reason": score.reason_text}
+        row = row | {"reward": number_of(score, answer, call), "failure_reason": why}
         counted = [] if score.reward is None else [score]
     except NoRewardError as error:
         counted = [each for each in answer.rewards.scores if each.reward is not None]

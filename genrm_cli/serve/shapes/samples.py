@@ -44,6 +44,7 @@ async def _openrlhf(call: Call) -> JsonReply:
             "genrm_comparisons": [float(score.comparisons) for score, _ in results],
             "genrm_failed": [float(score.failed) for score, _ in results],
             "genrm_unscored": [float(score.reward is None) for score, _ in results],
+            "genrm_came": [float(answer.counts.came) for _, answer in results],
         }
     return JsonReply({"rewards": rewards, "scores": rewards, "extra_logs": logs})
 
@@ -69,11 +70,13 @@ def response_in(query: object, prompt: object) -> str:
 
 async def _slime(call: Call) -> JsonReply:
     body = parse_record(call.take_body())
-    score, answer = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call)
-    return JsonReply(number_of(score, answer, call))
+    score, answer = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call, needs_all=True)
+    return JsonReply(number_of(score, answer, call, needs_all=True))  # a number cannot say that members are missing
 
 
-async def join_sample(prompt: object, response: object, label: object, call: Call) -> tuple[RolloutScore, GroupAnswer]:
+async def join_sample(
+    prompt: object, response: object, label: object, call: Call, *, needs_all: bool = False
+) -> tuple[RolloutScore, GroupAnswer]:
     """Join the cohort of a response to a decoded text or a list of messages, and return its result.
 
     Raises:
@@ -93,7 +96,9 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
     request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
     member = member_of("", line_of(name, request, {"text": text}), call.service.plan)
     asks_again = call.on_failure is None  # its client takes an error for a reason to ask again
-    return await call.rounds.join(name, size, member, call.is_gone, is_named=False, asks_again=asks_again)
+    return await call.rounds.join(
+        name, size, member, call.is_gone, is_named=False, asks_again=asks_again, needs_all=needs_all
+    )
 
 
 def _said_by(label: object) -> Json:
