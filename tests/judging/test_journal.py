@@ -473,11 +473,11 @@ def test_grades_that_are_none_are_refused(path: str, tmp_path: Path, grades: Any
 def test_runs_that_make_a_journal_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:
     """SQLite ignores its busy timeout when two connections switch to the write-ahead log together."""
 
-    def open_and_close(path: Path) -> None:
+    def is_opened(path: Path) -> bool:
         connect(str(path)).close()
+        return True
 
     with ThreadPoolExecutor(4) as pool:
         for number in range(10):
-            opened = [pool.submit(open_and_close, tmp_path / f"{number}.sqlite") for _ in range(4)]
-            for each in opened:
-                each.result()
+            opened = [pool.submit(is_opened, tmp_path / f"{number}.sqlite") for _ in range(4)]
+            assert all(each.result() for each in opened)

@@ -117,8 +117,8 @@ def test_a_damaged_entry_of_a_copy_is_left_out(path: str, tmp_path: Path) -> Non
         assert mine.damaged == {key(1)}
 
 
-def check_flips(folder: Path, flips: int, seed: int) -> None:
-    """After flipping single bits of a journal, everything that is still recalled equals what was recorded."""
+def absent_after_flips(folder: Path, flips: int, seed: int) -> int:
+    """Count verdicts that were not recalled after single bits flipped; everything recalled equals what was recorded."""
     rng, path = random.Random(seed), folder / "run.sqlite"
     recorded = {
         key(n): replace(GOOD, result=Verdict(1 + n % 5, 1 + n % 3, 1 + n % 6), attempts=n, reply_text=f"reply {n}")
@@ -142,15 +142,15 @@ def check_flips(folder: Path, flips: int, seed: int) -> None:
                     assert known in (None, replace(outcome, from_journal=True)), (seed, flip, place)
         except StorageError:
             absent += 1
-    assert absent > flips / 10
+    return absent
 
 
 def test_a_flipped_bit_gives_no_wrong_verdict(tmp_path: Path) -> None:
     """After each of 60 random flips every verdict is what it was, or absent, or the journal is refused."""
-    check_flips(tmp_path, 60, seed=1)
+    assert absent_after_flips(tmp_path, 60, seed=1) > 6
 
 
 @pytest.mark.slow
 def test_many_flipped_bits_give_no_wrong_verdict(tmp_path: Path) -> None:
     """As above with 1,000 flips, whose seed is printed on failure."""
-    check_flips(tmp_path, 1_000, seed=random.SystemRandom().randrange(1 << 30))
+    assert absent_after_flips(tmp_path, 1_000, seed=random.SystemRandom().randrange(1 << 30)) > 100

@@ -3,6 +3,8 @@
 The expected values are facts about NVIDIA-NeMo/Gym 07d6b0d0, worked out by hand from what it documents and does.
 """
 
+import re
+
 import pytest
 
 from genrm_cli.rollouts.gym_view import (
@@ -146,17 +148,20 @@ ROW = {"responses_create_params": {"input": []}, "response": {"output": []}}
 )
 def test_a_row_with_a_field_of_another_type_is_refused(name, value):
     """As by NeMo Gym, whose `/verify` answers with HTTP 422; the message names the field."""
-    with pytest.raises(UnreadableRecordError, match=f"^{name} .*HTTP 422"):
-        refuse(ROW | {name: value})
+    assert re.match(f"{name} .*HTTP 422", refusal_of(ROW | {name: value}))
 
 
 @pytest.mark.parametrize("more", [{}, {"prompt_id": "p"}, {"_ng_task_index": "3"}, {"task_index": 3.0}])
 def test_a_row_is_accepted_as_by_pydantic(more):
     """An optional index may be a text or a float that is an integer."""
-    refuse(ROW | more)
+    assert refusal_of(ROW | more) == ""
 
 
-def refuse(row):
-    """Refuse a row as `/verify` does."""
-    refuse_as_gym(row)
-    refuse_unanswered(row)
+def refusal_of(row):
+    """Return why `/verify` refuses a row; nothing if it does not."""
+    try:
+        refuse_as_gym(row)
+        refuse_unanswered(row)
+    except UnreadableRecordError as error:
+        return str(error)
+    return ""

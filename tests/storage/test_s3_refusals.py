@@ -119,6 +119,7 @@ def test_upload_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:
     sink = open_sink(_URI, scripted_s3.options, overwrite=False)
     sink.write(b"ours")
     sink.commit()
+    assert [request.method for request in scripted_s3.requests].count("PUT") == 2
 
 
 def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3: Any) -> None:
