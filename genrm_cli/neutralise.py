@@ -186,7 +186,7 @@ def _decode(spelled: str) -> str:
             case "⟧" | "〛":
                 return "]]"
             case _:
-                plain = unicodedata.normalize("NFKC", spelled)
+                plain = unicodedata.normalize("NFKC", _HIDDEN.sub("", spelled))  # quadratic in combining marks
         plain = "".join(chr(_look_alikes()[ord(sign)]) if ord(sign) < 0x20000 else sign for sign in plain)
         if plain == spelled or not (again := _SPELLED.fullmatch(plain)):
             break

@@ -77,12 +77,12 @@ def _blamed(pairs: Sequence[tuple[RequestId, bool]]) -> set[int]:
 def with_losses(by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Causes) -> JudgeVerdicts:
     """Return the verdicts by judge as they are if rollouts lose the comparisons that failed because of them.
 
-    They lose by the upper quartile of the margins in `used`, the verdicts of the group, and with the lower quartile of
-    the losers' scores: with the medians, the worst responses would gain. Two rollouts that both caused a failure tie.
+    They lose by the widest margin and with the lowest score in `used`, the verdicts of the group: by less, a text that
+    hides only the worst verdicts would pay. Two rollouts that both caused a failure tie.
     """
     decided = [verdict for verdict in used if preference(verdict)] or [_BETTER]
-    margin = sorted(decided, key=lambda verdict: abs(preference(verdict)))[3 * len(decided) // 4]
-    low = sorted(min(verdict.score_1, verdict.score_2) for verdict in decided)[len(decided) // 4]
+    margin = max(decided, key=lambda verdict: abs(preference(verdict)))
+    low = min(min(verdict.score_1, verdict.score_2) for verdict in decided)
     high, lead = low + abs(margin.score_1 - margin.score_2), abs(MIDDLE_RANKING - margin.ranking)
     verdicts = {
         1: Verdict(high, low, MIDDLE_RANKING - lead),

@@ -50,16 +50,20 @@ def pick_own(
         `ambiguous` if own carriers disagree, or if a response holds all of them and the last one stands among other
         words in an answer without signs.
     """
-    if not carriers:
+    found = [(each, bool(answer.holders(answer.text[each.start : each.end]))) for each in carriers]
+    # What stands in a response and cannot be read is a quotation.
+    found = [(each, held) for each, held in found if not (held and isinstance(each.said, Failure))]
+    if not found:
         return None
-    held = [bool(answer.holders(answer.text[each.start : each.end])) for each in carriers]
-    last_own = max((number for number, is_held in enumerate(held) if not is_held), default=-1)
-    if last_own < 0 and answer.may_repair(carriers[-1].start, carriers[-1].end):
+    # An own carrier that cannot be read may be torn out of a quotation: it makes none of those before it one.
+    readable = [number for number, (each, held) in enumerate(found) if not (held or isinstance(each.said, Failure))]
+    last_own = max(readable, default=-1)
+    if last_own < 0 and answer.may_repair(found[-1][0].start, found[-1][0].end):
         return make_failure(FailureKind.AMBIGUOUS, "the verdict may be quoted from a response")
-    own = [each for number, each in enumerate(carriers) if not held[number] or number > last_own]
-    chosen = carriers[last_own]  # the last one if a response holds all of them
-    if isinstance(chosen.said, Failure):
-        return chosen
+    own = [each for number, (each, held) in enumerate(found) if not held or number > last_own]
+    if isinstance(own[-1].said, Failure):
+        return own[-1]
+    chosen = found[last_own][0]  # the last one if a response holds all of them
     unreadable = any(isinstance(each.said, Failure) for each in own) and not ignore_unreadable
     if last_own < 0:
         agree = agree_exactly  # one of them may be a quotation
