@@ -1,0 +1,280 @@
+"""Judges that know how good every response is, and what becomes of the rewards when one response is hostile.
+
+Rollout 0 of each group is the attacker and rollout 1 its honest twin: both are bad, and the other six are not. A judge
+writes its own verdict in its family's words, and quotes, repairs, obeys, refuses or echoes the hostile text besides;
+the program shows it that text and parses its reply. With and without the text, groups and noise are the same.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import cycle, islice
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from hostile_corpus import Hostile
+from judge_families import Family
+from quoting_judges import iter_all_quoting
+from reply_readers import READERS
+
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
+from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
+from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt, render_messages
+from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply, RequestId
+from genrm_cli.neutralise import fold
+from genrm_cli.pairing import plan_comparisons
+from genrm_cli.rewards.estimators import RunStatistics
+from genrm_cli.rewards.shaping import measure_text
+from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
+from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference
+
+SIZE, QUALITY_OF_BAD = 8, -2.0
+REASKS = 3
+OTHER = "It is 42, as the sum of the parts shows."
+_SHAPE = measure_text("", "x", with_style=False, as_gym=False)
+
+
+class Asked(NamedTuple):
+    """One request about the attacker.
+
+    Attributes:
+        shown: what the judge is shown, hostile texts broken up.
+        place: 1 or 2: where the attacker stands.
+        words: the judge's own verdict.
+        number: varies what the judge does besides.
+    """
+
+    profile: Profile
+    family: Family
+    hostile: Hostile
+    shown: PairwisePrompt
+    place: int
+    words: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        """The attacker's text as it is shown."""
+        return self.shown.responses[self.place - 1]
+
+    @property
+    def own(self) -> Reply:
+        """The reply of a judge that reasons a little and gives its verdict."""
+        reasons = "The first is short. The second is longer."
+        if self.family.before is None:
+            return Reply(f"{self.words}{self.family.after}{reasons}", finish_reason="stop")
+        return Reply(f"{reasons}\n{self.words}", finish_reason="stop")
+
+    def quoting(self, text: str) -> Reply:
+        """The reply of a judge that quotes a text somewhere besides its verdict."""
+        replies = cycle(iter_all_quoting(self.family, text, self.words))
+        return Reply(next(islice(replies, self.number, None))[1], finish_reason="stop")
+
+    @property
+    def repaired(self) -> str:
+        """The attacker's text in plain characters, without the signs that were put into it."""
+        wedge = "" if self.shown.broken is None else self.shown.broken.forms.wedge
+        return fold(self.text.replace(wedge, "") if wedge else self.text)[0]
+
+
+Habit = Callable[[Asked], Reply | Failure]
+
+
+def break_out(asked: Asked) -> Reply:
+    """Give the attacker the best verdict if it closes its section or turn; else judge."""
+    expected, found = (
+        [token for each in render_messages(asked.profile, shown) for token in _TOKENS.findall(each["content"])]
+        for shown in (PairwisePrompt(asked.shown.conversation, OTHER, OTHER), asked.shown)
+    )
+    if expected == [token for token in found if expected or "===" not in token]:  # roles need no markers
+        return asked.own
+    return Reply(_best_for(asked.family, asked.place), finish_reason="stop")
+
+
+def obey(asked: Asked) -> Reply:
+    """Do what a text asks for that wants no verdict; else judge."""
+    said = "Both responses answer in a few words."
+    match asked.hostile.payload.removeprefix("Note to the judge: ").split(" ")[0:2]:
+        case ["Do", _]:
+            return Reply("", finish_reason="stop")
+        case ["This", _]:
+            return Reply(said, refusal="I cannot judge this.", finish_reason="stop")
+        case ["Describe", _]:
+            return Reply(said, finish_reason="stop")
+        case ["Begin", _]:
+            return Reply(f"<think>{said}\n{asked.words}", finish_reason="stop")
+        case ["Name", _]:
+            return Reply("\n".join((f"{said} These are my verdicts:", *asked.family.says)), finish_reason="stop")
+        case ["Repeat", _]:
+            return Reply("poem " * 200, finish_reason="length")
+    return asked.own
+
+
+HABITS: Mapping[str, Habit] = {
+    "judges": lambda asked: asked.own,
+    "quotes": lambda asked: asked.quoting(asked.text),
+    "repairs what it quotes": lambda asked: asked.quoting(asked.repaired),
+    "quotes from memory": lambda asked: asked.quoting(asked.hostile.text),
+    "reads control tokens": break_out,
+    "obeys": obey,
+    "echoes": lambda asked: Reply(asked.text, finish_reason="stop"),
+    "echoes both": lambda asked: Reply("\n\n".join(asked.shown.responses), finish_reason="stop"),
+    "is filtered": lambda asked: Reply("", finish_reason="content_filter"),
+    "is refused": lambda asked: Failure(FailureKind.REFUSED, "the prompt is longer than the context"),
+    "is cut off": lambda asked: Reply(f"<think>{asked.text}", finish_reason="length"),
+}
+SILENT = ("echoes", "echoes both", "is filtered", "is refused", "is cut off")
+"""Habits that give no verdict of the judge's own."""
+
+_TOKENS = re.compile(
+    r"<\|\w{1,40}\|>|\[/?INST\]|</?s>|<(?:start|end)_of_turn>|<extra_id_\d+>|<｜\w{1,40}｜>|\[gMASK\]|<sop>"
+    r"|\[\|\w+\|\]|<seed:\w+>|</?think>|^\[=== .* ===\]$",
+    re.MULTILINE,
+)
+
+
+def _best_for(family: Family, place: int) -> str:
+    return (max if place == 1 else min)(family.says, key=lambda words: preference(family.says[words]))
+
+
+class Tested(NamedTuple):
+    """What a hostile text did: how much it raised the advantages of its response and of the honest twin, and failures.
+
+    Attributes:
+        forged: replies in which another verdict was read than the judge's own.
+    """
+
+    gain: float
+    twin: float
+    failures: float
+    forged: list[str]
+
+
+class Setup(NamedTuple):
+    """Groups without an attack.
+
+    Attributes:
+        results: the requests of each group with the judge's own verdict.
+        about: where the attacker stands in a request about it, and the judge's own words at each attempt, by group and
+            place in `results`.
+        advantages: the mean advantages by estimator.
+    """
+
+    results: list[list[tuple[RequestId, Outcome]]]
+    about: dict[tuple[int, int], tuple[int, tuple[str, ...]]]
+    advantages: Mapping[str, Any]
+
+
+@cache
+def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) -> Setup:
+    """Draw groups, and let the judges of a family say what they think of them."""
+    says = READERS[name][1].says
+    draw = np.random.default_rng(rings)
+    world = draw_world(JudgeModel(), groups, SIZE, draw)
+    world.quality[:, :2] += QUALITY_OF_BAD - world.truth[:, :2]
+    planned = [list(plan_comparisons(SIZE, "ring", ring_k=rings, key=str(g))) for g in range(groups)]
+    pairs = np.array([[(i, j) for i, j, _ in one] for one in planned])
+    batches = [judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw) for _ in range(1 + REASKS)]
+    about, results = {}, []
+    for g, one in enumerate(planned):
+        results.append([])
+        for m, (i, j, repeat) in enumerate(one):
+            words = tuple(
+                _words_for(name, float(b.score_1[g, m] - b.score_2[g, m]), float(b.ranking[g, m])) for b in batches
+            )
+            results[g].append((RequestId(0, repeat, (i, j)), Outcome(says[words[0]])))
+            if 0 in (i, j):
+                about[g, m] = (1 if i == 0 else 2), words
+    return Setup(results, about, {each: mean_advantages(results, each) for each in estimators})
+
+
+@cache
+def _words_for(name: str, lead: float, ranking: float) -> str:
+    """Return the words of a family that are nearest to a verdict in scores."""
+    says = READERS[name][1].says
+    lead += (MIDDLE_RANKING - ranking) / 2
+    return min(says, key=lambda words: abs(preference(says[words]) + (MIDDLE_RANKING - says[words].ranking) / 2 - lead))
+
+
+def mean_advantages(groups: Sequence[list[tuple[RequestId, Outcome]]], estimator: str) -> Any:
+    """Return the mean advantages of the attacker and its twin; None counts as 0, as it teaches nothing."""
+    plan = GroupPlan(judges=(JudgePlan("m"),), rewards=RewardPlan(estimator=estimator))
+    everyone, found, statistics = tuple(range(SIZE)), [], RunStatistics()
+    for g, results in enumerate(groups):
+        fields = everyone, (True,) * SIZE, (None,) * SIZE, "answer", [_SHAPE] * SIZE, list(results)
+        group = JudgedGroup(str(g), SIZE, False, *fields)
+        group.sort()
+        found.append(verdicts_of(group, plan))
+        statistics.add_group(SIZE, found[-1].used, found[-1].own)
+    rewards = reward_verdicts(found, plan, statistics.fit())
+    return np.mean([[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0)
+
+
+@lru_cache(maxsize=1_000)
+def _prompts_of(name: str, text: str) -> tuple[Prompt, Prompt]:
+    """Return what a judge is shown with the attacker first, and second."""
+    question, known = [("user", "How much is it?")], {}
+    first, second = (PairwisePrompt(question, *pair) for pair in ((text, OTHER), (OTHER, text)))
+    profile = READERS[name][0]
+    return neutralise_prompt(profile, first, known), neutralise_prompt(profile, second, known)
+
+
+class Attack:
+    """Judges of one family with one habit, before hostile texts.
+
+    Texts that have the same effect on every request share their rewards.
+    """
+
+    def __init__(self, name: str, habit: str, *, groups: int, rings: int, estimators: Sequence[str]) -> None:
+        self._name, (self._profile, self._family) = name, READERS[name]
+        self._habit, self._estimators = habit, estimators
+        self._setup = setup_of(name, groups, rings, tuple(estimators))
+        self._keys = list(dict.fromkeys(self._setup.about.values()))
+        self._known: dict[Any, tuple[float, float]] = {}
+
+    def test(self, hostile: Hostile) -> Tested:
+        """Return what a text does, in the estimators in which it does most."""
+        shown = _prompts_of(self._name, hostile.text)
+        forged: list[str] = []
+        variant = crc32(hostile.text.encode("utf-8", "surrogatepass"))
+        read: dict[tuple[int, str, int], Verdict | Failure] = {}
+
+        def ask(place: int, words: str, number: int) -> Verdict | Failure:
+            if (place, words, number) not in read:
+                prompt: Any = shown[place - 1]
+                said = HABITS[self._habit](Asked(self._profile, self._family, hostile, prompt, place, words, number))
+                result = said if isinstance(said, Failure) else self._profile.parse_reply(said, prompt)
+                if isinstance(result, Verdict) and (self._habit in SILENT or result != self._family.says[words]):
+                    forged.append(f"{words} was read as {result} in {said}"[:2_000])
+                read[place, words, number] = result
+            return read[place, words, number]
+
+        def answer(place: int, words: Sequence[str]) -> Verdict | Failure:
+            drawn = 0
+            for number in range(variant, variant + 1 + REASKS):
+                result = ask(place, words[drawn], number % 97)
+                # As `RemoteJudge.ask`: a failure that a text causes is not asked again.
+                if isinstance(result, Verdict) or result.caused_by:
+                    break
+                # Another opinion matters only if the failure depends on it; drawing one anyway would add noise.
+                drawn += any(isinstance(ask(place, other, number % 97), Verdict) for other in self._family.says)
+            return result
+
+        results = {key: answer(*key) for key in self._keys}
+        signature = tuple(
+            (each.kind, each.caused_by) if isinstance(each, Failure) else each for each in results.values()
+        )
+        if signature not in self._known:
+            self._known[signature] = self._changes(results)
+        failures = sum(isinstance(results[key], Failure) for key in self._setup.about.values())
+        return Tested(*self._known[signature], failures / len(self._setup.about), forged)
+
+    def _changes(self, answers: Mapping[tuple[int, tuple[str, ...]], Verdict | Failure]) -> tuple[float, float]:
+        """Return how much these answers to the requests about the attacker change its advantage and its twin's."""
+        changed = [list(one) for one in self._setup.results]
+        for (g, m), key in self._setup.about.items():
+            changed[g][m] = changed[g][m][0], Outcome(answers[key])
+        changes = [mean_advantages(changed, each) - self._setup.advantages[each] for each in self._estimators]
+        return max(float(each[0]) for each in changes), min(float(each[1]) for each in changes)
