@@ -167,3 +167,10 @@ def worst_exit_code(codes: Iterable[int]) -> int:
     From worst to best: a bug, judge, storage, usage, input, too many unscored, done.
     """
     return min(codes, key=_FROM_WORST.index, default=0)
+
+
+OUTAGE_WARNINGS = {
+    "endpoint_down": "{endpoint} is marked unhealthy: {detail}",
+    "paused": "the judge is down ({detail}); giving up unless it recovers within {give_up_after_s:g} s",
+}
+"""What users are told about a judge that is down, by event, with the event's fields."""

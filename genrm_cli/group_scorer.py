@@ -119,6 +119,11 @@ class GroupScorer:
         self._open_judges = self._judges = self.journal = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether groups can be scored now."""
+        return self._judges is not None
+
+    @property
     def calibration(self) -> Calibration:
         """The calibration of the judge on all groups scored so far; pass it on to score later groups."""
         return self._statistics.fit()

@@ -1,13 +1,14 @@
 """The public Python API: score responses without files."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import OUTAGE_WARNINGS, UsageError
 from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
@@ -36,8 +37,9 @@ class Scorer(GroupScorer):
         print(result.rewards)
 
     All groups share the judge's connections, limits, budget and journal. `deadline` starts when the scorer is opened.
+    Equal requests are made once: without a journal, as long as their outcome is among the latest few thousand.
     A scorer belongs to the event loop that opened it; tasks of that loop may use it concurrently. A closed scorer can
-    be opened again.
+    be opened again. A judge that is down is reported as a warning of the logger `genrm_cli`.
 
     Attributes:
         metrics: counts over all groups scored so far.
@@ -56,7 +58,21 @@ class Scorer(GroupScorer):
             UsageError: a setting is unknown, concerns files only, or has a wrong value; or there is no judge.
         """
         checked = _resolve(settings)
-        super().__init__(checked, find_api_keys(checked, api_key=api_key), calibration=calibration)
+        super().__init__(checked, find_api_keys(checked, api_key=api_key), on_event=_warn, calibration=calibration)
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> Self:
+        """Open the scorer unless it is open: for a reward function, which has no block that lasts as long as training.
+
+        Raises:
+            GenrmError: see `async with`.
+        """
+        async with self._opening:
+            return self if self.is_open else await self.__aenter__()
+
+    async def close(self) -> None:
+        """Close what `open` opened."""
+        await self.__aexit__(None, None, None)
 
     async def score(
         self,
@@ -110,6 +126,12 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     except RuntimeError:
         return asyncio.run(score_once())
     return _run_in_thread(score_once())
+
+
+def _warn(event: str, fields: dict[str, Any]) -> None:
+    """Log that a judge is down: a call may then wait for `give_up_after`."""
+    if event in OUTAGE_WARNINGS:
+        logging.getLogger("genrm_cli").warning("%s", OUTAGE_WARNINGS[event].format(**fields))
 
 
 def _resolve(given: Table) -> Settings:

@@ -247,6 +247,51 @@ def test_a_journal_answers_the_second_call(judge_server: JudgeServer, tmp_path: 
     assert chat_calls(judge_server) == calls == 3
 
 
+def test_equal_responses_cost_one_call_and_get_equal_rewards(judge_server: JudgeServer) -> None:
+    """Also without a journal: two samples of the judge's opinion on equal texts would be noise that a policy learns."""
+
+    async def work() -> list[genrm.GroupRewards]:
+        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+            return [await scorer.score(PROMPT, ["4"] * 8), await scorer.score(PROMPT, ["4"] * 8)]
+
+    first, second = run(work())
+    assert len(set(first.rewards)) == 1
+    assert first.advantages == [0.0] * 8
+    assert first.rewards == second.rewards
+    assert chat_calls(judge_server) == 1
+
+
+def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(judge_server: JudgeServer) -> None:
+    """The request that waited for it takes over, and its group lacks nothing."""
+    judge_server.behave(fault={"hang": True})
+
+    async def work() -> genrm.GroupRewards:
+        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+            leaves, stays = (asyncio.ensure_future(scorer.score(PROMPT, RESPONSES)) for _ in range(2))
+            await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["in_flight"] == 3)
+            judge_server.behave()
+            leaves.cancel()
+            return await stays
+
+    assert None not in run(work()).rewards
+
+
+def test_a_reward_function_keeps_one_scorer_open(judge_server: JudgeServer) -> None:
+    """`open` probes the judge once, however often and from however many tasks it is called; `close` ends it."""
+
+    async def work() -> None:
+        scorer = genrm.Scorer(base_url=judge_server.base_url, model="m")
+        await asyncio.gather(scorer.open(), scorer.open())
+        probes = chat_calls(judge_server)
+        await scorer.open()
+        assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
+        assert chat_calls(judge_server) == probes + 3
+        await scorer.close()
+        assert not scorer.is_open
+
+    run(work())
+
+
 def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
     """`api_key` goes to the judge; an error does not hold it."""
     judge_server.behave(require_key="right-key")
@@ -296,7 +341,7 @@ def test_unreadable_texts_are_input_errors(prompt: object, responses: Any, messa
     assert str(raised.value).startswith(message)
 
 
-def test_a_judge_that_goes_down_is_a_judge_error() -> None:
+def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(caplog: pytest.LogCaptureFixture) -> None:
     """Without the probe, requests wait for `give_up_after`, then the error is raised once, not as a group."""
 
     async def work() -> None:
@@ -306,6 +351,7 @@ def test_a_judge_that_goes_down_is_a_judge_error() -> None:
                 await scorer.score_groups(make_groups())
 
     run(work())
+    assert "the judge is down" in caplog.text
 
 
 def test_a_scorer_must_be_open() -> None:

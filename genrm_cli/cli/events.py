@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from genrm_cli.cli.console import counted, say, say_error, say_warning, showing_progress, text_of
-from genrm_cli.errors import Message, SettingRef, StorageError
+from genrm_cli.errors import OUTAGE_WARNINGS, Message, SettingRef, StorageError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
@@ -150,9 +150,8 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
         f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s per call)"
     ),
     "probe": lambda fields: say_warning(fields["warning"]) if fields["warning"] else None,
-    "endpoint_down": _warning("{endpoint} is marked unhealthy: {detail}"),
+    **{event: _warning(template) for event, template in OUTAGE_WARNINGS.items()},
     "endpoint_up": lambda fields: say(f"{fields['endpoint']} is healthy again"),
-    "paused": _warning("the judge is down ({detail}); giving up unless it recovers within {give_up_after_s:g} s"),
     "file": _say_file,
     "lease_left": _warning(
         "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "

@@ -17,6 +17,7 @@ from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 _KNOWN_IN_A_ROW = 64  # outcomes without a wait before control returns to the event loop
+_RECENT = 4_096  # outcomes remembered without a journal: those of several groups, in a few MB
 
 
 class Judge(Protocol):
@@ -76,14 +77,16 @@ class RecallPolicy:
     with_replies: bool = False  # also recall the judge's replies, which takes longer
 
 
-class CachedJudge:
-    """A journal in front of a live judge: known requests are not asked again, new outcomes are stored."""
+class OnceJudge:
+    """A live judge that is asked equal requests once: while one is in flight, and while its outcome is a recent one.
 
-    def __init__(self, judge: RemoteJudge, journal: Journal, policy: RecallPolicy) -> None:
+    Two equal requests would get two samples of a judge's opinion, and equal responses different rewards.
+    """
+
+    def __init__(self, judge: RemoteJudge) -> None:
         self._judge = judge
-        self._journal = journal
-        self._policy = policy
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
+        self._recent: dict[bytes, Outcome] = {}
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -93,6 +96,60 @@ class CachedJudge:
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Render a request."""
         return self._judge.prepare(shown, judge_idx)
+
+    def recall(self, request: JudgeRequest) -> Outcome | None:
+        """Return the outcome of an equal request."""
+        known = self._recent.get(request.key)
+        return None if known is None else replace(known, from_journal=True)
+
+    async def admit(self, lane: int | None = None) -> Slot | None:
+        """Wait for permission to make another call."""
+        return await self._judge.admit(lane)
+
+    async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
+        """Ask, and remember the outcome before returning it."""
+        key, held = request.key, slot
+        while (earlier := self._in_flight.get(key)) is not None:
+            self._judge.dismiss(held)
+            await asyncio.wait({earlier})
+            if not earlier.cancelled():
+                return replace(earlier.result(), from_journal=True)
+            if (again := await self.admit()) is None:  # its caller left: this request takes over
+                return self._not_asked()
+            held = again
+        if (known := self._recent.get(key)) is not None:  # answered while this request waited for its slot
+            self._judge.dismiss(held)
+            return replace(known, from_journal=True)
+        answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
+        try:
+            outcome = await self._ask_once(request, held)
+            answered.set_result(outcome)
+            return outcome
+        finally:
+            del self._in_flight[key]
+            if not answered.done():
+                answered.cancel()
+
+    def _not_asked(self) -> Outcome:
+        return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {self.stopped_by}"))
+
+    async def _ask_once(self, request: JudgeRequest, slot: Slot) -> Outcome:
+        """Ask, and remember what `Journal.recall_decided` would return."""
+        outcome = await self._judge.ask(request, slot)
+        if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
+            if len(self._recent) >= _RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[request.key] = replace(outcome)  # its caller may drop the reply
+        return outcome
+
+
+class CachedJudge(OnceJudge):
+    """A journal in front of a live judge: known requests are not asked again, new outcomes are stored."""
+
+    def __init__(self, judge: RemoteJudge, journal: Journal, policy: RecallPolicy) -> None:
+        super().__init__(judge)
+        self._journal = journal
+        self._policy = policy
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the stored outcome."""
@@ -111,29 +168,19 @@ class CachedJudge:
         await self._journal.room()
         return await self._judge.admit(lane)
 
-    async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask, and store the outcome before returning it; equal requests in flight are asked once."""
+    async def _ask_once(self, request: JudgeRequest, slot: Slot) -> Outcome:
+        """Ask, and store the outcome."""
         key = request.key
-        if (earlier := self._in_flight.get(key)) is not None:
-            self._judge.dismiss(slot)
-            return replace(await asyncio.shield(earlier), from_journal=True)
-        answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             claimed = await self._claim(key, slot)
             if isinstance(claimed, Outcome):
-                outcome = claimed
-            else:
-                outcome = await self._judge.ask(request, claimed)
-                failure = outcome.result if isinstance(outcome.result, Failure) else None
-                if failure is None or failure.kind != FailureKind.NOT_ASKED:
-                    outcome = await self._journal.record(key, self._judge.label, outcome)
-            answered.set_result(outcome)
-            return outcome
+                return claimed
+            outcome = await self._judge.ask(request, claimed)
+            if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
+                return outcome
+            return await self._journal.record(key, self._judge.label, outcome)
         finally:
             self._journal.claims.give_back(key)
-            del self._in_flight[key]
-            if not answered.done():
-                answered.cancel()
 
     async def _claim(self, key: bytes, slot: Slot) -> Slot | Outcome:
         """Return a slot to ask with, or the verdict of another run on this journal that asked first.
@@ -161,7 +208,7 @@ class CachedJudge:
         finally:
             if held is not None:
                 self._judge.dismiss(held)
-        return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {self.stopped_by}"))
+        return self._not_asked()
 
 
 class JudgeSet:

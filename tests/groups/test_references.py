@@ -96,7 +96,7 @@ def test_the_python_api_takes_a_reference(judge_server: JudgeServer) -> None:
             await scorer.score_group(Group.of("6 x 7?", ["41", "42"], reference="42"))
 
     run_to_end(ask("nemotron-plain"))
-    assert [SECTION in text for text in sent(judge_server)] == [True] * 4
+    assert [SECTION in text for text in sent(judge_server)] == [True] * 2
     with pytest.raises(UsageError, match="no place"):
         run_to_end(ask("nemotron"))
     with pytest.raises(UsageError, match="NeMo Gym shows judges no reference answer"):

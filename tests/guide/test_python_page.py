@@ -1,5 +1,6 @@
 """The Python examples of the guide run as they stand."""
 
+import asyncio
 import re
 from typing import Any
 
@@ -31,18 +32,24 @@ def test_the_plain_loop_prints_a_reward_for_each_response(
 
 
 def test_the_reward_function_returns_one_number_for_each_completion(judge_server: JudgeServer) -> None:
-    """Texts and messages, as TRL passes them, with its other arguments; longer completions win."""
+    """Texts and messages, as TRL passes them, with its other arguments; longer ones win, and one probe is made."""
     reward = execute(TRL, judge_server)["reward"]
-    rewards = reward(prompts=PROMPTS, completions=COMPLETIONS, completion_ids=[], trainer_state=None)
-    assert len(rewards) == 6
-    assert rewards[0] < rewards[2]
     prompts = [[{"role": "user", "content": prompt}] for prompt in PROMPTS]
     completions = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
-    assert reward(prompts=prompts, completions=completions) == rewards
+
+    async def steps() -> None:
+        rewards = await reward(prompts=PROMPTS, completions=COMPLETIONS, completion_ids=[], trainer_state=None)
+        assert len(rewards) == 6
+        assert rewards[0] < rewards[2]
+        calls = len(judge_server.stats()["recent"])
+        assert await reward(prompts=prompts, completions=completions) == rewards
+        assert len(judge_server.stats()["recent"]) == calls  # neither a probe nor a comparison
+
+    asyncio.run(steps())
 
 
 def test_the_reward_function_returns_none_where_the_judge_fails(judge_server: JudgeServer) -> None:
     """TRL leaves a completion out whose reward is None."""
     reward = execute(TRL.replace('model="my-judge"', 'model="my-judge", probe=False, reask=0'), judge_server)["reward"]
     judge_server.behave(fault={"content": "Both are nice."})
-    assert reward(prompts=PROMPTS, completions=COMPLETIONS) == [None] * 6
+    assert asyncio.run(reward(prompts=PROMPTS, completions=COMPLETIONS)) == [None] * 6

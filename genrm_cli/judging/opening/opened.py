@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from genrm_cli.errors import Message
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
+from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge, OnceJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
@@ -69,14 +69,15 @@ class OpenJudges:
     def with_journal(
         self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
     ) -> JudgeSet:
-        """Return the judges in the order of the plan, each behind the journal, if there is one."""
+        """Return the judges in the order of the plan, each behind the journal, or else behind its recent outcomes."""
         lanes = max((len(pool.endpoints) for pool in self._pools), default=1)
         judges: list[Judge] = []
         for remote in (judge.remote for judge in self._judges):
             if remote is None:
                 judges.append(LexicalJudge())
             else:
-                judges.append(remote if journal is None else CachedJudge(remote, journal, self._options.recall))
+                known = OnceJudge(remote) if journal is None else CachedJudge(remote, journal, self._options.recall)
+                judges.append(known)
         return JudgeSet(judges, on_outcome, max(1, lanes))
 
     @property
