@@ -79,12 +79,11 @@ class RewardClient:
     ) -> Json:
         """Wait for the cohort of a response, and return the reply; `reward` is a number or None.
 
-        The member id holds no slash.
-
         Raises:
             RewardServerError: as for `score_group`.
         """
-        path = f"/v1/cohorts/{quote(group_id, safe='')}/members/{quote(member_id, safe='')}"
+        group, member = (quote(id_, safe="").replace(".", "%2E") for id_ in (group_id, member_id))  # "." is a path
+        path = f"/v1/cohorts/{group}/members/{member}"
         return await self._post(path, _body(messages, principle, size=size, **_response(response)))
 
     async def _post(self, path: str, body: Json) -> Json:

@@ -59,6 +59,7 @@ class Member:
         line: the rollout as in a line of a file.
         digest: digest of the line; equal lines have equal digests.
         task: prompt, principle and reference, which all members of a cohort share.
+        size_bytes: length of the line as JSON.
     """
 
     id: str
@@ -66,12 +67,13 @@ class Member:
     rollout: Rollout
     digest: bytes
     task: tuple[int, str | None, str | None]
+    size_bytes: int = 0
 
     @classmethod
-    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes) -> Self:
+    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes, size_bytes: int = 0) -> Self:
         """Return a member; its task is that of its rollout."""
         task = digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference
-        return cls(id_, line, rollout, digest, task)
+        return cls(id_, line, rollout, digest, task, size_bytes)
 
 
 NO_ROLLOUT = Rollout((), None)

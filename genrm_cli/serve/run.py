@@ -1,5 +1,6 @@
 """Open the judges, serve, and close."""
 
+import re
 from collections.abc import Callable, Mapping
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -13,8 +14,6 @@ from genrm_cli.serve.service import RewardService
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.location import is_s3
-
-JOURNAL_NAME = "serve.journal.sqlite"
 
 
 async def serve(
@@ -40,16 +39,19 @@ async def serve(
             service = RewardService(scorer, settings.serve, on_event, recorder)
             on_ready(url_of(listening))
             app = build_app(service, scorer, settings.serve, token)
-            await run_server(app, listening, service.drain)
+            await run_server(app, listening, settings.serve.read_timeout, service.drain)
             if recorder is not None:
                 await recorder.close()
 
 
 def _with_journal(settings: Settings) -> Settings:
-    """Return the settings with the journal of all servers of this user, unless they name one or need none."""
+    """Return the settings with the journal of this address and user, unless they name one or need none."""
     given = settings.journal
     if given.journal is not None and is_s3(given.journal):
         raise UsageError(SettingRef("journal"), ": genrm serve keeps its journal on a local disk; name a file.")
     if not given.use_journal or not asks_anybody(settings):
         return changed(settings, use_journal=False)
-    return settings if given.journal is not None else changed(settings, journal=str(state_folder() / JOURNAL_NAME))
+    if given.journal is not None:
+        return settings
+    address = re.sub(r"[^\w.]+", "-", settings.serve.listen)
+    return changed(settings, journal=str(state_folder() / f"serve-{address}.journal.sqlite"))

@@ -44,6 +44,7 @@ class _Known:
     deadline: asyncio.TimerHandle | None = None
     judged: JudgedGroup | None = None
     requests: int = 0
+    size_bytes: int = 0
     late: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
 
     def is_to_keep(self, counts: GroupCounts) -> bool:
@@ -62,6 +63,7 @@ class RewardService:
 
     Attributes:
         open_groups: groups and cohorts that have no answer yet.
+        held_bytes: length of the responses that cohorts hold, as JSON.
         being_judged: comparisons of groups whose members have come, and that have no answer yet.
     """
 
@@ -83,6 +85,7 @@ class RewardService:
         self._cohorts: dict[str, _Known] = {}
         self.open_groups = 0
         self.being_judged = 0
+        self.held_bytes = 0
         self.is_draining = False
         self._ready: list[_Known] = []
         self._kept: deque[tuple[float, _Known]] = deque()
@@ -143,6 +146,7 @@ class RewardService:
         known = self._cohorts.get(name)
         if known is None:
             self._refuse_above(self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)")
+            self._refuse_above(self._settings.max_held, self.held_bytes, "bytes of responses are held (max_held)")
             known = self._begin(self._cohorts, Cohort(name, size), member)
             known.key, known.needs_all = key or name, needs_all
             wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
@@ -196,6 +200,9 @@ class RewardService:
             self.counts.disagreements += 1
             self._on_event("disagreement", {"group": known.cohort.name, "detail": str(error)})
             raise
+        if joining in (Joining.NEW, Joining.LATE):
+            known.size_bytes += member.size_bytes
+            self.held_bytes += member.size_bytes
         self.counts.repeated += joining is Joining.REPEATED
         self.counts.late += joining is Joining.LATE
         return joining
@@ -298,6 +305,7 @@ class RewardService:
             return
         if known.cohort.is_complete:
             known.release_texts()
+            self._release(known)
         self._keep(known)
 
     def _keep(self, known: _Known) -> None:
@@ -319,7 +327,12 @@ class RewardService:
         known.answer.set_exception(error)
         known.answer.exception()  # nobody may be waiting
 
+    def _release(self, known: _Known) -> None:
+        self.held_bytes -= known.size_bytes
+        known.size_bytes = 0
+
     def _forget(self, known: _Known) -> None:
+        self._release(known)
         for among in (self._groups, self._cohorts):
             if among.get(known.cohort.name) is known:
                 del among[known.cohort.name]

@@ -234,6 +234,10 @@ class ServeSettings:
     max_cohorts: int = setting(
         20_000, "Maximum number of open cohorts; another one gets 429. At most as many answers are kept.", low=1
     )
+    max_held: int = setting(
+        8_000_000_000, "Size of the responses in all cohorts above which another cohort gets 429.", kind=SIZE
+    )
+    read_timeout: float = duration(60.0, "Close a connection whose request has not arrived within this time.")
     queue: int = setting(
         20_000, "Comparisons being judged above which further groups get 429. Open cohorts are never refused.", low=1
     )

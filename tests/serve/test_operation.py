@@ -1,6 +1,8 @@
 """Who may ask, how much, and what whoever operates the server sees."""
 
 import re
+import socket
+import time
 
 import httpx
 import pytest
@@ -148,3 +150,57 @@ def test_sigterm_ends_the_wait_after_the_drain(genrm, judge_server):
         served.wait_for(waiting=1)
         assert served.terminate() == 0
         assert (waiting.reply().status_code, "Retry-After" in waiting.reply().headers) == (503, True)
+
+
+@pytest.mark.slow
+def test_half_a_request_is_cut_off(genrm, judge_server):
+    """Neither a head nor a body may arrive for longer than `--read-timeout`."""
+    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--read-timeout", "0.3s", "--drain", "0.1s"]
+    with serving(genrm, *flags) as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        for sent, status in (
+            (b"", b""),
+            (b"POST /v1/groups HTTP/1.1\r\nHost: a", b""),
+            (b"POST /v1/groups HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{", b"HTTP/1.1 408"),
+        ):
+            with socket.create_connection((host, int(port)), timeout=60) as connection:
+                connection.sendall(sent)
+                assert b"".join(iter(lambda: connection.recv(65_536), b""))[: len(status) or None] == status
+        late = served.begin_member("slow", 0, size=2, messages="Why?", text="one", deadline_s=100)
+        served.wait_for(waiting=1)
+        time.sleep(0.5)  # a request that has arrived may wait for longer
+        assert served.post("/v1/cohorts/slow/members/1", {"size": 2, "messages": "Why?", "text": "b c"}).is_success
+        assert late.reply().is_success
+
+
+@pytest.mark.slow
+def test_cohorts_hold_so_many_bytes(genrm, judge_server):
+    """429 for another cohort; members of open cohorts still join, and their answers free the room."""
+    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--max-held", "5000", "--drain", "0.1s"]
+    with serving(genrm, *flags) as served:
+        fields = {"size": 2, "messages": "Why?", "deadline_s": 100}
+        first = served.begin_member("large", 0, text="word " * 1_000, **fields)
+        served.wait_for(waiting=1)
+        refused = served.post("/v1/cohorts/other/members/0", fields | {"text": "one"})
+        assert (refused.status_code, "max_held" in refused.text) == (429, True)
+        assert served.post("/v1/cohorts/large/members/1", fields | {"text": "word " * 1_000}).is_success
+        assert first.reply().is_success
+        waiting = served.begin_member("other", 0, text="one", **fields)
+        served.wait_for(waiting=1)
+        assert served.post("/v1/cohorts/other/members/1", fields | {"text": "one two"}).is_success
+        assert waiting.reply().is_success
+
+
+@pytest.mark.parametrize("path", ["/metrics/", "/v1/groups/", "/healthz/"])
+def test_a_slash_too_many_is_no_redirect(served, path):
+    """A redirect would go to the host that the client names."""
+    assert served.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("body", ['{"messages": NaN}', '{"messages": "a", "responses": [{"text": 1e999}]}'])
+@pytest.mark.parametrize("path", ["/v1/groups", "/v1/cohorts/g/members/0", "/verify", "/compare", "/openrlhf"])
+def test_what_is_not_json_is_refused(served, path, body):
+    """NaN and infinities are not read as null."""
+    reply = served.client.post(path, content=body)
+    assert reply.status_code == 422
+    assert "not JSON" in reply.text

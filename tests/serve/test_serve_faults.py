@@ -1,7 +1,9 @@
 """Faults around a server: its judge, its clients and itself end in the middle of things."""
 
+import contextlib
 import random
 import re
+import socket
 import time
 
 import pytest
@@ -151,3 +153,18 @@ def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
         assert again == replies["cohort", 1].json()
         waiting = [served.begin(*SHAPES["slime"](n, given[n])) for n in range(4)]  # those refused form a new cohort
         assert [each.reply().status_code for each in waiting] == [200] * 4
+
+
+@pytest.mark.slow
+def test_servers_share_no_state_by_accident(genrm, judge_server):
+    """Another address is another server: it probes and judges for itself; the same one continues."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        first, second = (f"127.0.0.1:{each.getsockname()[1]}" for each in sockets)
+    asked = []
+    for address in (first, second, first):
+        before = judge_server.stats()["requests"]
+        with serving(genrm, *judge_flags(judge_server.base_url), "--listen", address, "--drain", "0.1s") as served:
+            assert served.group(messages="Why?", responses=[{"text": text} for text in texts(3)])["status"] == "scored"
+        asked.append(judge_server.stats()["requests"] - before)
+    assert asked[0] == asked[1] > asked[2]

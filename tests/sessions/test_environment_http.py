@@ -158,7 +158,8 @@ def test_sessions_are_bounded_and_guarded() -> None:
         entry = {"Authorization": f"Bearer {TOKEN}"}
         async with open_agent(**entry) as first, open_agent(**entry) as second, open_agent() as stranger:
             assert (await stranger.post("/reset", json=EXAM)).status_code == 401
-            assert (await stranger.get("/tasks")).status_code == 401
+            for page in ("/tasks", "/", "/reverify_mode"):
+                assert (await stranger.get(page)).status_code == 401
             assert (await first.post("/reset", json=EXAM)).status_code == 200
             refused = await second.post("/reset", json=EXAM)
             assert (*error_of(refused), "Retry-After" in refused.headers) == (429, "busy", True)

@@ -1,11 +1,13 @@
 """The HTTP application of a reward server, and the limits and error replies that all applications share."""
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -26,6 +28,8 @@ from genrm_cli.storage.encoding.records import BadLineError
 RETRY_AFTER_S = 5
 _LATER = (429, 503)
 _LOOK_LIMIT_S = 2.0
+# Any part of a path: that of Starlette excludes line breaks, which ids may contain.
+register_url_convertor("any", type("_AnyConvertor", (PathConvertor,), {"regex": "(?s:.*)"})())
 SHAPES = (own, nemo_gym, samples)
 
 Answer = Callable[[Request, bytes], Awaitable[Response]]
@@ -46,6 +50,7 @@ class AccessLimits:
 
     max_body: int
     token: str | None = field(default=None, repr=False)
+    read_timeout_s: float = 60.0
 
     def refusal(self, request: Request) -> Response | None:
         """Return the reply to a request without the token; None if it may pass."""
@@ -63,16 +68,23 @@ class AccessLimits:
 
         Raises:
             TooLargeError: it is too large; the rest is not read.
+            TimeoutError: it has not arrived in time.
         """
         declared = request.headers.get("Content-Length", "")
         if declared.isdecimal() and int(declared) > self.max_body:
             raise TooLargeError
         body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > self.max_body:
-                raise TooLargeError
+        async with asyncio.timeout(self.read_timeout_s):
+            async for part in request.stream():
+                body += part
+                if len(body) > self.max_body:
+                    raise TooLargeError
         return bytes(body)
+
+
+def limits_of(settings: ServeSettings, token: str | None) -> AccessLimits:
+    """Return the limits of the settings."""
+    return AccessLimits(settings.max_body, token, settings.read_timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +102,29 @@ class GuardedEndpoint:
 
     async def _answer(self, request: Request) -> Response:
         try:
-            return await self.answer(request, await self.gate.read(request))
+            body = await self.gate.read(request)
         except TooLargeError:
-            limit = f"{self.gate.max_body} bytes (max_body)"
-            response = error_response(413, "too_large", f"the body is larger than {limit}")
-            response.headers["Connection"] = "close"
-            return response
+            return _last_response(413, "too_large", f"the body is larger than {self.gate.max_body} bytes (max_body)")
+        except TimeoutError:
+            limit = f"{self.gate.read_timeout_s:g} s (read_timeout)"
+            return _last_response(408, "too_slow", f"the body did not arrive within {limit}")
         except ClientDisconnect:
             return Response(status_code=400)
+        try:
+            return await self.answer(request, body)
         except (UnreadableRecordError, BadLineError, InputError) as error:
             return error_response(422, "unreadable", str(error))
         except RefusedError as error:
             return error_response(error.status, error.kind, str(error))
         except GenrmError as error:
             return error_response(503, "unavailable", str(error))
+
+
+def _last_response(status: int, kind: str, message: str) -> Response:
+    """Return an error that closes the connection, as the rest of the body is not read."""
+    response = error_response(status, kind, message)
+    response.headers["Connection"] = "close"
+    return response
 
 
 def build_router(
@@ -117,7 +138,8 @@ def build_router(
         open_pages: path and content of each page that needs no token, such as health.
     """
     routes = [Route(path, GuardedEndpoint(answer, gate), methods=[method]) for method, path, answer in endpoints]
-    return Router([*routes, *(Route(path, _open(page), methods=["GET"]) for path, page in open_pages)])
+    pages = [Route(path, _open(page), methods=["GET"]) for path, page in open_pages]
+    return Router([*routes, *pages], redirect_slashes=False)  # a redirect would name the Host that the client sent
 
 
 def _open(page: Callable[[], Awaitable[JsonReply]]) -> Callable[[Request], Awaitable[Response]]:
@@ -152,8 +174,8 @@ def build_app(
 
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
-            parameters, query = request.path_params, request.query_params
-            call = Call(body, parameters, query, service, rounds, settings, request.is_disconnected)
+            path, query = request.scope["raw_path"].decode("latin-1"), request.query_params
+            call = Call(body, path, query, service, rounds, settings, request.is_disconnected)
             del body  # the handler may wait for long
             return response_of(await handle(call))
 
@@ -175,4 +197,4 @@ def build_app(
 
     routes = [(route.method, route.path, answering(route.handle)) for shape in SHAPES for route in shape.ROUTES]
     pages = [("/healthz", healthz), ("/readyz", readyz)]
-    return build_router([*routes, ("GET", "/metrics", metrics)], pages, AccessLimits(settings.max_body, token))
+    return build_router([*routes, ("GET", "/metrics", metrics)], pages, limits_of(settings, token))

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.file_settings import ServeSettings
@@ -16,6 +17,29 @@ from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
 _BACKLOG = 4_096
 _ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP/1.1, with a timeout for the head of a request, which uvicorn lacks."""
+
+    head_timeout_s = 60.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head = self.loop.call_later(self.head_timeout_s, transport.close)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head.cancel()
+        self._head = self.loop.call_later(self.head_timeout_s, self.transport.close)
+
+    def on_headers_complete(self) -> None:
+        self._head.cancel()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head.cancel()
+        super().connection_lost(exc)
 
 
 class _Server(uvicorn.Server):
@@ -58,11 +82,15 @@ def url_of(listening: socket.socket) -> str:
 
 
 async def run_server(
-    app: ASGIApp, listening: socket.socket, drain: Callable[[], Awaitable[None]] | None = None
+    app: ASGIApp,
+    listening: socket.socket,
+    read_timeout_s: float,
+    drain: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process."""
     config = uvicorn.Config(
         app,
+        http=type("Protocol", (_Protocol,), {"head_timeout_s": read_timeout_s}),
         ws="none",
         log_config=None,
         access_log=False,

@@ -20,6 +20,7 @@ from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.kinds import ON_FAILURE
+from genrm_cli.storage.encoding.records import parse_record
 
 
 @dataclass(slots=True)
@@ -27,22 +28,28 @@ class Call:
     """One request.
 
     Attributes:
-        body: as it was sent; `take_body` empties it, as thousands of requests may wait for long.
+        body: as it was sent; `take_json` empties it, as thousands of requests may wait for long.
+        path: as it was sent, with its percent-encoding: an id may contain slashes.
         rounds: of trainers that do not name their groups anew in each step.
     """
 
     body: bytes
-    parameters: Mapping[str, str]
+    path: str
     query: Mapping[str, str]
     service: RewardService
     rounds: RoundsService
     settings: ServeSettings
     is_gone: Callable[[], Awaitable[bool]]
 
-    def take_body(self) -> bytes:
-        """Return the body, and forget it."""
+    def take_json(self) -> Json:
+        """Return the body as a JSON object, and forget it.
+
+        Raises:
+            BadLineError: it is not a JSON object.
+            UnreadableRecordError: it contains NaN or an infinity, which JSON lacks.
+        """
         body, self.body = self.body, b""
-        return body
+        return parse_body(body)
 
     @property
     def on_failure(self) -> float | Literal["mean"] | None:
@@ -70,6 +77,15 @@ class NoRewardError(RefusedError):
     """A rollout has no reward, and the shape requires a number."""
 
     kind = "no_reward"
+
+
+def parse_body(body: bytes) -> Json:
+    """Return a body as a JSON object; raise `BadLineError` or `UnreadableRecordError` as `Call.take_json` does."""
+
+    def refuse(value: str) -> None:
+        raise UnreadableRecordError(f"the body contains {value}, which is not JSON")
+
+    return parse_record(body, refuse)
 
 
 Handler = Callable[[Call], Awaitable[JsonReply]]
@@ -108,6 +124,7 @@ def number_of(score: RolloutScore, answer: GroupAnswer, call: Call, *, needs_all
 
 
 MAX_ID_CHARS = 512
+MAX_DEADLINE_S = 86_400
 
 
 def identifier_of(value: object, name: str) -> str:
@@ -144,12 +161,12 @@ def cohort_size_of(value: object, call: Call) -> int:
 
 
 def deadline_of(record: Json) -> float | None:
-    """Return `deadline_s`; None if it is not given; raise `UnreadableRecordError` if it is not a positive number."""
+    """Return `deadline_s`; None if it is not given; raise `UnreadableRecordError` if it is not within a day."""
     value = record.get("deadline_s")
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 366 * 86_400:
-        raise UnreadableRecordError("deadline_s is not a positive number of seconds")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_DEADLINE_S:
+        raise UnreadableRecordError(f"deadline_s is not a positive number of seconds, at most {MAX_DEADLINE_S}")
     return float(value)
 
 
@@ -215,7 +232,9 @@ def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion"
     rollouts = recognised.read(line)
     if len(rollouts) != 1:
         raise UnreadableRecordError(f"holds {len(rollouts)} responses, expected one")
-    return Member.of(id_, line, plan.with_chosen_fields(rollouts[0], line), digest_of(line))
+    encoded = orjson.dumps(line, option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(encoded).digest()
+    return Member.of(id_, line, plan.with_chosen_fields(rollouts[0], line), digest, len(encoded))
 
 
 def digest_of(value: object) -> bytes:

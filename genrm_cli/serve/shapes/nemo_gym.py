@@ -31,7 +31,6 @@ from genrm_cli.serve.shapes.call import (
     member_of,
     number_of,
 )
-from genrm_cli.storage.encoding.records import parse_record
 from genrm_cli.verdicts import Reason
 
 _TASK = "_ng_task_index"
@@ -39,7 +38,7 @@ _FAILED_JUDGES = (Reason.NO_VERDICT, Reason.NO_BOTH_ORDERS, Reason.NO_QUORUM)
 
 
 async def _verify(call: Call) -> JsonReply:
-    row = parse_record(call.take_body())
+    row = call.take_json()
     if call.service.plan.shows_as_gym:
         refuse_as_gym(row)
         refuse_unanswered(row)
@@ -101,13 +100,13 @@ def _components_of(score: RolloutScore, terms: TotalTerms) -> dict[str, float]:
 
 
 async def _seed_session(call: Call) -> JsonReply:
-    given = parse_record(call.take_body()) if call.body.strip() else {}
+    given = call.take_json() if call.body.strip() else {}
     session = given.get("resources_session_id")
     return JsonReply({} if session is None else {"resources_session_id": session})
 
 
 async def _aggregate_metrics(call: Call) -> JsonReply:
-    return JsonReply(aggregate(parse_record(call.take_body())))
+    return JsonReply(aggregate(call.take_json()))
 
 
 def aggregate(body: Json) -> Json:
@@ -156,8 +155,8 @@ async def _alive(call: Call) -> JsonReply:
 
 
 async def _compare(call: Call) -> JsonReply:
-    body = call.take_body()
-    record = parse_record(body)
+    body = call.body
+    record = call.take_json()
     plan = call.service.plan
     group = parse_request(body, "the request", plan)
     if not group.rollouts:

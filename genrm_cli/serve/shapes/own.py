@@ -1,6 +1,7 @@
 """The endpoints of our own: all responses to one prompt in one request, or one response that waits for its cohort."""
 
 from dataclasses import asdict
+from urllib.parse import unquote
 
 from genrm_cli.groups.results import ComparisonResult, RolloutScore
 from genrm_cli.rollouts.rollout import UnreadableRecordError
@@ -17,13 +18,13 @@ from genrm_cli.serve.shapes.call import (
     rollout_of,
     size_of,
 )
-from genrm_cli.storage.encoding.records import parse_record
 
 MAX_RESPONSES = 1_024
+_COHORTS, _MEMBERS = "/v1/cohorts/", "/members/"
 
 
 async def _judge(call: Call) -> JsonReply:
-    body = parse_record(call.take_body())
+    body = call.take_json()
     responses = body.get("responses")
     if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_RESPONSES:
         raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_RESPONSES} responses")
@@ -54,13 +55,13 @@ async def _judge(call: Call) -> JsonReply:
 
 
 async def _join(call: Call) -> JsonReply:
-    body = parse_record(call.take_body())
-    name = identifier_of(call.parameters["group_id"], "the group id")
-    member_id = identifier_of(call.parameters["member_id"], "the member id")
+    body = call.take_json()
+    group, _, member = call.path.removeprefix(_COHORTS).rpartition(_MEMBERS)
+    name, member_id = identifier_of(unquote(group), "the group id"), identifier_of(unquote(member), "the member id")
     size = size_of(body.get("size"))
-    member = rollout_of(member_id, name, body, body, call.service.plan)
-    joining = call.service.join(name, size, member, deadline_of(body))
-    del body, member  # the cohort has what it needs of them
+    rollout = rollout_of(member_id, name, body, body, call.service.plan)
+    joining = call.service.join(name, size, rollout, deadline_of(body))
+    del body, rollout  # the cohort has what it needs of them
     answer = await joining
     content: Json = {
         "group_id": name,
@@ -91,5 +92,5 @@ def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Jso
 
 ROUTES = (
     Route("POST", "/v1/groups", _judge),
-    Route("POST", "/v1/cohorts/{group_id:path}/members/{member_id}", _join),
+    Route("POST", f"{_COHORTS}{{group_id:any}}{_MEMBERS}{{member_id:any}}", _join),
 )

@@ -29,7 +29,7 @@ _SHORTEST_OVERLAP = 16  # characters of a truncated prompt that the query must b
 
 
 async def _openrlhf(call: Call) -> JsonReply:
-    body = parse_record(call.take_body())
+    body = call.take_json()
     queries, prompts, labels = (body.get(name) for name in _LISTS)
     if not isinstance(queries, list) or not isinstance(prompts, list) or len(queries) != len(prompts):
         raise UnreadableRecordError("query and prompts are not lists of the same length")
@@ -69,7 +69,7 @@ def response_in(query: object, prompt: object) -> str:
 
 
 async def _slime(call: Call) -> JsonReply:
-    body = parse_record(call.take_body())
+    body = call.take_json()
     score, answer = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call, needs_all=True)
     return JsonReply(number_of(score, answer, call, needs_all=True))  # a number cannot say that members are missing
 

@@ -16,16 +16,15 @@ from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
-from genrm_cli.serve.http.endpoints import AccessLimits, Answer, build_router, response_of
+from genrm_cli.serve.http.endpoints import AccessLimits, Answer, build_router, limits_of, response_of
 from genrm_cli.serve.http.server import listen_on, run_server, url_of
-from genrm_cli.serve.shapes.call import JsonReply
+from genrm_cli.serve.shapes.call import JsonReply, parse_body
 from genrm_cli.serve.shapes.nemo_gym import aggregate, masked
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import too_long_turn
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, SessionError
-from genrm_cli.storage.encoding.records import parse_record
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
 """Takes the sessions, the caller's session id, and the body."""
@@ -121,7 +120,7 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
             id_ = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
-            row = parse_record(body) if body.strip() else {}
+            row = parse_body(body) if body.strip() else {}
             response = response_of(await handle(sessions, id_, row))
             response.set_cookie(COOKIE, id_, httponly=True, samesite="lax")
             return response
@@ -140,12 +139,17 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
     async def health() -> JsonReply:
         return JsonReply({"status": "ok", "sessions": len(sessions)})
 
-    async def reverify_mode() -> JsonReply:
-        return JsonReply("unsupported")  # a reward belongs to its session
+    async def alive(request: Request, body: bytes) -> Response:
+        del request, body
+        return response_of(await health())
+
+    async def reverify_mode(request: Request, body: bytes) -> Response:
+        del request, body
+        return response_of(JsonReply("unsupported"))  # a reward belongs to its session
 
     posts = [("POST", path, answering(handle)) for path, handle in ENDPOINTS.items()]
-    pages = [("/", health), ("/healthz", health), ("/readyz", health), ("/reverify_mode", reverify_mode)]
-    return build_router([*posts, ("GET", "/tasks", tasks)], pages, gate)
+    gets = [("GET", "/tasks", tasks), ("GET", "/", alive), ("GET", "/reverify_mode", reverify_mode)]
+    return build_router([*posts, *gets], [("/healthz", health), ("/readyz", health)], gate)
 
 
 async def serve_environment(
@@ -178,6 +182,6 @@ async def serve_environment(
 
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
             sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
-            app = build_environment_app(sessions, AccessLimits(settings.max_body, token))
+            app = build_environment_app(sessions, limits_of(settings, token))
             on_ready(url_of(listening))
-            await run_server(app, listening)
+            await run_server(app, listening, settings.read_timeout)
