@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 
 import pytest
-from attacked_groups import HABITS, Attack
-from hostile_corpus import CORPUS, Hostile, iter_own
+from attacked_groups import HABITS, OTHER, Attack
+from genrm_process import Call, Genrm, read_lines
+from hostile_corpus import BAD, CORPUS, Hostile, iter_own
 from judge_families import FAMILIES
+from judge_server_fixture import JudgeServer
 from reply_readers import READERS
 
 from genrm_cli.catalog import ESTIMATORS
@@ -48,3 +50,36 @@ def test_hostile_texts_do_not_pay(name: str, rings: int) -> None:
     for habit in HABITS:
         attack = Attack(name, habit, groups=100, rings=rings, estimators=tuple(ESTIMATORS))
         assert_nothing_pays(attack, texts)
+
+
+def advantages_of(genrm: Genrm, call: Call, server: JudgeServer, texts: Sequence[str]) -> list[float]:
+    """Score groups of an attacker with one of these texts, its twin and two good responses; all advantages."""
+    answers = [[f"{BAD} {text}", BAD, f"{OTHER} " * 40, f"{OTHER} " * 90] for text in texts]
+    lines = [{"prompt": f"Question {n}?", "completion": answer} for n, group in enumerate(answers) for answer in group]
+    genrm.write("in.jsonl", lines)
+    judge = (
+        "--base-url",
+        server.base_url,
+        "--model",
+        "judge",
+        "--profile",
+        "nemotron-plain",
+        "--no-journal",
+        "--force",
+    )
+    finished = call("score", "in.jsonl", *judge, "--force")
+    assert finished.code == 0, finished.err
+    return [line["genrm"]["advantage"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
+
+
+def test_a_command_with_a_judge_that_quotes_pays_nothing(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """Scored over HTTP, hostile texts get no more than harmless ones of their lengths, and their twins no less."""
+    texts = [hostile.payload for hostile in CORPUS if hostile.spelling == "plain" and len(hostile.payload) < 300][::3]
+    harmless = advantages_of(genrm, call, judge_server, ["x" * len(text) for text in texts])
+    judge_server.behave(quotes="around")
+    attacked = advantages_of(genrm, call, judge_server, texts)
+    lines = read_lines(genrm.folder / "in.scored.jsonl")
+    assert sum("neutralised" in line["genrm"] for line in lines) > 15
+    changes = [after - before for after, before in zip(attacked, harmless, strict=True)]
+    assert max(changes[::4]) < MOST
+    assert min(changes[1::4]) > -MOST
