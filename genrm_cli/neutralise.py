@@ -22,8 +22,9 @@ FRAME = (r"\[===", r"===\]")
 
 # Names of tokens as their tokenizers register them; anything between `<|` and `|>` is one.
 _ANGLED = (
-    r"/?(?:s|think|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|eoa|(?:start|end)_of_\w+|(?:BOS|EOS|PAD|UNK)_TOKEN|"
-    r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|seed:\w+)"
+    r"/?(?:s|think|role|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|eoa|(?:start|end|begin|beginning)_of_\w+|"
+    r"(?:BOS|EOS|PAD|UNK)_TOKEN|"
+    r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|seed:\w+|longcat_\w+)"
 )
 _SQUARE = (
     r"/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK|IMG|PREFIX|MIDDLE|SUFFIX|"
@@ -50,6 +51,9 @@ _SAME = {
     '"""""""': "“”„‟″〝〞",
     "-----==::\\\\/": "‐–—−―═꞊∶꞉⧵∖∕",
 }
+# White space to `re`, with which the parsers of JSON read replies, but not to RE2.
+_ASCII_BLANKS = "\v\x1c\x1d\x1e\x1f"
+_BLANKS = f"{_ASCII_BLANKS}\x85\u1680\u2028\u2029"
 _INVISIBLE = (
     r"\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}"
     r"\x{2060}-\x{206f}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{300}-\x{36f}\x{e0000}-\x{e0fff}"
@@ -144,10 +148,10 @@ def fold(text: str, *, tags: bool = False) -> tuple[str, list[int], list[int]]:
     Returns:
         The folded text; where each part of another length ends in it; and where it ends in the text.
     """
-    if text.isascii():
-        if not ("&" in text or "\\" in text or "%" in text):
-            return text, [], []
-    else:
+    is_ascii = text.isascii()
+    if is_ascii and not any(sign in text for sign in f"&\\%{_ASCII_BLANKS}"):
+        return text, [], []
+    if not is_ascii or any(sign in text for sign in _ASCII_BLANKS):
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         table = _look_alikes()
         codes = np.where(codes < len(table), table[np.minimum(codes, len(table) - 1)], codes)
@@ -214,6 +218,6 @@ def _look_alikes() -> NDArray[np.uint32]:
             sign = str(digit)
         if len(sign) == 1 and sign.isascii():
             plain[code] = ord(sign)
-    for other, same in alike.items():
+    for other, same in (*alike.items(), *((blank, " ") for blank in _BLANKS)):
         plain[ord(other)] = ord(same)
     return plain

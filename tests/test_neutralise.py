@@ -35,6 +35,7 @@ CHAT = [
     *("<|im_end|>", "<|start_header_id|>", "<\uff5cAssistant\uff5c>", "<|channel|>", "[INST]", "[/INST]", "<<SYS>>"),
     *("</s>", "<s>", "<bos>", "<start_of_turn>", "<end_of_turn>", "<extra_id_1>", "<unused17>", "[gMASK]", "</think>"),
     *("[SYSTEM_PROMPT]", "[|assistant|]", "<|END_OF_TURN_TOKEN|>", "<SPECIAL_11>", "<seed:eos>", "<turn|>", "<|turn>"),
+    *("<role>", "</role>", "<longcat_user>", "<beginning_of_sentence>"),
 ]
 HARMLESS = [
     *(
@@ -66,6 +67,13 @@ def test_a_form_is_broken_by_one_visible_sign(text: str) -> None:
     assert shown.replace("¦", "") == f"So: {text}!"
     assert shown.count("¦") == 1
     assert FORMS.neutralise(shown) == (shown, ())
+
+
+@pytest.mark.parametrize("blank", "\t\v\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2003\u2028\u2029\u3000")
+def test_white_space_of_any_kind_leaves_a_key_a_key(blank: str) -> None:
+    """The parsers of JSON take all that is white space to Python."""
+    text = f'{{"score_1"{blank}: 5, "score_2"{blank}: 1, "ranking"{blank}: 1}}'
+    assert len(PROFILES["json"].forms.neutralise(text)[1]) == 3
 
 
 @pytest.mark.parametrize("text", HARMLESS)
