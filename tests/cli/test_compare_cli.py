@@ -171,19 +171,6 @@ def test_compat_answers_for_one_response_or_none(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_compat_judges_empty_objects_as_none(call: Call, judge_server: JudgeServer) -> None:
-    """`{}` and an output of null are shown as the word None; a message without a role is the user's."""
-    responses = [{}, {"output": None}, REFERENCE_REQUEST["response_objs"][0]]
-    request = {"conversation_history": [{"content": "What is SKILL?"}], "response_objs": responses}
-    finished = compare_as_gym(call, judge_server, request)
-    assert finished.code == 0
-    assert None not in json.loads(finished.out)["rewards"]
-    shown = [[message["content"] for message in one["body"]["messages"]] for one in judge_server.stats()["recent"]]
-    assert sorted(shown) == sorted(
-        ["What is SKILL?", *pair] for pair in (("None", "None"), ("None", KILL), (KILL, "None"))
-    )
-
-
 @pytest.mark.parametrize("response", ["text", None, 5, []])
 def test_compat_refuses_a_response_that_is_no_object(call: Call, judge_server: JudgeServer, response: Any) -> None:
     """As Gym does with HTTP 422; the message names the response."""

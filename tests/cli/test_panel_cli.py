@@ -85,30 +85,6 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     assert metrics_of(genrm)["panel"]["pairs"][0]["comparisons"] == 12
 
 
-@pytest.mark.slow
-def test_kill_9_and_a_panel(genrm: Genrm, judge_server: JudgeServer, start_judge: StartJudge) -> None:
-    """Killed among calls to both judges, a run goes on where it was: at most what was in flight is asked twice."""
-    other = start_judge()
-    judge_server.behave(latency_s=0.02)
-    other.behave(latency_s=0.03)
-    write_panel(genrm, judge_server, other)
-    genrm.write("in.jsonl", make_rollouts(groups=10))
-    process = genrm.start("score", "in.jsonl", **KEYS)
-    other.wait_until(lambda stats: stats["requests"] > 8)
-    process.kill()
-    process.communicate()
-    for server in (judge_server, other):
-        server.wait_until(lambda stats: stats["in_flight"] == 0)
-    finished = genrm.run("score", "in.jsonl", **KEYS)
-    assert finished.code == 0, finished.err
-    for server in (judge_server, other):
-        stats = server.stats()
-        assert (stats["distinct_answered"], stats["repeat_answers"] <= 2) == (40, True)
-    metrics = metrics_of(genrm)
-    assert metrics["journal_hits"] > 0
-    assert metrics["verdicts"] + metrics["journal_hits"] == metrics["comparisons_planned"] == 80
-
-
 def test_only_what_failed_of_a_panel_is_asked_again(
     genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
 ) -> None:

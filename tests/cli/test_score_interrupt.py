@@ -51,19 +51,3 @@ def test_nohup_outlives_its_terminal(genrm: Genrm, judge_server: JudgeServer) ->
     process.send_signal(signal.SIGHUP)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err.decode()
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_the_old_outputs_as_they_were(genrm: Genrm, judge_server: JudgeServer) -> None:
-    """A run with --force that is interrupted has replaced nothing."""
-    judge_server.behave(fault={"hang": True})
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    old = genrm.write("in.scored.jsonl", [{"precious": True}]).read_bytes()
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--force")
-    process = genrm.start("score", "in.jsonl", *arguments)
-    judge_server.wait_until(lambda stats: stats["hangs"] == 2)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert genrm.names() == {"in.jsonl", "in.journal.sqlite", "in.scored.jsonl"}
-    assert (genrm.folder / "in.scored.jsonl").read_bytes() == old

@@ -63,18 +63,6 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     assert "built-in lexical baseline" not in finished.err
 
 
-def test_the_nemotron_profile_speaks_in_its_roles(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """History, then `principle`, `response_1`, `response_2`, with the published sampling settings."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    assert call("score", "in.jsonl", *judge(judge_server, "--principle", "Be brief.")).code == 0
-    body = comparisons_asked(judge_server)[0]
-    assert [message["role"] for message in body["messages"]] == ["user", "principle", "response_1", "response_2"]
-    assert body["messages"][0]["content"] == "Question 0?"
-    assert body["messages"][1]["content"] == "Be brief."
-    assert body["model"] == MODEL
-    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.6, 0.95, 16384)
-
-
 def test_the_plain_profile_asks_in_one_user_message(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """A server that refuses unknown roles can be used; sampling settings of the user's replace the profile's."""
     judge_server.behave(unknown_roles="reject")
@@ -148,20 +136,6 @@ def test_the_concurrency_is_used_and_never_exceeded(genrm: Genrm, call: Call, ju
     assert stats["max_in_flight"] == 8
     assert stats["max_connections"] <= 8 + 1  # one is the test's own
     assert stats["requests"] == 40 + PROBES
-
-
-@pytest.mark.slow
-def test_a_busy_judge_is_waited_for(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """A judge that refuses calls beyond what it can do in parallel still gets all of them answered."""
-    judge_server.behave(reject_above_in_flight=2, latency_s=0.05)
-    genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
-    arguments = judge(judge_server, "--concurrency", 4, "--retries", 20)
-    finished = call("score", "in.jsonl", *arguments)
-    assert finished.code == 0, finished.err
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
-    assert (metrics["verdicts"], metrics["failures"]) == (12, 0)
-    # On a busy machine, calls may come one after another, and none is refused.
-    assert metrics["retries"] == judge_server.stats()["by_status"].get("429", 0)
 
 
 def test_some_failures_leave_the_rest_scored(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:

@@ -1,7 +1,5 @@
-from itertools import pairwise
-
 import pytest
-from disturbed_scoring import JOURNAL, MODEL, MakeScoring, Scoring
+from disturbed_scoring import JOURNAL, MODEL, Scoring
 from genrm_process import read_lines
 
 
@@ -80,37 +78,6 @@ def test_what_changes_the_answer_is_asked(complete: Scoring, changed: tuple[obje
     assert finished.code == 0, finished.err
     assert complete.server.stats()["requests"] == asked
     complete.check_resumes(missing=0)
-
-
-def test_only_failed_asks_what_failed_and_nothing_new(scoring: Scoring) -> None:
-    """Of comparisons answered, failed and never asked, --only-failed asks the failed ones; the rest waits."""
-    scoring.server.behave(fault={"content": "No."}, fault_share=0.25, seed=5)
-    assert scoring.run("--max-calls", 12, "--reask", 0).code == 6
-    failed = scoring.metrics["failures_by_kind"]["no_verdict"]
-    assert failed > 0
-    scoring.server.reset()
-    finished = scoring.run("--only-failed", "--max-unscored", 1)
-    assert finished.code == 0, finished.err
-    assert scoring.server.stats()["requests"] == failed
-    metrics = scoring.check_honest()
-    assert (metrics["verdicts"], metrics["journal_hits"]) == (failed, 12 - failed)
-    assert metrics["failures_by_kind"] == {"not_asked": 4}
-    scoring.server.reset()
-    scoring.run("--only-failed", "--max-unscored", 1)
-    assert scoring.server.stats()["requests"] == 0
-    scoring.check_resumes()
-
-
-@pytest.mark.slow
-def test_many_processes_may_make_a_journal_at_once(make_scoring: MakeScoring) -> None:
-    """Whoever comes first makes the file; nobody fails because another one is at it."""
-    scoring = make_scoring(1)
-    processes = [scoring.start("-o", f"{place}.jsonl", "--journal", "shared.sqlite") for place in range(4)]
-    for process in processes:
-        _, err = process.communicate(timeout=30)
-        assert process.returncode == 0, err
-    outputs = [(scoring.folder / f"{place}.jsonl").read_bytes() for place in range(4)]
-    assert all(one == other for one, other in pairwise(outputs))
 
 
 def test_a_damaged_journal_stops_the_run_before_any_call(complete: Scoring) -> None:

@@ -50,32 +50,6 @@ def test_a_deadline_holds_in_an_outage(scoring: Scoring, fault: dict[str, Any], 
     scoring.check_resumes()
 
 
-@pytest.mark.parametrize("concurrency", [1, 8, "auto"])
-def test_max_calls_is_exact(scoring: Scoring, concurrency: object) -> None:
-    """Five calls are five calls; the same command again makes five more, until nothing is left to ask."""
-    for done in (5, 10, 15):
-        finished = scoring.run("--max-calls", 5, "--concurrency", concurrency)
-        assert finished.code == 6
-        metrics = check_partial(scoring, "max_calls")
-        assert (metrics["verdicts"], metrics["journal_hits"]) == (5, done - 5)
-        assert scoring.server.stats()["requests"] == done
-    scoring.check_resumes("--max-calls", 5)
-
-
-def test_max_calls_counts_retries(scoring: Scoring) -> None:
-    """Calls that fail are calls: what they leave undone has failed or was not asked, and is done the next time."""
-    scoring.server.behave(fault={"status": 500}, fault_times=1, fault_share=0.35, seed=5)
-    finished = scoring.run("--max-calls", 12)
-    assert finished.code == 6
-    assert scoring.server.stats()["requests"] == 12
-    metrics = scoring.check_honest()
-    assert metrics["partial"]
-    assert metrics["calls"] == 12
-    assert metrics["verdicts"] < 12
-    assert set(metrics["failures_by_kind"]) <= {"http", "not_asked"}
-    scoring.check_resumes()
-
-
 @pytest.mark.parametrize("limit", ["total_tokens", "cost"])
 def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(scoring: Scoring, limit: str) -> None:
     """Calls stop as soon as the tokens of the replies so far, or their price, reach the limit."""

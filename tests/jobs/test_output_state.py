@@ -72,21 +72,6 @@ def test_nothing_there_is_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "standing"),
-    [
-        ({"seed": 1}, OutputStanding.STALE),
-        ({"force": True}, OutputStanding.STALE),
-        ({"concurrency": "1"}, OutputStanding.CURRENT),
-    ],
-)
-def test_settings_that_change_rewards_make_stale(
-    scored_once: Scored, change: dict[str, object], standing: OutputStanding
-) -> None:
-    """Outputs of other settings are stale if the digest differs, or if they are to be overwritten."""
-    assert scored_once.look(changed(SETTINGS, **change)).standing is standing
-
-
-@pytest.mark.parametrize(
     ("size_bytes", "etag", "mtime_ns"),
     [(9, None, 1), (None, "e", None), (0, "", 9), (3, None, None), (None, None, None)],
 )
