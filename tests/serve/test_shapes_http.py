@@ -98,6 +98,7 @@ def test_attempts_at_a_group_never_mix(served, judge_server):
     assert served.post("/verify", new[1]).json()["reward"] == rewards[1]  # a repeated request
     assert len(judge_server.stats()["recent"]) == asked
     assert served.post("/verify", new[1] | {"response": old[1]["response"]}).status_code == 409
+    assert served.post("/verify", new[1] | {"_ng_group_attempt": "3"}).status_code == 422  # not attempt 0
     assert served.post("/verify", old[1]).status_code == left.reply().status_code == 200
 
 

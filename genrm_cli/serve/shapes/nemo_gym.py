@@ -44,6 +44,8 @@ async def _verify(call: Call) -> JsonReply:
         refuse_unanswered(row)
     member = member_of("", row, call.service.plan, "nemo_gym")
     rollout = member.rollout
+    if (attempt := row.get("_ng_group_attempt")) not in (None, rollout.group_attempt):
+        raise UnreadableRecordError(f"_ng_group_attempt is {attempt!r}, expected an integer of 0 or more")
     if rollout.index is not None:
         member = replace(member, id=str(rollout.index))
     # A task index is used for other prompts, too, as in validation.
