@@ -16,6 +16,7 @@ from genrm_cli.groups.judge_group import begin_group, compute_local, iter_reques
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.pacing.endpoint import loop_time_s
 from genrm_cli.judging.profiles.profile import KnownTexts, neutralise_prompt
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison
@@ -109,12 +110,12 @@ class ArrivingGroup:
         return without_reply(outcome, self._plan)
 
     async def _ask_judge(self, number: int, repeat: int, prompt: Prompt) -> Outcome:
-        judge = self._judges[number]
+        judge, since_s = self._judges[number], loop_time_s()
         async with self._judges.turn():
             request = judge.prepare(prompt, repeat)
             if (known := judge.recall(request)) is not None:
                 return known
-            slot = await judge.admit()
+            slot = await judge.admit(since_s=since_s)
         if slot is None:
             return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
         return await judge.ask(request, slot)
@@ -133,6 +134,10 @@ class ArrivingGroup:
         self.wasted = len(self._asked) - len(set(requests.values()))
         judged.results = await _results_of(requests, timeout_s)
         return judged
+
+    def forget_failures(self) -> None:
+        """Make requests again that the judge did not answer, when they are needed again."""
+        self._asked = {asked: task for asked, task in self._asked.items() if not _is_unanswered(task)}
 
     def release(self) -> None:
         """Drop all texts and results, once the group needs no more requests."""
@@ -172,6 +177,14 @@ class ArrivingGroup:
             if late is None or late in id_.shown
         }
         return judged, requests
+
+
+def _is_unanswered(task: asyncio.Task[Outcome]) -> bool:
+    """Whether a request ended because the judge failed, whatever the texts."""
+    if not task.done() or task.cancelled() or task.exception() is not None:
+        return False
+    result = task.result().result
+    return isinstance(result, Failure) and not result.kind.depends_on_texts
 
 
 async def _results_of(

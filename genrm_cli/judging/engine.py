@@ -1,6 +1,7 @@
 """The interface of judges, and the judges of a run."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Protocol
 
+from genrm_cli.errors import GenrmError
 from genrm_cli.judging.claims import LOOK_S
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lexical import judge_lexically
@@ -29,8 +31,11 @@ class Judge(Protocol):
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the known outcome; None if the judge must be asked."""
 
-    async def admit(self, lane: int | None = None) -> Slot | None:
-        """Wait for permission to make another call in a lane of `JudgeSet`; None if the run was stopped."""
+    async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
+        """Wait for permission to make another call in a lane of `JudgeSet`; None if the run was stopped.
+
+        `since_s` is when the request began to wait, by the loop's clock; it limits the wait of a server's request.
+        """
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask. A failed call does not raise: it is a `Failure`."""
@@ -56,9 +61,9 @@ class LexicalJudge:
             return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
         return Outcome(judge_lexically(request.shown))
 
-    async def admit(self, lane: int | None = None) -> Slot | None:
+    async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Never needed: everything is known."""
-        del lane
+        del lane, since_s
         return None
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
@@ -102,9 +107,9 @@ class OnceJudge:
         known = self._recent.get(request.key)
         return None if known is None else replace(known, from_journal=True)
 
-    async def admit(self, lane: int | None = None) -> Slot | None:
+    async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call."""
-        return await self._judge.admit(lane)
+        return await self._judge.admit(lane, since_s)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask, and remember the outcome before returning it."""
@@ -125,6 +130,10 @@ class OnceJudge:
             outcome = await self._ask_once(request, held)
             answered.set_result(outcome)
             return outcome
+        except GenrmError as error:
+            answered.set_exception(error)
+            answered.exception()  # nobody may be waiting
+            raise
         finally:
             del self._in_flight[key]
             if not answered.done():
@@ -163,10 +172,10 @@ class CachedJudge(OnceJudge):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (only_failed)"))
         return known
 
-    async def admit(self, lane: int | None = None) -> Slot | None:
+    async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call."""
         await self._journal.room()
-        return await self._judge.admit(lane)
+        return await self._judge.admit(lane, since_s)
 
     async def _ask_once(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask, and store the outcome."""

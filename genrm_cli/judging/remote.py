@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -133,9 +134,9 @@ class RemoteJudge:
         del request
         return None
 
-    async def admit(self, lane: int | None = None) -> Slot | None:
+    async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for a slot for a new comparison, and reserve the call of its second turn if it has one."""
-        slot = await self._next_slot(self._turns, retry=False, lane=lane)
+        slot = await self._next_slot(self._turns, retry=False, lane=lane, since_s=since_s)
         if slot is not None:
             self._budget.reserved += self._turns - 1
         return slot
@@ -199,10 +200,10 @@ class RemoteJudge:
         self._budget.count_call()
         return slot
 
-    async def _next_slot(self, calls: int = 1, *, retry: bool, lane: int | None = None) -> Slot | None:
+    async def _next_slot(self, calls: int = 1, *, retry: bool, lane: int | None = None, since_s: float) -> Slot | None:
         """Wait for a slot for a call, if the budget has room for `calls`; None if the run was stopped."""
         self._stop_when_used_up(calls)
-        slot = await self.pool.acquire(retry=retry, lane=lane)
+        slot = await self.pool.acquire(retry=retry, lane=lane, since_s=since_s)
         if slot is None:
             return None
         # Others may have used the rest of the budget during the wait.
@@ -214,7 +215,7 @@ class RemoteJudge:
 
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot for another call of a comparison; None also if the comparison has timed out."""
-        slot = await self._next_slot(retry=True)
+        slot = await self._next_slot(retry=True, since_s=gives_up_at_s - self._policy.comparison_timeout_s)
         if slot is not None and loop_time_s() >= gives_up_at_s:
             self._give_back(slot)
             return None
@@ -253,7 +254,8 @@ class RemoteJudge:
                 continue
             is_busy = error.failure.kind == FailureKind.RATE_LIMITED
             failed_tries += not (slot.on_trial or is_busy)
-            backoffs += not (is_busy and slot.endpoint.limit.adapts)
+            # The schedule of trials sets their pace.
+            backoffs += not (slot.on_trial or (is_busy and slot.endpoint.limit.adapts))
             if not error.may_pass or failed_tries > self._policy.retries:
                 break
             outcome.result = error.failure  # used if the comparison times out during a wait

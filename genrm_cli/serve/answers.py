@@ -43,6 +43,7 @@ class GroupCounts:
         reward_min: lowest reward; None without any.
         reward_spread: highest minus lowest reward; None without any.
         sabotaged: number of members whose texts made requests fail.
+        unanswered: number of comparisons that failed because of the judge, whatever the texts.
     """
 
     size: int
@@ -57,18 +58,19 @@ class GroupCounts:
     reward_min: float | None
     reward_spread: float | None
     sabotaged: int
+    unanswered: int
 
     @classmethod
     def of(cls, rewards: GroupRewards, size: int) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]
-        outcomes = [each.outcome for each in rewards.comparisons]
+        outcomes, failures = [each.outcome for each in rewards.comparisons], rewards.failures
         return cls(
             size=size,
             came=len(rewards.scores),
             scored=len(known),
             comparisons=len(outcomes),
-            failed=len(rewards.failures),
+            failed=len(failures),
             from_journal=sum(outcome.from_journal for outcome in outcomes),
             calls=sum(outcome.attempts for outcome in outcomes if not outcome.from_journal),
             reliability=rewards.reliability,
@@ -76,6 +78,7 @@ class GroupCounts:
             reward_min=min(known, default=None),
             reward_spread=max(known) - min(known) if known else None,
             sabotaged=sum(score.sabotaged > 0 for score in rewards.scores),
+            unanswered=sum(each.failure is not None and not each.failure.kind.depends_on_texts for each in failures),
         )
 
     @property

@@ -12,7 +12,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import KeptRecords
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.estimators import Calibration
-from genrm_cli.scored.json_form import from_json, to_json
+from genrm_cli.scored.json_form import FormError, from_json, to_json
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts
 from genrm_cli.serve.cohort import NO_ROLLOUT, Cohort, Member
 
@@ -103,7 +103,10 @@ class KeptCohorts:
     def read(self, name: str) -> KeptCohort | None:
         """Return the cohort kept under a name; None without one."""
         record = None if self._records is None else self._records.read(self._key_of(name))
-        return None if record is None else from_json(KeptCohort, orjson.loads(record))
+        try:
+            return None if record is None else from_json(KeptCohort, orjson.loads(record))
+        except (FormError, orjson.JSONDecodeError):  # of another version
+            return None
 
     def write(self, cohorts: Mapping[str, KeptCohort]) -> None:
         """Keep cohorts by name."""

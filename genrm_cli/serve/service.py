@@ -49,7 +49,23 @@ class _Known:
 
     def is_to_keep(self, counts: GroupCounts) -> bool:
         """Whether a repeated request gets the same answer; otherwise it is judged again."""
+        if self.key is None:
+            return counts.scored > 0 and not counts.unanswered
         return counts.scored > 0 and not (self.needs_all and counts.shortfall)
+
+    def answer_of(self, member_id: str) -> "asyncio.Future[GroupAnswer] | None":
+        """Return the answer for a member; None if the member is to be judged now.
+
+        A late member is, and one without a reward because the judge did not answer, as far as texts are known.
+        """
+        answer = self.late.get(member_id) or (self.answer if member_id in self.cohort.members else None)
+        if answer is None or self.judged is None or not answer.done():
+            return answer
+        if answer.exception() is not None:
+            return None
+        found = answer.result()
+        is_over = found.score_of(member_id).reward is not None or not found.counts.unanswered
+        return answer if is_over else None
 
     def release_texts(self) -> None:
         """Drop what only a late member needs."""
@@ -158,11 +174,10 @@ class RewardService:
                 known.arriving.add(index, member.rollout, member.line)
             if known.cohort.is_complete:
                 self._close(known)
-        elif member.id in known.cohort.late:
-            if member.id not in known.late:
-                known.late[member.id] = asyncio.ensure_future(self._judge_late(known, member))
-            return await self._wait(known.late[member.id])
-        return await self._wait(known.answer)
+        answer = known.answer_of(member.id)
+        if answer is None:
+            answer = known.late[member.id] = asyncio.ensure_future(self._judge_late(known, member))
+        return await self._wait(answer)
 
     async def judge(self, name: str, members: Sequence[Member], deadline_s: float | None = None) -> GroupAnswer:
         """Judge a whole group; its members have different ids. The deadline limits the wait for the judge.
@@ -303,7 +318,7 @@ class RewardService:
         if not known.is_to_keep(counts):
             self._forget(known)
             return
-        if known.cohort.is_complete:
+        if known.cohort.is_complete and not counts.unanswered:
             known.release_texts()
             self._release(known)
         self._keep(known)
@@ -366,9 +381,14 @@ class RewardService:
             members, index = [member], 0
             judged = await known.arriving.judge(_group_of(members))
         else:
-            members = known.cohort.in_order(member.id)
+            known.arriving.forget_failures()
+            is_late = member.id in known.cohort.late
+            members = known.cohort.in_order(*([member.id] if is_late else []))
             index = [each.id for each in members].index(member.id)
-            judged = await known.arriving.judge_late(known.judged, _group_of(members), index, None)
+            if is_late:
+                judged = await known.arriving.judge_late(known.judged, _group_of(members), index, None)
+            else:
+                judged = await known.arriving.judge(_group_of(members))
         rewards, calibration = self._scorer.reward_late(judged)
         if self._recorder is not None:
             self._recorder.add_late(member, rewards, index)

@@ -48,7 +48,7 @@ class SlowJudge:
         """Return an answer to the questions that it knows."""
         return MIDDLING if request.shown.conversation[0][1] in self._known else None
 
-    async def admit(self, lane: int | None = None) -> Slot | None:
+    async def admit(self, lane: int | None = None, since_s: float = 0.0) -> Slot | None:
         """Admit when there is room, until enough were admitted."""
         await self._slots.acquire()
         if len(self.asked) + self.at_once >= self._admits:

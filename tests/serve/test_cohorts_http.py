@@ -126,3 +126,18 @@ def test_any_text_is_an_id(served, id_):
     assert [reply["id"] for reply in replies] == [id_, "b"]
     assert {reply["group_id"] for reply in replies} == {id_}
     assert [reply["reward"] for reply in replies] == pytest.approx(group["rewards"], abs=0.05)
+
+
+def test_a_member_without_a_reward_is_judged_again(served, judge_server):
+    """Two of three comparisons failed with 500: the member that they cost its reward asks again, and gets one.
+
+    The rewards of the others do not change.
+    """
+    judge_server.behave(script=[{"status": 500}] * 2)
+    first, second, third = (rewards_of(begin(served, "failed-in-part", range(3))) for _ in range(3))
+    assert first.count(None) == 1
+    assert None not in second
+    assert [new for old, new in zip(first, second, strict=True) if old is not None] == [
+        old for old in first if old is not None
+    ]
+    assert third == second

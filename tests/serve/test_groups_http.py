@@ -139,3 +139,13 @@ def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
         assert refused == [422, 422]
     compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
     assert served == json.loads(compared.out)
+
+
+def test_a_group_in_which_the_judge_failed_is_judged_again(served, judge_server):
+    """Two of three comparisons fail with 500: one response has no reward until the request is repeated."""
+    judge_server.behave(script=[{"status": 500}] * 2)
+    given = {"id": "failed-in-part", "messages": "Why?", "responses": [{"text": text} for text in texts(3, "part")]}
+    first, second, third = (served.group(**given) for _ in range(3))
+    assert (first["status"], first["metrics"]["unanswered"]) == ("partial", 2)
+    assert (second["status"], second["metrics"]["calls"]) == ("scored", 2)
+    assert third == second

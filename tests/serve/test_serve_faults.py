@@ -168,3 +168,25 @@ def test_servers_share_no_state_by_accident(genrm, judge_server):
             assert served.group(messages="Why?", responses=[{"text": text} for text in texts(3)])["status"] == "scored"
         asked.append(judge_server.stats()["requests"] - before)
     assert asked[0] == asked[1] > asked[2]
+
+
+@pytest.mark.slow
+def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request(genrm, start_judge):
+    """Ten groups wait for a dead judge at once: not ten times `--give-up-after`, nor once for each comparison.
+
+    The first request after the judge's return is judged, and so is a group that had failed.
+    """
+    judge, limit_s = start_judge(), 2
+    flags = ("--give-up-after", f"{limit_s}s", "--retries", "1", "--drain", "1s", "--strategy", "all_pairs")
+    with serving(genrm, *judge_flags(judge.base_url), *flags) as served:
+        judge.kill()
+        groups = [
+            {"id": f"g{n}", "messages": f"Why {n}?", "responses": [{"text": text} for text in texts(4)]}
+            for n in range(10)
+        ]
+        waiting = [served.begin("/v1/groups", group) for group in groups]
+        assert {each.json()["status"] for each in waiting} == {"failed"}
+        waited = [event["waited_s"] for event in served.events() if event["event"] == "group"]
+        assert max(waited) < 10 * limit_s  # far more where each of 60 comparisons waits for its own end
+        judge.restart()
+        assert [served.group(**group)["status"] for group in groups] == ["scored"] * 10

@@ -122,6 +122,11 @@ class Endpoint:
         self.down, self._suspect, self._on_trial = True, False, False
         self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
 
+    def try_soon(self) -> None:
+        """Make the next trial `first_trial_s` after the last one: a new request would wait for it."""
+        self._trial_at_s += self.first_trial_s - self._trial_wait_s
+        self._trial_wait_s = self.first_trial_s
+
     def free_in_s(self, now_s: float) -> float:
         """Return the seconds until a trial is due or a rest ends; 0 if there is nothing to wait for."""
         return max(0.0, self._rests_until_s - now_s, self._trial_at_s - now_s if self.down else 0.0)

@@ -66,6 +66,8 @@ class EndpointPool:
         self._in_lanes: list[Waiting] = [deque() for _ in endpoints]
         self._lending: asyncio.TimerHandle | None = None
         self._given_up: JudgeError | None = None
+        self._silent: Message | None = None  # with `resumes`: why requests from before `_silent_at_s` are given up
+        self._silent_at_s = -math.inf
         self._failing_since_s: float | None = None  # start of the first call that failed after the last answer
         self._watching: asyncio.TimerHandle | None = None
         self._last_ending = Ending.ANSWERED
@@ -88,14 +90,19 @@ class EndpointPool:
         """Calls that may be in flight at the endpoints that are up."""
         return sum(endpoint.limit.limit for endpoint in self.endpoints if not endpoint.down)
 
-    async def acquire(self, *, retry: bool = False, lane: int | None = None) -> Slot | None:
+    async def acquire(self, *, retry: bool = False, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for a slot for a retry, or for a new comparison of a lane; None if the run was stopped.
+
+        All requests that waited when the judge was given up end then, also those that wait elsewhere, for their turn or
+        before a retry: `since_s` says since when.
 
         Raises:
             JudgeError: no endpoint has answered for too long.
         """
         if self.stopped_by is not None and self._given_up is None:
             return None
+        if self._silent is not None and since_s <= self._silent_at_s:
+            raise JudgeError(self._silent)
         first_in_line = _is_empty(self._second_turns) and _is_empty(self._retries)
         if retry:
             return await self._acquire(self._retries, first_in_line=first_in_line)
@@ -126,13 +133,12 @@ class EndpointPool:
     async def _acquire(self, waiting: Waiting, *, first_in_line: bool, home: Endpoint | None = None) -> Slot | None:
         if self._given_up is not None:
             raise self._given_up
+        if self._resumes and not self.is_up:
+            self._try_soon()
         if first_in_line and (endpoint := self._choose(home)) is not None:
             return self._take(endpoint)
         if home is not None:
             self._lend_soon()
-        if self._resumes and self._failing_since_s is None and not self.is_up:
-            self._failing_since_s = loop_time_s()  # a server's request does not wait longer than that for a trial
-            self._watch()
         future: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
         waiting.append(future)
         try:
@@ -142,6 +148,18 @@ class EndpointPool:
             if is_answered and (slot := future.result()) is not None:
                 self.release_unused(slot)
             raise
+
+    def _try_soon(self) -> None:
+        """Try the endpoints, all of them down, for a request of a server, which waits `give_up_after_s` at most."""
+        now_s = loop_time_s()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+            self._watch()
+        for endpoint in self.endpoints:
+            waits_s = endpoint.free_in_s(now_s)
+            endpoint.try_soon()
+            if 0 < (sooner_s := endpoint.free_in_s(now_s)) < waits_s:
+                asyncio.get_running_loop().call_later(sooner_s + 0.001, self._wake)
 
     def release(self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None) -> None:
         """Return a slot and let its endpoint learn from the outcome of the call."""
@@ -252,7 +270,7 @@ class EndpointPool:
         """Start the clock of giving up at the first failure after an answer; stop it at an answer."""
         self._last_ending = ending
         if ending.shows_it_works:
-            self._failing_since_s = None
+            self._failing_since_s = self._silent = None
             return
         self._last_detail = detail
         if self._failing_since_s is None:
@@ -290,7 +308,10 @@ class EndpointPool:
         )
         if self._resumes:
             error = JudgeError(silent)
-            self._failing_since_s = None  # until the next call fails
+            self._silent, self._silent_at_s = silent, loop_time_s()
+            self._failing_since_s = None  # until the next request comes
+            self._over.set()  # ends all pauses
+            self._over.clear()
         else:
             error = self._given_up = JudgeError(
                 silent, " Run the same command again once it is back: answers in the journal are reused."

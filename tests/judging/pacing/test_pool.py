@@ -1,6 +1,7 @@
 """Which endpoint the next call goes to, and when."""
 
 import asyncio
+import math
 import random
 from collections.abc import Coroutine
 from typing import Any
@@ -236,6 +237,42 @@ def test_a_pool_that_resumes_gives_up_only_those_who_wait() -> None:
         pool.release(await take(pool), Ending.ANSWERED)
         assert pool.is_up
         assert not (await take(pool)).on_trial
+
+    run(scenario())
+
+
+def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_trial() -> None:
+    """Requests that wait for a slot, for their turn and before a retry end together, after `give_up_after` once.
+
+    The next request, however long after, tries the judge at once.
+    """
+
+    async def scenario() -> None:
+        endpoints = [Endpoint("a", CLIENT, Limit(1), first_trial_s=0.02, last_trial_s=1_000)]
+        pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
+        await break_down(pool)
+        turns, began_s = asyncio.Semaphore(1), loop_time_s()
+
+        async def insist(*, pauses: bool) -> None:
+            since_s = loop_time_s()
+            while True:
+                if pauses:
+                    await pool.pause(100, holds_back=False)
+                async with turns:
+                    slot = await pool.acquire(retry=pauses, since_s=since_s)
+                assert slot is not None
+                pool.release(slot, Ending.BROKEN, "connection refused")
+
+        waiting = [asyncio.create_task(insist(pauses=number % 2 > 0)) for number in range(8)]
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(result, JudgeError) for result in results)
+        assert loop_time_s() - began_s < 0.6
+        for _ in range(12):  # many trials later, the next one is far away
+            endpoints[0].end(Ending.BROKEN, loop_time_s(), 0, on_trial=endpoints[0].begin(math.inf))
+        await asyncio.sleep(100)
+        comes_s = loop_time_s()
+        assert (await pool.acquire(since_s=comes_s)).on_trial  # type: ignore[union-attr]
+        assert loop_time_s() - comes_s < 0.05
 
     run(scenario())
 
