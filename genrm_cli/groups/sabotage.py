@@ -89,6 +89,9 @@ def with_losses(by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Caus
         0: Verdict((high + low) / 2, (high + low) / 2, MIDDLE_RANKING),
         -1: Verdict(low, high, MIDDLE_RANKING + lead),
     }
+    of_all = defaultdict[tuple[int, int], set[int]](set)  # by judge and repeat: of requests that show a whole group
+    for (judge, repeat, shown), culprits in causes.items():
+        of_all[judge, repeat].update(culprits if len(shown) > 2 else ())
     filled = {pair: list(given) for pair, given in by_judge.items()}
     for (i, j, repeat), given in filled.items():
         for number, verdict in enumerate(given):
@@ -97,7 +100,7 @@ def with_losses(by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Caus
                     index
                     for shown in ((i, j), (i,), (j,))
                     for index in causes.get(RequestId(number, repeat, shown), ())
-                }
+                } | (of_all[number, repeat] & {i, j})
                 if at_fault:
                     given[number] = verdicts[(j in at_fault) - (i in at_fault)]
     return filled

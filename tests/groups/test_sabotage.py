@@ -14,6 +14,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.groups.sabotage import find_causes
+from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import plan_comparisons
 from genrm_cli.rewards.estimators import RunStatistics
@@ -230,3 +231,13 @@ def test_one_failure_of_a_grade_blames_nobody() -> None:
     for calls, blamed in ((1, ()), (2, ((2,),))):
         results = [(RequestId(0, 0, (index,)), Outcome(silent, calls) if index == 2 else VERDICT) for index in range(4)]
         assert tuple(find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,))).values()) == blamed
+
+
+def test_it_loses_where_the_whole_group_is_shown_at_once() -> None:
+    """The others have no grades, and thus no rewards."""
+    ambiguous = Outcome(Failure(FailureKind.AMBIGUOUS, "", (2,)))
+    plan = GroupPlan(judges=(JudgePlan("m", PROFILES["rewardanything"]),))
+    found = verdicts_of(judged([(RequestId(0, 0, (2, 1, 0)), ambiguous)], 3), plan)
+    (rewards,) = reward_verdicts([found], plan, RunStatistics().fit())
+    assert [score.reward for score in rewards.scores] == [None, 2.0, None]
+    assert [score.sabotaged for score in rewards.scores] == [0, 1, 0]
