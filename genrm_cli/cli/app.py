@@ -125,4 +125,4 @@ def main() -> None:
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:
                 stream.flush()
-    os._exit(code if isinstance(code, int) else 1)
+    os._exit(code if isinstance(code, int) else int(code is not None))  # None: done, as `genrm profiles` says it
