@@ -220,6 +220,12 @@ def print_parts(parts: Iterable[str | Table]) -> None:
         console.print(Text(escaped(part)) if isinstance(part, str) else part, soft_wrap=not console.is_terminal)
 
 
+def fits(table: Table) -> bool:
+    """Return whether stdout is wide enough for a table whose columns do not wrap."""
+    console = _stdout_console()
+    return console.measure(table, options=console.options.update(max_width=sys.maxsize)).minimum <= console.width
+
+
 def new_table(*heads: str, texts: int = 1) -> Table:
     """Return a table without borders: columns of text first, as many as `texts`, then columns of numbers."""
     table = Table(box=None, pad_edge=False)

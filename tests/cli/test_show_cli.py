@@ -105,3 +105,22 @@ def test_a_scored_file_without_such_groups_says_so(genrm: Genrm, call: Call) -> 
     unknown = call("show", "in.scored.jsonl", "--group", "nobody")
     assert unknown.code == 3
     assert "no group 'nobody'" in unknown.err
+
+
+def test_an_output_is_known_by_the_run_that_wrote_it(genrm: Genrm, call: Call) -> None:
+    """Scored lines under another name than *.scored.jsonl are shown with their rewards, and rollouts are not."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    assert call("score", "in.jsonl", "--offline", "-o", "rewards.jsonl").code == 0
+    assert b"reward  rank" in call("show", "rewards.jsonl").out
+    assert b"reward  rank" not in call("show", "in.jsonl").out
+
+
+@pytest.mark.parametrize(("size", "shown"), [(4, True), (24, False)])
+def test_a_matrix_is_shown_whole_or_not_at_all(size: int, shown: bool, genrm: Genrm, call: Call) -> None:
+    """Each row of the verdicts has its label, and no cell is cut; a matrix wider than the output is left out."""
+    genrm.write("in.jsonl", [chat("The Niger." + " word" * length) for length in range(size)])
+    assert call("score", "in.jsonl", "--offline").code == 0
+    _, found, matrix = call("show", "in.scored.jsonl").out.decode().partition("\nverdicts (row: shown first; ")
+    rows = [line.split() for line in matrix.splitlines()[2 : 2 + size]]
+    assert bool(found) is shown
+    assert [len(row) for row in rows] == [1 + size] * (size if shown else 0)

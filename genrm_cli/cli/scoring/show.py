@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from genrm_cli.cli.console import add_row, counted, new_table, number_text, print_json, print_parts, print_text, say
+from genrm_cli.cli.console import (
+    add_row,
+    counted,
+    fits,
+    new_table,
+    number_text,
+    print_json,
+    print_parts,
+    print_text,
+    say,
+)
 from genrm_cli.cli.options import Invocation, option, switch, with_settings
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
-from genrm_cli.storage.location import is_scored_file
+from genrm_cli.storage.location import is_scored_file, is_stream, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.previews.shown_groups import ShownGroup, ShownRequest
@@ -21,8 +31,7 @@ if TYPE_CHECKING:
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
 _OMITTED = ("min_age", "leases", "lease_expiry", "segment_calls", "segment_age", "only_failed")
-_BEGINNING_CHARS = 36  # so that the numbers fit into 80 columns
-_MAX_MATRIX = 24  # columns that fit on a terminal
+_BEGINNING_CHARS = 34  # so that the numbers fit into 80 columns
 
 
 @with_settings("Input", "Pairs", "Judge", "Journal", "Storage", omit=_OMITTED)
@@ -31,8 +40,8 @@ def show(
         list[str],
         typer.Argument(
             metavar="ROLLOUTS",
-            help="A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or a *.scored.jsonl. With --together, "
-            "the files of a set.",
+            help="A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or an output of `genrm score`. With "
+            "--together, the files of a set.",
         ),
     ],
     invocation: Invocation,
@@ -49,7 +58,7 @@ def show(
 ) -> int:
     """Show the first group: its rollouts, or the exact request to the judge. Calls no judge.
 
-    For an output of genrm score (*.scored.jsonl), show rewards, the matrix of verdicts and the judge's replies, from
+    For an output of genrm score, show rewards, the matrix of verdicts and the judge's replies, from
     the journal if the comparisons lack them.
 
     --as-judge skips groups without comparisons. Accepts the settings of `genrm score`. Control
@@ -59,15 +68,27 @@ def show(
 
     Example: genrm show rollouts.scored.jsonl --worst 3
     """
-    is_scored = any(map(is_scored_file, rollouts))
+    is_scored = any(_is_scored(uri, invocation.settings) for uri in rollouts)
     if (worst is not None or failures) and (as_judge or not is_scored):
-        raise UsageError("--worst and --failures show a scored file: name a *.scored.jsonl, without --as-judge.")
+        raise UsageError("--worst and --failures show an output of `genrm score`, without --as-judge.")
     if is_scored and not as_judge:
         most, by_reliability = worst or limit, worst is not None
         _show_scored(rollouts, invocation.settings, group, most, by_reliability, failures, as_json)
         return 0
     _show_unscored(rollouts, invocation.settings, group, limit, as_judge, as_json)
     return 0
+
+
+def _is_scored(uri: str, settings: Settings) -> bool:
+    """Return whether a file is named like scored lines, or the metrics next to it say that a run wrote it."""
+    from genrm_cli.jobs.context import s3_options
+    from genrm_cli.scored.files import read_run_record
+    from genrm_cli.storage.listing import names_many
+
+    if is_scored_file(uri) or is_stream(uri) or names_many(uri):
+        return is_scored_file(uri)
+    record = read_run_record(sibling(uri, ".metrics.json"), s3_options(settings))
+    return record is not None and record.output.rpartition("/")[2] == uri.rpartition("/")[2]
 
 
 def messages_text(messages: list[dict[str, str]]) -> str:
@@ -181,9 +202,10 @@ def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
         add_row(table, str(line.index), beginning or line.reason_text or "-", *map(number_text, numbers))
     yield table
     pairs = [each for each in group.comparisons if each.is_pair]
-    if pairs and len(ordered) <= _MAX_MATRIX:
+    matrix = _matrix([each.line.index for each in ordered], pairs)
+    if pairs and fits(matrix):  # cut off, it would show wrong numbers; the lines below have all verdicts
         yield "\nverdicts (row: shown first; column: shown second; . = not asked)"
-        yield _matrix([each.line.index for each in ordered], pairs)
+        yield matrix
     for asked in group.comparisons:
         yield _words(asked, mask)
     yield ""
@@ -193,9 +215,9 @@ def _matrix(order: list[int], pairs: "list[ComparisonRecord]") -> Table:
     cells: dict[tuple[int, ...], list[str]] = {}
     for each in pairs:
         verdict = each.verdict
-        text = "x" if verdict is None else f"{verdict.score_1:g}-{verdict.score_2:g}"
+        text = "x" if verdict is None else f"{verdict.score_1:.2g}-{verdict.score_2:.2g}"
         cells.setdefault(each.indices, []).append(text)
-    table = new_table("", *map(str, order))
+    table = new_table("", *map(str, order), texts=0)
     for first in order:
         add_row(table, str(first), *(" ".join(cells.get((first, second), ["."])) for second in order))
     return table
