@@ -35,6 +35,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: 
     assert (metrics["scored"], metrics["single"], metrics["unscored"]) == (7, 0, 3)
     assert metrics["duplicate_rollouts"] == 1
     assert "7 rejected lines" in finished.err
+    assert "genrm: warning: 7 lines rejected: `genrm validate` says which and why." in finished.err
     assert "duplicate rollout" in finished.err
 
 

@@ -56,7 +56,7 @@ def compare(
 ) -> int:
     """Compare a few responses to one prompt and print their rewards.
 
-    Example: genrm compare --prompt "What is 2 + 2?" "4" "5" --judge lexical
+    Example: genrm compare --prompt "What is 2 + 2?" "4" "5" --offline
 
     Example: genrm compare - --json < compare-request.json
     """
@@ -117,7 +117,7 @@ def _read_group(responses: list[str], prompt: str | None, settings: "Settings") 
     if [prompt, *responses].count("-") > 1:
         raise UsageError("stdin can be read only once; use - for the prompt or for one response.")
     if prompt is None:
-        raise UsageError("missing --prompt TEXT.")
+        raise UsageError("missing --prompt TEXT; to read a compare request, pass - alone and the file on stdin.")
     turns, texts = (Turn("user", _text_of(prompt)),), enumerate(map(_text_of, responses))
     return Group(KEY, [Rollout(turns, (Text(text),), index=index) for index, text in texts])
 

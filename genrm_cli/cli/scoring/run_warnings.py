@@ -107,6 +107,8 @@ def nulls_text(count: int, first: str | None) -> str:
 
 def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield warnings about rollouts that are not compared, and about content that the judge does not see."""
+    if rejected := metrics.rejected_lines:
+        yield f"{counted(rejected, 'line')} rejected: `genrm validate` says which and why."
     if blank := metrics.blank_responses:
         yield f"{counted(blank, 'blank response')}: nothing for the judge to see."
     if truncated := metrics.truncated_responses:

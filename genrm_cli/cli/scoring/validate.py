@@ -187,4 +187,6 @@ def _not_compared(preview: "Preview") -> str:
     if media := preview.contents.with_media:
         reasons.append(f"{media:,} with media (--images shows images to a judge that sees them)")
     count = preview.without_response
+    if empty := max(0, count - preview.contents.excluded.total() - preview.counts.blank - preview.contents.with_media):
+        reasons.append(f"{empty:,} without a response")
     return ": ".join(filter(None, (f"{count:,}" if count else "", ", ".join(reasons))))

@@ -197,7 +197,10 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     places = _places_of(scored)
     for place in (places.scored, *places.sides()):
         if is_same_place(place, uri):
-            raise UsageError(f"the output {place} is the input; ", naming("choose another $output."))
+            raise UsageError(
+                f"the output {place} is the input; ",
+                naming("name the rollouts if these lines are scored already, or choose another $output."),
+            )
     return places
 
 

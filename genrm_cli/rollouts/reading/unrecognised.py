@@ -137,6 +137,8 @@ def _advice(record: Record) -> Message:
     if response is not None and (name := next((key for key in record if key.endswith(("id", "idx", "index"))), None)):
         named = SettingRef("response_field", response), " ", SettingRef("id_field", name)
         return Message.of("no field holds a prompt; name the response and the task, perhaps ", *named, _SEE)
+    lacks = " or ".join(role for role, path in (("prompt", prompt), ("response", response)) if path is None)
+    told = f"no field looks like a {lacks}; {told}"
     return Message.of(_named(f"{told}name its fields, as in ", prompt or "question", response or "reply.text"), _SEE)
 
 
