@@ -94,7 +94,7 @@ def warnings_of(left_out: LeftOut, with_reasoning: int, only_reasoning: int) -> 
         (
             with_reasoning,
             f"{with_reasoning:,} responses contain reasoning: a chat template that strips reasoning from "
-            "earlier turns may leave them without it, or empty. Try one row, or strip it with reasoning=strip.",
+            "earlier turns may leave them without it, or empty. Try one row, or set reasoning to strip.",
         ),
     ]
     return [text for holds, text in checks if holds]

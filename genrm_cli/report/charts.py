@@ -24,7 +24,7 @@ def draw_histogram(histogram: Histogram, tag: str, what: str) -> Markup:
     for number, count in enumerate(counts):
         if count:
             height = max(1.5, (_HEIGHT - _FOOT - _TOP) * count / top)
-            title = f"{count:,} {what} from {number_text(edges[number])} to {number_text(edges[number + 1])}"
+            title = f"{what} from {number_text(edges[number])} to {number_text(edges[number + 1])}: {count:,}"
             bars.append(
                 f'<a href="#list={escape(tag)}-{number}"><title>{escape(title)}</title>'
                 f'<rect class="bar" x="{number * width + 0.5:.1f}" y="{_HEIGHT - _FOOT - height:.1f}" '

@@ -39,7 +39,7 @@ model = {model}
 
 # Fields of the prompt and the response, for a format that genrm does not recognise.
 # prompt_field = "question"
-# response_field = "answer"
+# response_field = "samples.text"
 """
 
 
