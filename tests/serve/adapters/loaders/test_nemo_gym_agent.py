@@ -72,7 +72,7 @@ def test_the_agent_plays_sessions(tmp_path, monkeypatch):
 
     monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
     monkeypatch.setattr(server_utils, "_GLOBAL_AIOHTTP_CLIENT", None)
-    with serving(Genrm(tmp_path), "--environment", "therapeutic") as served:
+    with serving(Genrm(tmp_path), "--environment", "therapeutic_session") as served:
         rows = [json.loads(line) for line in served.get("/tasks").text.splitlines()][:4]
         port = int(served.url.rpartition(":")[2])
         for result in asyncio.run(play(port, rows)):
