@@ -265,8 +265,6 @@ def test_a_total_with_verdicts_still_needs_a_judge() -> None:
     [
         ("", [5.0, None, 2.0]),
         ("optional = ['p']", [3.0, 3.0, 2.0]),
-        ("optional = ['p']\nnormalise = true", [3.0, 3.0, 2.0]),
-        ("optional = ['p']\nclip = [2.5, 4]", [3.0, 3.0, 2.5]),
         ("optional = ['p']\ngates = { p = 1 }", [3.0, None, 0.0]),
     ],
 )
@@ -374,17 +372,6 @@ def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: P
     lines: list[Json] = [{"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}]
     scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
     assert scored.lines[0]["rewards"] == [5.0, 7.0]
-
-
-def test_a_list_of_the_line_is_not_split_among_its_responses(tmp_path: Path) -> None:
-    """The outcomes that a scenario expects hold for every response, however many of each there are."""
-    outcomes = ["safety plan", "psychoeducation"]
-    both = "Let us write a safety plan. Anxiety is a normal reaction of the body, and I will explain how it works."
-    line: Json = {"prompt": "Hi", "responses": [both, "Let us write a safety plan."], "expected_outcomes": outcomes}
-    toml = "[components.task_completion]\n[total]\nweights = { task_completion = 1 }\n"
-    apart = [score(tmp_path, [line | {"responses": [one]}], toml).lines[0]["rewards"] for one in line["responses"]]
-    assert score(tmp_path, [line], toml).lines[0]["rewards"] == [apart[0][0], apart[1][0]]
-    assert apart[1] == [0.5]
 
 
 # Episodes

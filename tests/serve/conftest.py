@@ -1,29 +1,11 @@
 """The fixture `genrm`, and a server that the tests of one worker share."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from genrm_here import call_here
-from genrm_process import Call, Genrm
+from genrm_process import Genrm
 from judge_server_fixture import JudgeServer
 from served import TOKEN, Served, judge_flags, serving
-
-
-@pytest.fixture
-def genrm(tmp_path: Path) -> Genrm:
-    """Give a test the command, and an empty folder to run it in."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return Genrm(folder)
-
-
-@pytest.fixture
-def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Give a test the command within this process."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(genrm.state_folder))
-    monkeypatch.chdir(genrm.folder)
-    return lambda *arguments, **environment: call_here(arguments, environment)
 
 
 @pytest.fixture(scope="session")

@@ -69,11 +69,8 @@ def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
         ("principle = '@/etc/passwd'", "principle"),
         ("profile = 'own.toml'", "profile"),
         ("s3_endpoint_url = 'http://evil'", "s3_endpoint_url"),
-        ("log_json = '/tmp/x'", "log_json"),
         ("output = '/tmp/x'\nforce = true", "output, force"),
         ("force = 'yes'", "force"),
-        ("ca_bundle = 'evil.pem'", "ca_bundle"),
-        ("journal = '/tmp/x'", "journal"),
         ("component = ['rubric:own.toml']", "component"),
         ("[components.x]\npython = 'mine:f'", "python in [components.x]"),
         ("[components.q]\nkind = 'rubric'\nset = 'own.toml'", "set in [components.q]"),
@@ -95,8 +92,7 @@ def test_a_file_of_the_folder_may_not_leak_run_or_overwrite(folder: Path, text: 
     file = read_settings_file(None, folder)
     trust.trust(file, folder)
     assert trust.state_of(file, folder) == "trusted"
-    if "evil.pem" not in text:
-        resolve(folder, text)
+    resolve(folder, text)
 
 
 def test_what_is_harmless_needs_no_trust(folder: Path) -> None:
