@@ -82,8 +82,6 @@ class Behaviour:
     reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
     quotes: str | None = None  # where it repeats the responses: one of QUOTES
-    prefix_cache: int = 0  # prompt prefixes remembered for usage.prompt_tokens_details.cached_tokens
-    prefix_block_chars: int = 0  # prefixes end at multiples of this many characters, as blocks do; 0: at messages
 
     def __post_init__(self) -> None:
         if self.unknown_roles not in ("accept", "reject", "ignore"):
@@ -317,44 +315,7 @@ def render_quotations(texts: Sequence[str], where: str) -> tuple[str, str]:
     return "" if where == "after" else f"{before}\n", f"\n{after}"
 
 
-class PrefixCache:
-    """Remember prompt prefixes block by block or message by message, as a server with prefix caching does."""
-
-    def __init__(self, capacity: int, block_chars: int = 0) -> None:
-        self._capacity = capacity
-        self._block_chars = block_chars
-        self._seen: dict[bytes, None] = {}
-
-    def cached_chars(self, messages: Sequence[Json]) -> int:
-        """Return how many characters of the prompt were seen before, and remember all of them."""
-        if not self._capacity:
-            return 0
-        state = hashlib.sha256()
-        cached = total = 0
-        for piece, chars in self._pieces(messages):
-            state.update(piece)
-            total += chars
-            key = state.digest()
-            if key in self._seen:
-                cached = total
-            self._seen[key] = None
-        while len(self._seen) > self._capacity:
-            self._seen.pop(next(iter(self._seen)))
-        return cached
-
-    def _pieces(self, messages: Sequence[Json]) -> Iterator[tuple[bytes, int]]:
-        if not self._block_chars:
-            for message in messages:
-                yield orjson.dumps(message, option=orjson.OPT_SORT_KEYS), len(message_text(message))
-            return
-        text = "".join(f"{message['role']}\n{message_text(message)}\n" for message in messages)
-        for start in range(0, len(text) - self._block_chars, self._block_chars):
-            yield text[start : start + self._block_chars].encode(), self._block_chars
-
-
-def render_completion(
-    behaviour: Behaviour, fault: Fault, request: Json, messages: Sequence[Json], cached_chars: int
-) -> bytes:
+def render_completion(behaviour: Behaviour, fault: Fault, request: Json, messages: Sequence[Json]) -> bytes:
     """Return the JSON of a chat completion for these messages."""
     kept, logprobs = kept_messages(messages, behaviour.unknown_roles), None
     if fault.content is not Unset.UNSET:
@@ -379,7 +340,7 @@ def render_completion(
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": completion_tokens,
                 "total_tokens": prompt_tokens + completion_tokens,
-                "prompt_tokens_details": {"cached_tokens": cached_chars // 4},
+                "prompt_tokens_details": {"cached_tokens": prompt_tokens // 4},
             },
         }
     )

@@ -27,11 +27,9 @@ from judge_behaviour import (
     Behaviour,
     Fault,
     Json,
-    PrefixCache,
     Refusal,
     content_share,
     iter_lognormal_s,
-    kept_messages,
     parse_behaviour,
     read_request,
     render_completion,
@@ -161,7 +159,6 @@ class Judge:
         """Act like this from the next request on."""
         self.behaviour = behaviour
         self.script = deque(behaviour.script)
-        self.prefixes = PrefixCache(behaviour.prefix_cache, behaviour.prefix_block_chars)
         self._latencies_s: Iterator[float] | None = None
         if behaviour.latency_lognormal is not None:
             self._latencies_s = iter_lognormal_s(**behaviour.latency_lognormal, seed=behaviour.seed)
@@ -268,8 +265,7 @@ class Judge:
     def _render(self, asking: Asking) -> bytes:
         messages = asking.request["messages"]
         assert isinstance(messages, list)
-        cached = self.prefixes.cached_chars(kept_messages(messages, self.behaviour.unknown_roles))
-        return render_completion(self.behaviour, asking.fault, asking.request, messages, cached)
+        return render_completion(self.behaviour, asking.fault, asking.request, messages)
 
     def _release(self, asking: Asking, status: int | None) -> None:
         """Count the end of a request and start the next that waits for a slot."""

@@ -200,14 +200,3 @@ def test_compat_refuses_what_is_no_text(
     finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | request_part)
     assert (finished.code, finished.out, judge_server.stats()["requests"]) == (3, b"", 0)
     assert f"{named} is no text, which NeMo Gym refuses (HTTP 422)" in finished.err
-
-
-@pytest.mark.parametrize(("more", "sent"), [((), False), (("--use-principle",), True)])
-def test_compat_sends_a_requests_principle_if_asked_for(
-    call: Call, judge_server: JudgeServer, more: tuple[str, ...], sent: bool
-) -> None:
-    """As with Gym's `use_principle`."""
-    finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | {"principle": "Be strict."}, *more)
-    assert finished.code == 0
-    roles = [[message["role"] for message in one["body"]["messages"]] for one in judge_server.stats()["recent"]]
-    assert ["principle" in each for each in roles] == [sent] * 2

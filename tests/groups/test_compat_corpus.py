@@ -190,14 +190,6 @@ def test_a_lines_principle_is_sent_only_if_asked_for(
     assert received(judge_server) == shown_by_gym(lines, principle)
 
 
-def test_a_principle_that_is_not_sent_parts_groups_all_the_same(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """The key of Gym's cohorts always has it: the rollouts of each principle are compared among themselves."""
-    texts = {"Be short.": ("One.", "Two."), "Be long.": ("Three.", "Four.")}
-    groups = [[line([message(text)], principle=name) for text in both] for name, both in texts.items()]
-    compat(tmp_path, judge_server, [*groups[0], *groups[1]])
-    assert received(judge_server) == sorted(shown_by_gym(groups[0]) + shown_by_gym(groups[1]))
-
-
 @pytest.mark.parametrize(("use", "sent"), [(None, True), (True, True), (False, False)])
 def test_without_compat_a_lines_principle_is_sent(
     tmp_path: Path, judge_server: JudgeServer, use: bool | None, sent: bool

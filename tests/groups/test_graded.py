@@ -16,7 +16,7 @@ from judge_server_fixture import JudgeServer
 from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.errors import JudgeError, UsageError
+from genrm_cli.errors import UsageError
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.jobs.batch import score_inputs
@@ -281,20 +281,6 @@ def test_a_key_that_is_not_set_is_named(call: Call, tmp_path: Path) -> None:
     finished = call("score", "in.jsonl")
     assert finished.code == 2
     assert "names GONE, which is not set" in " ".join(finished.err.split())
-
-
-def test_graders_are_tried_before_the_run(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """One that gives no grades ends the run before anything else is asked."""
-    judge_server.behave(fault={"content": "Fine."})
-    (tmp_path / "in.jsonl").write_text(json.dumps(completions(LONG)[0]) + "\n")
-    report = run_to_end(
-        score_inputs(
-            [str(tmp_path / "in.jsonl")], new_run(settings_of(judge(judge_server) + RUBRIC + SAFE, probe=True))
-        )
-    )
-    assert isinstance(report.fatal, JudgeError)
-    assert report.exit_code == 4
-    assert not list(tmp_path.glob("*.scored.jsonl"))
 
 
 # Clusters by a judge

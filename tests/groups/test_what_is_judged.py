@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from genrm_process import Json, read_lines
 from judge_server_fixture import JudgeServer
-from scored_components import Scored, completions, score, settings_of
+from scored_components import completions, score, settings_of
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
@@ -222,36 +222,6 @@ def test_reward_components_add_up_to_the_reward(tmp_path: Path) -> None:
 
 
 # NeMo Gym's own view
-
-
-def compat(tmp_path: Path, server: JudgeServer, lines: list[Json]) -> Scored:
-    """Score lines as NeMo Gym does."""
-    return score(tmp_path, lines, judge(server, compat="nemo-gym"), max_unscored="1")
-
-
-def test_compat_sends_what_gym_shows(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Texts are joined with nothing, inline thinking stays, calls are left out, and nothing is the word None."""
-    parts = [{"type": "output_text", "text": text} for text in ("<think>Hm.</think>One ", "two")]
-    outputs = [
-        [called("look", at="door"), {"type": "message", "role": "assistant", "content": parts}, said("three")],
-        [called("look", at="moon")],
-    ]
-    given = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why?"}]
-    scored = compat(tmp_path, judge_server, gym_lines(*outputs, given=given))
-    assert None not in scored.rewards
-    texts = sent(judge_server)
-    assert {"Be kind.", "Why?", "<think>Hm.</think>One twothree", "None"} <= set(texts)
-    assert not any("door" in text or "moon" in text for text in texts)
-
-
-def test_compat_reads_a_compare_request_as_gym_does(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A message without a role is the user's, and a response without output is the word None."""
-    request: Json = {
-        "conversation_history": [{"content": "Why?"}],
-        "response_objs": [{"output": [said("So.")]}, {"output": []}],
-    }
-    compat(tmp_path, judge_server, [request])
-    assert {"Why?", "So.", "None"} <= set(sent(judge_server))
 
 
 # Shapes that nobody knows

@@ -215,17 +215,6 @@ def test_compat_counts_the_rewards_that_rest_on_defaults(
         assert record["failure"] is not None
 
 
-def test_without_compat_no_reward_rests_on_a_default(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """The same failures leave rollouts unscored: null, with their kind in the counts."""
-    judge_server.behave(fault={"content": "no idea"})
-    run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server))
-    assert run.rewards == [None] * 6
-    assert run.metrics["failures_by_kind"] == {"no_verdict": 6}
-    assert run.metrics["rewards_on_defaults"] == 0
-    assert run.metrics["mean_individual_score"] is None
-    assert run.metrics["groups_without_spread"] == 0
-
-
 def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A reply with one key of three is a verdict with defaults under --compat, and a failure without."""
     judge_server.behave(fault={"content": '{"score_1": 5}'})

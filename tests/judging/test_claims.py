@@ -104,19 +104,6 @@ def share(judge_server: JudgeServer, path: Path, runs: int, pairs: int) -> list[
     return shared
 
 
-@pytest.mark.parametrize("runs", [pytest.param(2, marks=pytest.mark.slow), 4])
-def test_runs_share_the_work(judge_server: JudgeServer, tmp_path: Path, runs: int) -> None:
-    """Each question is asked by one run, every run asks some, and all get the same verdicts."""
-    judge_server.behave(latency_s=0.02)
-    shared = share(judge_server, tmp_path / "j.sqlite", runs, pairs=80)
-    assert judge_server.stats()["requests"] == 80
-    verdicts = [[outcome.result for outcome in opened.outcomes.values()] for opened in shared]
-    assert verdicts == [verdicts[0]] * runs
-    asked = [sum(not outcome.from_journal for outcome in opened.outcomes.values()) for opened in shared]
-    assert sum(asked) == sum(opened.budget.calls for opened in shared) == 80
-    assert min(asked) > 0
-
-
 @pytest.mark.slow
 def test_what_another_run_failed_at_is_asked_again(judge_server: JudgeServer, tmp_path: Path) -> None:
     """A run that waited for another one's verdict asks itself when that one gets none."""

@@ -17,7 +17,6 @@ from genrm_cli.sessions.therapy.simulated_client import LABELS
 from genrm_cli.storage.location import S3Options
 
 KIND = "That sounds really painful, and it makes sense. What is it like for you?"
-CRUEL = "You are overreacting. Get over it. What did you expect?"
 TABLE = {
     "scenario_id": "x",
     "synthetic": True,
