@@ -1,23 +1,35 @@
-"""A server that gives some replies in turn, to the client that is tested."""
+"""A server that gives some replies in turn, or makes each from its request, to the client that is tested."""
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+Reply = tuple[int, dict[str, str], object]
+
 
 @contextmanager
-def answering(*replies: tuple[int, dict[str, str], object]) -> Iterator[tuple[str, list[Any]]]:
+def answering(*replies: Reply) -> Iterator[tuple[str, list[Any]]]:
     """Keep a server that gives these replies in turn; its URL, and the requests that it saw."""
-    left, seen = list(replies), []
+    left = list(replies)
+    with answering_each(lambda _: left.pop(0)) as server:
+        yield server
+
+
+@contextmanager
+def answering_each(answer: Callable[[Any], Reply]) -> Iterator[tuple[str, list[Any]]]:
+    """Keep a server that makes each reply from the body of the request; its URL, and the requests that it saw."""
+    seen: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             seen.append((self.path, dict(self.headers), json.loads(body)))
-            status, headers, content = left.pop(0)
+            status, headers, content = answer(seen[-1][2])
             sent = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(sent))}.items():
