@@ -162,7 +162,7 @@ HOMES = {
     # The adapters: each trainer in its own module.
     "torch": ("adapters.trl", "adapters.nemo_rl"),
     "verl": ("adapters.verl",),
-    "ray": ("cluster", "adapters.nemo_rl"),
+    "ray": ("cluster", "adapters.nemo_rl", "adapters.verl"),
     "nemo_rl": ("adapters.nemo_rl",),
     "prime_rl": ("adapters.prime_rl",),
     "skyrl": ("adapters.skyrl",),

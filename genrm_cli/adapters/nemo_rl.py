@@ -46,6 +46,7 @@ class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
                     talks[rows[0]][: split[rows[0]]],
                     [talks[row][split[row] :] for row in rows],
                     principle=(metadata[rows[0]] or {}).get("principle"),
+                    reference=(metadata[rows[0]] or {}).get("reference"),
                 )
                 for rows in groups.values()
             )

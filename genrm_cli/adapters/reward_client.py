@@ -53,18 +53,27 @@ class RewardClient:
     try_for_s: float = 300.0
     reply_timeout_s: float = 3_600.0
 
-    async def score_group(self, messages: object, responses: Sequence[object], *, principle: str | None = None) -> Json:
+    async def score_group(
+        self,
+        messages: object,
+        responses: Sequence[object],
+        *,
+        principle: str | None = None,
+        reference: str | None = None,
+    ) -> Json:
         """Return the reply of `POST /v1/groups`; `rewards` has a number or None for each response.
 
         Args:
             messages: the prompt: a text or a list of messages.
             responses: texts, messages or lists of messages; None for a generation that failed.
+            principle: the criterion to judge by.
+            reference: the known answer; a server with `--reference-field reference` shows it to the judge.
 
         Raises:
             RewardServerError: as the class says. A failure of the judge is not an error but a reward of None.
         """
         return await self._post(
-            "/v1/groups", _body(messages, principle, responses=[_response(response) for response in responses])
+            "/v1/groups", _body(messages, principle, responses=[_response(each, reference) for each in responses])
         )
 
     async def score_member(
@@ -76,6 +85,7 @@ class RewardClient:
         response: object,
         *,
         principle: str | None = None,
+        reference: str | None = None,
     ) -> Json:
         """Wait for the cohort of a response, and return the reply; `reward` is a number or None.
 
@@ -84,7 +94,7 @@ class RewardClient:
         """
         group, member = (quote(id_, safe="").replace(".", "%2E") for id_ in (group_id, member_id))  # "." is a path
         path = f"/v1/cohorts/{group}/members/{member}"
-        return await self._post(path, _body(messages, principle, size=size, **_response(response)))
+        return await self._post(path, _body(messages, principle, size=size, **_response(response, reference)))
 
     async def _post(self, path: str, body: Json) -> Json:
         """Send until the server answers: every endpoint is idempotent, so a lost reply can be requested again."""
@@ -126,8 +136,9 @@ def _body(messages: object, principle: str | None, **fields: object) -> Json:
     return {"messages": messages, **fields} | ({} if principle is None else {"principle": principle})
 
 
-def _response(response: object) -> Json:
-    return {"text": response} if response is None or isinstance(response, str) else {"item": response}
+def _response(response: object, reference: str | None) -> Json:
+    shown = {"text" if response is None or isinstance(response, str) else "item": response}
+    return shown if reference is None else {**shown, "record": {"reference": reference}}
 
 
 def _answer_in(reply: httpx.Response) -> Json | None:

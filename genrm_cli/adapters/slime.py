@@ -10,7 +10,8 @@ async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[floa
     """Score the samples of one prompt; for `--group-rm --custom-rm-path genrm_cli.adapters.slime.group_reward`.
 
     `genrm_url` and `genrm_on_failure` come from the file of `--custom-config-path`. The prompt is `messages` of the
-    sample's metadata, if it has them, else the text that slime sent to the policy.
+    sample's metadata, if it has them, else the text that slime sent to the policy; `principle` and `reference` are
+    read there, too.
 
     Raises:
         ValueError: `genrm_on_failure` is not a number, `mean` or None.
@@ -29,5 +30,6 @@ async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[floa
         asked.get("messages") or first.prompt,
         [sample.response for sample in samples],
         principle=asked.get("principle"),
+        reference=asked.get("reference"),
     )
     return numbers_in(reply, on_failure)

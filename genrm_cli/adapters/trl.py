@@ -1,13 +1,27 @@
-"""A reward function for TRL's `GRPOTrainer`, `RLOOTrainer` and `AsyncGRPOTrainer`."""
+"""A reward function for TRL's `GRPOTrainer`, `RLOOTrainer` and `AsyncGRPOTrainer`.
+
+Source: trl 1.16.0, `trainer/grpo_trainer.py` (`_calculate_rewards`: an asynchronous function runs on one event loop for
+the whole training, next to the others), `trainer/rloo_trainer.py`, `experimental/async_grpo/async_rollout_worker.py`.
+"""
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Literal
 
 import torch.distributed as ranks
 
-from genrm_cli.adapters.reward_client import Json, RewardClient, wait_for
+from genrm_cli.adapters.reward_client import (
+    Json,
+    MissingRewardError,
+    OnFailure,
+    RewardClient,
+    number_in,
+    parse_on_failure,
+)
 
 Reward = float | None
 
@@ -19,82 +33,132 @@ class GenrmReward:
 
     The rows of a prompt may be spread over processes: they are gathered, each group is scored once, and every process
     gets its own part back. Rows belong to one group if they have the same `prompt_id`, or the same prompt where the
-    data set has no such column. Columns `principle` and `prompt_id` are read if they exist. It can be pickled.
+    data set has no such column. Columns `principle`, `reference` and `prompt_id` are read if they exist. It is
+    asynchronous, so other asynchronous functions run at the same time. It can be pickled before it is first called.
     """
 
     __name__ = "genrm"  # its name in TRL's logs
 
     def __init__(
-        self, url: str | None = None, *, returns: Literal["advantages", "rewards"] = "advantages", **client: Any
+        self,
+        url: str | None = None,
+        *,
+        returns: Literal["advantages", "rewards"] | None = None,
+        on_failure: OnFailure = None,
+        **client: Any,
     ) -> None:
         """Set what to ask and what to return.
 
         Args:
             url: URL of the server; by default `GENRM_SERVE_URL`.
-            returns: `advantages` or `rewards`. TRL subtracts the mean of a group anyway. Next to other reward functions
-                it counts None as 0, which is the mean of the advantages, but worse than any reward.
+            returns: `advantages` or `rewards`; by default advantages where the trainer divides by a group's standard
+                deviation anyway (`scale_rewards="group"`), and rewards elsewhere, because the standard deviation of
+                advantages is 1 in every group. Next to other reward functions TRL counts None as 0, which is the mean
+                of the advantages, but worse than any reward.
+            on_failure: reward of a completion without one, such as an empty one: a number, or `mean` for the mean of
+                its group; rewards are then returned.
 
         Raises:
-            ValueError: `returns` is neither of these.
+            ValueError: one of these has another value, or advantages are to be returned with `on_failure`.
         """
-        if returns not in ("advantages", "rewards"):
+        if returns not in ("advantages", "rewards", None):
             raise ValueError(f"returns is {returns!r}; expected 'advantages' or 'rewards'")
+        self._on_failure = parse_on_failure(on_failure)
+        if returns == "advantages" and on_failure is not None:
+            raise ValueError("on_failure is a reward; with it, rewards are returned and not advantages")
         self._client = RewardClient(**client) if url is None else RewardClient(url, **client)
-        self._returns = returns
+        self._returns = returns if on_failure is None else "rewards"
+        self._ranks: Any = None
 
-    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Reward]:
+    async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Reward]:
         """Return a number or None for each completion of this process."""
+        if self._ranks is None and ranks.is_available() and ranks.is_initialized():
+            # Of its own and on the CPU: TRL's event loop has another current GPU, and a judge may be slower than NCCL
+            # waits. Made before the first await, so that all ranks make several in one order.
+            waits_s = self._client.reply_timeout_s + self._client.try_for_s
+            self._ranks = ranks.new_group(backend="gloo", timeout=timedelta(seconds=waits_s))
         nothing = [None] * len(prompts)
         ids = columns.get("prompt_id") or [json.dumps(prompt) for prompt in prompts]
-        here = list(zip(ids, prompts, completions, columns.get("principle") or nothing, strict=True))
-        rank, everywhere = _gather(here)
+        asked_for = (columns.get(name) or nothing for name in ("principle", "reference"))
+        here = list(zip(ids, prompts, completions, *asked_for, strict=True))
+        rank, everywhere = await self._gather(here)
         groups: dict[Any, list[tuple[int, int]]] = {}
         for owner, rows in enumerate(everywhere):
             for place, (id_, *_) in enumerate(rows):
                 groups.setdefault(id_, []).append((owner, place))
         mine = [places for places in groups.values() if places[0][0] == rank]  # the rank of the first row asks
-        _, found = _gather(self._ask([[everywhere[owner][place] for owner, place in places] for places in mine], mine))
+        asking = self._ask([[everywhere[owner][place] for owner, place in places] for places in mine], mine)
+        _, found = await self._gather(await asking)
         for error in found:
             if isinstance(error, Exception):
                 raise error
-        rewards = {place: reward for part in found for place, reward in part.items()}
-        _log(columns, [rewards[rank, place] for place in range(len(here))])
-        return [rewards[rank, place][self._returns] for place in range(len(here))]
+        by_place = {place: row for part in found for place, row in part.items()}
+        rows = [by_place[rank, place] for place in range(len(here))]
+        _log(columns, rows)
+        self._returns = self._returns or _fitting(columns, is_first=rank == 0)
+        return [row[self._returns] for row in rows]
 
-    def _ask(self, groups: list[list[tuple[Any, ...]]], places: list[list[tuple[int, int]]]) -> Any:
+    async def _gather(self, value: Any) -> tuple[int, list[Any]]:
+        """Return this rank, and the values of all ranks in their order."""
+        if self._ranks is None:
+            return 0, [value]
+        values = [None] * ranks.get_world_size(self._ranks)
+        await asyncio.to_thread(ranks.all_gather_object, values, value, self._ranks)
+        return ranks.get_rank(self._ranks), values
+
+    async def _ask(self, groups: list[list[tuple[Any, ...]]], places: list[list[tuple[int, int]]]) -> Any:
         """Score groups; errors are returned so that all processes raise them: otherwise some would wait forever."""
-
-        async def ask() -> list[Json]:
-            asked = (
-                self._client.score_group(rows[0][1], [row[2] for row in rows], principle=rows[0][3]) for rows in groups
-            )
-            return await asyncio.gather(*asked)
-
+        asked = (
+            self._client.score_group(rows[0][1], [row[2] for row in rows], principle=rows[0][3], reference=rows[0][4])
+            for rows in groups
+        )
         try:
-            replies = wait_for(ask())
+            replies = await asyncio.gather(*asked)
         except Exception as error:  # noqa: BLE001  (raised by the caller, on every rank)
             return error
         return {
-            place: {"rewards": reward, "advantages": advantage}
+            place: row
             for reply, where in zip(replies, places, strict=True)
-            for place, reward, advantage in zip(where, reply["rewards"], reply["advantages"], strict=True)
+            for place, row in zip(where, self._rows_of(reply), strict=True)
         }
 
+    def _rows_of(self, reply: Json) -> Iterator[Json]:
+        """Yield what is returned and logged of each completion of a group."""
+        for response in reply["responses"]:
+            number = response["reward"]
+            if self._on_failure is not None:
+                with suppress(MissingRewardError):  # no mean of nobody: None
+                    number = number_in(response, reply["metrics"], self._on_failure)
+            about = [each for each in reply["comparisons"] if response["id"] in each["shown"] and each.get("reply")]
+            yield {
+                "given": response["reward"],
+                "rewards": number,
+                "advantages": response.get("advantage"),
+                "rank": response.get("rank"),
+                "standard_error": response.get("standard_error"),
+                "judge": "\n\n".join(f"{' and '.join(each['shown'])}: {each['reply']}" for each in about),
+            }
 
-def _gather(value: Any) -> tuple[int, list[Any]]:
-    """Return this rank, and the values of all ranks in their order."""
-    if not (ranks.is_available() and ranks.is_initialized()):
-        return 0, [value]
-    values = [None] * ranks.get_world_size()
-    ranks.all_gather_object(values, value)
-    return ranks.get_rank(), values
+
+def _fitting(columns: Mapping[str, Any], *, is_first: bool) -> Literal["advantages", "rewards"]:
+    """Return what suits the trainer, whose bound method `log_metric` is, and say so once where it is not the usual."""
+    trainer = getattr(columns.get("log_metric"), "__self__", None)
+    scale = getattr(trainer, "scale_rewards", None)
+    if scale == "group":
+        return "advantages"
+    if is_first:
+        why = f"scale_rewards is {scale!r}" if scale else "the trainer does not scale rewards by group"
+        logging.getLogger("genrm_cli").warning("GenrmReward returns rewards, not advantages: %s", why)
+    return "rewards"
 
 
-def _log(columns: Mapping[str, Any], scored: list[Mapping[str, Reward]]) -> None:
-    """Log the mean reward, which advantages do not show, and the share without one."""
-    log = columns.get("log_metric")
-    known = [each["rewards"] for each in scored if each["rewards"] is not None]
-    if log is not None and scored:
-        log("genrm/unscored", 1 - len(known) / len(scored))
+def _log(columns: Mapping[str, Any], rows: list[Json]) -> None:
+    """Log the mean reward, which advantages do not show, the share without one, and what is known of each row."""
+    known = [row["given"] for row in rows if row["given"] is not None]
+    if (log := columns.get("log_metric")) is not None and rows:
+        log("genrm/unscored", 1 - len(known) / len(rows))
         if known:
             log("genrm/reward", sum(known) / len(known))
+    if (log_extra := columns.get("log_extra")) is not None:
+        for name in ("rank", "standard_error", "judge"):
+            log_extra(f"genrm_{name}", [row[name] for row in rows])

@@ -1,19 +1,26 @@
-"""A reward manager for verl."""
+"""A reward manager for verl.
+
+Source: verl 0.9.1, `trainer/ppo/v1/agent_loop_tq.py` (`_run_prompt`: V1, the default), `trainer/ppo/ray_trainer.py`
+(`_validate`: V0) and `experimental/agent_loop/agent_loop.py` (`_compute_score`, which gives a row to one of the reward
+workers).
+"""
 
 import hashlib
+import math
 from typing import Any
 
+import ray
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from genrm_cli.adapters.reward_client import Json, RewardClient, number_in, parse_on_failure
+from genrm_cli.adapters.reward_client import Json, MissingRewardError, RewardClient, number_in, parse_on_failure
 
 
 class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
     """Scores each sample against the others of its prompt, which other workers may hold.
 
     Settings: `+reward.genrm.url=...`, `+reward.genrm.on_failure=...` and others of `RewardClient`. verl requires a
-    number for every sample, so one without a reward is an error unless `on_failure` is set.
+    number for every sample, so one without a reward is an error unless `on_failure` is set; in validation it is NaN.
     """
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
@@ -21,7 +28,9 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         settings = dict(config.reward.get("genrm") or {})
         self._on_failure = parse_on_failure(settings.pop("on_failure", None))
         self._client = RewardClient(**settings)
-        self._size = int(config.actor_rollout_ref.rollout.n)
+        rollout = config.actor_rollout_ref.rollout
+        self._size = int(rollout.n)
+        self._size_in_validation = int((rollout.get("val_kwargs") or {}).get("n", 1))
 
     async def run_single(self, data: DataProto) -> Json:
         """Wait for the cohort of a sample, and return its reward."""
@@ -29,20 +38,56 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         fields = sample.non_tensor_batch
         ids = sample.batch["responses"]
         shown = ids[sample.batch["attention_mask"][-len(ids) :].bool()]
-        text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True))
         extra = fields.get("extra_info") or {}
-        # verl's number of a sample is the same for copies that pad a batch; without it, equal responses count as one.
-        member_id = hashlib.sha256(str(shown.tolist()).encode()).hexdigest()[:32]
-        if "priority" in fields:
-            member_id = str(int(fields["priority"]))
-        reply = await self._client.score_member(
-            str(fields["uid"]),
-            member_id,
-            self._size,
-            [dict(message) for message in fields["raw_prompt"]],
-            text,
-            principle=extra.get("principle"),
-        )
-        number = number_in(reply, reply["metrics"], self._on_failure)
+        # verl does not say which samples are of validation; its own data sets name their split.
+        validates = extra.get("split", "train") != "train"
+        # V1 removes this column before a reward manager sees it.
+        size = fields.get("__rollout_n__", extra.get("__rollout_n__"))
+        size = int(size if size is not None else self._size_in_validation if validates else self._size)
+        truth = (fields.get("reward_model") or {}).get("ground_truth")
+        if size > 1:
+            text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True))
+            reply = await self._client.score_member(
+                f"{_run_id()}{fields['uid']}",
+                _member_id(fields, size, shown.tolist()),
+                size,
+                [dict(message) for message in fields["raw_prompt"]],
+                text,
+                principle=extra.get("principle"),
+                reference=truth if isinstance(truth, str) else None,
+            )
+        else:  # nothing to compare; copies that pad a batch would be surplus members
+            alone = {"id": str(fields["uid"]), "reward": None, "reason_text": "its group has no other sample"}
+            reply = {**alone, "metrics": {"came": 1, "reward_mean": None, "reward_min": None}}
+        try:
+            number = number_in(reply, reply["metrics"], self._on_failure)
+        except MissingRewardError:
+            if not validates:
+                raise
+            number = math.nan
         shown_in_logs = {"genrm_scored": float(reply["reward"] is not None), "genrm_came": reply["metrics"]["came"]}
         return {"reward_score": number, "reward_extra_info": {"score": number, **shown_in_logs}}
+
+
+def _member_id(fields: Any, size: int, tokens: list[int]) -> str:
+    """Return the number of a sample in its group, 0 to size - 1: copies that pad a batch have that of their original.
+
+    V1 numbers the samples of a prompt. V0 numbers the rows of a padded batch; those of a prompt follow each other, and
+    padding begins with the first again. Without either, equal responses count as one.
+    """
+    if "session_id" in fields:
+        return str(int(fields["session_id"]))
+    if "priority" in fields:
+        return str(int(fields["priority"]) % size)
+    return hashlib.sha256(str(tokens).encode()).hexdigest()[:32]
+
+
+def _run_id() -> str:
+    """Return what tells this job from others: after a resume, and in fully asynchronous training, uids recur.
+
+    All workers of a job have the same namespace, which is random unless the user names one.
+    """
+    if not ray.is_initialized():
+        return ""
+    context = ray.get_runtime_context()
+    return f"{context.namespace}-{context.get_job_id()}-"

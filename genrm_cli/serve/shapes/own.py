@@ -87,6 +87,8 @@ def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Jso
         record["component"] = comparison.component
     if comparison.caused_by:
         record["caused_by"] = [answer.ids[index] for index in comparison.caused_by]
+    if comparison.outcome.reply_text is not None:  # dropped without keep_replies
+        record["reply"] = comparison.outcome.reply_text
     return record | to_json(outcome_record(comparison.outcome, comparison.verdict))
 
 

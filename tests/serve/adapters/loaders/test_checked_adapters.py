@@ -102,6 +102,8 @@ def test_a_typo_in_the_settings_of_an_adapter_is_an_error_at_construction():
         GenrmGenerator(None, None, on_failure="meen")
     with pytest.raises(ValueError, match="'reward'"):
         GenrmReward(returns="reward")
+    with pytest.raises(ValueError, match="on_failure is a reward"):
+        GenrmReward(returns="advantages", on_failure=0.0)
 
 
 def test_prime_rl(served, monkeypatch):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from genrm_process import PACKAGE_ROOT
-from served import texts
+from served import serving, texts
 
 pytestmark = [
     pytest.mark.slow,
@@ -62,6 +62,27 @@ def test_a_group_split_over_two_processes_is_one_group(served, model_folder):
         assert len({round(number, 6) for number in scored}) > 1
 
 
+class Trainer:
+    """What a reward function sees of TRL's trainers: bound methods for logs."""
+
+    def __init__(self, **settings):
+        vars(self).update(settings)
+        self.metrics, self.extra = {}, {}
+
+    def log_metric(self, name, value):
+        """Keep a metric."""
+        self.metrics[name] = value
+
+    def log_extra(self, column, values):
+        """Keep a column."""
+        self.extra[column] = values
+
+    def ask(self, reward, prompts, completions, **columns):
+        """Call a reward function as TRL does."""
+        given = {"log_metric": self.log_metric, "log_extra": self.log_extra, "trainer_state": None, **columns}
+        return asyncio.run(reward(prompts=prompts, completions=completions, completion_ids=[], **given))
+
+
 def test_an_unscored_completion_is_none(served):
     """Beside rows of other prompts, in any order, and with messages."""
     from genrm_cli.adapters.trl import GenrmReward
@@ -70,12 +91,58 @@ def test_an_unscored_completion_is_none(served):
     prompts = [[{"role": "user", "content": question}] for question in ("Why?", "How?", "Why?", "How?", "Why?")]
     said = [short, long, "", short, long]
     completions = [[{"role": "assistant", "content": text}] for text in said]
-    logged = {}
-    scored = GenrmReward(returns="rewards")(prompts, completions, log_metric=logged.__setitem__, trainer_state=None)
+    trainer = Trainer(scale_rewards="none")
+    scored = trainer.ask(GenrmReward(), prompts, completions)
     assert scored[2] is None
     assert scored[0] < scored[4]
     assert scored[3] < scored[1]
-    assert logged["genrm/unscored"] == pytest.approx(0.2)
+    assert trainer.metrics["genrm/unscored"] == pytest.approx(0.2)
+    assert trainer.extra["genrm_rank"] == [2, 1, None, 2, 1]
+    assert {name: len(column) for name, column in trainer.extra.items()} == dict.fromkeys(
+        ("genrm_rank", "genrm_standard_error", "genrm_judge"), 5
+    )
+
+
+@pytest.mark.parametrize("settings", [{"scale_rewards": "none"}, {"scale_rewards": "batch"}, {}])
+def test_rewards_are_returned_where_advantages_would_undo_the_scale(served, settings, caplog):
+    """Dr. GRPO (`scale_rewards="none"`), `batch` and RLOO keep the spread of a group; it is said once."""
+    from genrm_cli.adapters.trl import GenrmReward
+
+    given = texts(3, "trl-scale")
+    usual = Trainer(scale_rewards="group").ask(GenrmReward(), ["Why?"] * 3, given)
+    assert sum(usual) == pytest.approx(0)
+    assert not caplog.records
+    reward = GenrmReward()
+    scored = [Trainer(**settings).ask(reward, ["Why?"] * 3, given) for _ in range(2)][1]
+    assert all(1 <= number <= 5 for number in scored)
+    assert [record.message for record in caplog.records if "GenrmReward returns rewards" in record.message] == [
+        caplog.records[-1].message
+    ]
+
+
+@pytest.mark.parametrize(("on_failure", "expected"), [("mean", None), (0.5, 0.5)])
+def test_on_failure_is_the_reward_of_a_blank(served, on_failure, expected):
+    """None has the advantage 0 in TRL: an empty completion would be free."""
+    from genrm_cli.adapters.trl import GenrmReward
+
+    short, long = texts(2, "trl-blank")
+    trainer = Trainer(scale_rewards="group")
+    scored = trainer.ask(GenrmReward(on_failure=on_failure), ["Why?"] * 3, [short, "", long])
+    assert scored[1] == pytest.approx((scored[0] + scored[2]) / 2 if expected is None else expected)
+    assert trainer.metrics["genrm/unscored"] == pytest.approx(1 / 3)
+    assert trainer.ask(GenrmReward(on_failure="mean"), ["Why?"] * 2, ["", " "]) == [None, None]
+
+
+def test_the_words_of_the_judge_and_the_reference_answer(genrm, judge_server):
+    """`log_extra` gets what the judge said of each completion; the column `reference` reaches the judge."""
+    from genrm_cli.adapters.trl import GenrmReward
+
+    flags = ("--base-url", judge_server.base_url, "--model", "judge", "--profile", "nemotron-plain")
+    trainer, asked = Trainer(scale_rewards="group"), {"reference": ["It scatters."] * 2}
+    with serving(genrm, *flags, "--keep-replies", "--reference-field", "reference") as served:
+        trainer.ask(GenrmReward(served.url), ["Why?"] * 2, texts(2, "trl-words"), **asked)
+    assert [words.startswith("0 and 1: ") for words in trainer.extra["genrm_judge"]] == [True, True]
+    assert "It scatters." in str(judge_server.stats()["recent"][-1])
 
 
 def test_an_error_reaches_the_trainer():
@@ -84,7 +151,7 @@ def test_an_error_reaches_the_trainer():
     from genrm_cli.adapters.trl import GenrmReward
 
     with pytest.raises(RewardServerError):
-        GenrmReward("http://127.0.0.1:9", try_for_s=0.1)(["Why?"] * 2, ["a", "b"])
+        asyncio.run(GenrmReward("http://127.0.0.1:9", try_for_s=0.1)(["Why?"] * 2, ["a", "b"]))
 
 
 def test_async_grpo_scores_a_group(served):

@@ -19,12 +19,15 @@ SIZE = 3
 
 @pytest.fixture
 def batch():
-    """Make a batch as verl (0.9.1) makes it after a rollout: padded ids, and a uid for each prompt; its texts."""
+    """Make a batch as verl (0.9.1) makes it after a rollout: padded ids, and a uid for each prompt; its texts.
+
+    V0 numbers the rows (`priority`), V1 the samples of a prompt (`session_id`).
+    """
     import numpy as np
     import torch
     from verl import DataProto
 
-    def make(groups):
+    def make(groups, version=0, extra=None, **columns):
         rows = [(uid, text) for uid, given in groups.items() for text in given]
         ids = [[*text.encode()] for _, text in rows]
         width = max(map(len, ids))
@@ -40,8 +43,13 @@ def batch():
                 "raw_prompt": np.array([[{"role": "user", "content": "Why?"}] for _ in rows] + [None], dtype=object)[
                     :-1
                 ],
-                "priority": np.arange(len(rows)),
-                "extra_info": np.array([{} for _ in rows], dtype=object),
+                "extra_info": np.array([dict(extra or {}) for _ in rows], dtype=object),
+                **{name: np.array(values) for name, values in columns.items()},
+                **(
+                    {"session_id": np.array([number for given in groups.values() for number in range(len(given))])}
+                    if version
+                    else {"priority": np.arange(len(rows))}
+                ),
             },
         )
 
@@ -56,7 +64,7 @@ def manager(served):
 
     def load(**genrm):
         settings = {
-            "actor_rollout_ref": {"rollout": {"n": SIZE}},
+            "actor_rollout_ref": {"rollout": {"n": SIZE, "val_kwargs": {"n": 1}}},
             "reward": {
                 "custom_reward_function": {"path": None, "name": "compute_score"},
                 "sandbox_fusion": {"url": None},
@@ -74,13 +82,14 @@ def manager(served):
     return load
 
 
-def scores_of(manager, data):
+async def score_rows(manager, data):
     """Score each row on its own, all at once, as the workers do."""
+    return await asyncio.gather(*(manager.run_single(data[row : row + 1]) for row in range(len(data))))
 
-    async def run():
-        return await asyncio.gather(*(manager.run_single(data[row : row + 1]) for row in range(len(data))))
 
-    return manager.loop.run_until_complete(run())
+def scores_of(manager, data):
+    """Score the rows of a batch."""
+    return manager.loop.run_until_complete(score_rows(manager, data))
 
 
 def test_samples_and_padding_copies(manager, batch):
@@ -113,3 +122,61 @@ def test_a_sample_without_a_reward(manager, batch):
     scores = [each["reward_score"] for each in found]
     assert scores[1] == pytest.approx((scores[0] + scores[2]) / 2)
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [1.0, 0.0, 1.0]
+
+
+def test_equal_responses_of_v1_are_two_members(manager, batch):
+    """V1 (the default) sends `session_id` and no `priority`: no cohort waits for its deadline."""
+    one, other = uuid.uuid4().hex, uuid.uuid4().hex
+    short, long = texts(2, "verl-v1")
+    found = scores_of(manager(), batch({one: [short, short, long], other: [long] * 3}, version=1))
+    scores = [each["reward_score"] for each in found]
+    assert max(scores[:2]) < scores[2]
+    assert scores[3:] == pytest.approx([scores[3]] * 3)
+    assert {each["reward_extra_info"]["genrm_came"] for each in found} == {SIZE}
+
+
+@pytest.mark.parametrize("given", [{"on_failure": "mean"}, {}, {"on_failure": -1.0}])
+def test_validation_with_one_sample_a_prompt(manager, batch, given):
+    """The default, `val_kwargs.n=1`: no wait and no error, and copies that V0 pads the batch with are no surplus."""
+    uid, (text,) = uuid.uuid4().hex, texts(1, "verl-val")
+    found = scores_of(manager(**given), batch({uid: [text, text + " again"]}, extra={"split": "test"}))
+    expected = given["on_failure"] if given.get("on_failure") == -1.0 else pytest.approx(float("nan"), nan_ok=True)
+    assert [each["reward_score"] for each in found] == [expected] * 2
+    assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [0.0, 0.0]
+
+
+def test_a_prompt_may_have_its_own_number_of_samples(manager, batch):
+    """`__rollout_n__` of a row; V1 drops that column, so `extra_info` may repeat it."""
+    few = texts(2, "verl-n")
+    for given in ({"__rollout_n__": [2, 2]}, {"extra": {"__rollout_n__": 2}}):
+        found = scores_of(manager(), batch({uuid.uuid4().hex: few}, version=1, **given))
+        assert found[0]["reward_score"] < found[1]["reward_score"]
+        assert [each["reward_extra_info"]["genrm_came"] for each in found] == [2, 2]
+
+
+def test_padding_of_v0_has_the_numbers_of_its_originals(manager, batch):
+    """V0 numbers the rows of a validation batch after padding it; `val_kwargs.n` samples are a group."""
+    import numpy as np
+
+    data = batch({uuid.uuid4().hex: texts(SIZE, f"verl-pad-{number}") for number in range(2)})
+    rows = [*range(len(data)), 0, 1]  # as `pad_dataproto_to_divisor`
+    padded = data[rows]
+    padded.non_tensor_batch["priority"] = np.arange(len(rows))
+    scores = [each["reward_score"] for each in scores_of(manager(), padded)]
+    assert scores[6:] == scores[:2]
+    assert scores[0] < scores[1] < scores[2]
+
+
+def test_a_uid_that_recurs_in_another_job_is_another_group(manager, batch):
+    """Fully asynchronous training names its groups by epoch and step; a resumed job uses the same names."""
+    import ray
+
+    found = []
+    for job in range(2):
+        ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR")
+        try:
+            data = batch({"uid_sample_0_1": texts(SIZE, f"verl-job-{job}")}, version=1)
+            found.append([each["reward_score"] for each in scores_of(manager(), data)])
+        finally:
+            ray.shutdown()
+    assert all(scores[0] < scores[1] < scores[2] for scores in found)

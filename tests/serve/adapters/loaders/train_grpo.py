@@ -17,9 +17,9 @@ from genrm_cli.adapters.trl import GenrmReward
 class ShownReward(GenrmReward):
     """Shows what TRL gave and got."""
 
-    def __call__(self, prompts, completions, **columns):
+    async def __call__(self, prompts, completions, **columns):
         """Score, and print."""
-        scored = super().__call__(prompts, completions, **columns)
+        scored = await super().__call__(prompts, completions, **columns)
         rank = ranks.get_rank() if ranks.is_initialized() else 0
         show({"rank": rank, "ids": columns["prompt_id"], "completions": completions, "scored": scored})
         return scored
