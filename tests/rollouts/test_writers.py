@@ -70,6 +70,59 @@ def test_a_writers_line_is_read(name, prompt, answers):
     assert all(rollout.excluded is None for rollout in rollouts)
 
 
+SAID = {"candidates": [{"content": {"parts": [{"text": RIGHT}]}}]}
+CONVERSE = {"output": {"message": {"role": "assistant", "content": [{"text": RIGHT}]}}, "stopReason": "end_turn"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [
+        ({"contents": ASKED.text, "systemInstruction": TOLD.text}, SAID),
+        ({"contents": [ASKED.text], "system_instruction": {"parts": [{"text": TOLD.text}]}}, SAID),
+        ({"contents": {"parts": [{"text": ASKED.text}]}, "systemInstruction": {"parts": [TOLD._asdict()]}}, SAID),
+        (
+            {"messages": [{"role": "user", "content": [{"text": ASKED.text}]}], "system": [{"text": TOLD.text}]},
+            CONVERSE,
+        ),
+    ],
+)
+def test_a_request_is_read_in_all_shapes_of_its_api(request_, reply):
+    """Gemini's contents and Bedrock's Converse: the prompt is never empty."""
+    (rollout,) = FORMATS["api_call"].read({"request": request_, "response": reply})
+    assert (rollout.prompt, rollout.answer) == ((TOLD, ASKED), RIGHT)
+
+
+def test_images_and_results_of_gemini_are_part_of_the_prompt():
+    """What a judge does not see is known, and results of tools are shown."""
+    parts = [{"inlineData": {"data": "x"}}, {"functionResponse": {"name": "look", "response": {"days": 30}}}]
+    (rollout,) = FORMATS["api_call"].read({"request": {"contents": [{"parts": parts}]}, "response": SAID})
+    assert rollout.prompt == (Turn("user", '[inlineData]{"days": 30}'),)
+    assert [media.kind for media in rollout.prompt_media] == ["inlineData"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("context", {"context": "A leap year."}),
+        ("prompt", {"prompt": "And in May?"}),
+        ("system_instruction", {"config": {"system_instruction": "Be brief."}}),
+        ("previous_response_id", {"previous_response_id": "resp_1"}),
+    ],
+)
+def test_a_request_with_another_part_of_the_prompt_is_refused(name, changed):
+    """Without it, the judge would see another task."""
+    line = {"request": {"messages": [{"role": "user", "content": ASKED.text}]} | changed, "response": SAID}
+    with pytest.raises(UnreadableRecordError, match=f"^{name} of a request"):
+        FORMATS["api_call"].read(line)
+
+
+def test_a_reply_with_two_texts_is_refused():
+    """Either could be the response."""
+    line = {"inputs": {"messages": [{"role": "user", "content": "x"}]}, "outputs": {"text": "a", "response": "b"}}
+    with pytest.raises(UnreadableRecordError):
+        recognise(line)
+
+
 def test_columns_may_hold_a_list_of_responses_for_each_prompt():
     """The rollouts of a prompt follow one another; rewards come back in the same nesting."""
     rollouts = read("columns 3")

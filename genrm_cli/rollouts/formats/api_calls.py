@@ -4,9 +4,11 @@ The shapes are those of OpenAI (also vLLM, LiteLLM), Anthropic, Gemini and Bedro
 is in another file, and the id of the request names the group.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import (
     ANSWERED,
@@ -19,15 +21,19 @@ from genrm_cli.rollouts.formats.format import (
 )
 from genrm_cli.rollouts.formats.nemo_gym_lines import turns_of_request
 from genrm_cli.rollouts.formats.shapes import asked_of, read_choices
-from genrm_cli.rollouts.reading.known_names import Fields, is_api_choices, is_messages
+from genrm_cli.rollouts.reading.known_names import Fields, has_text, is_api_choices, is_messages, iter_texts, part_named
 from genrm_cli.rollouts.reading.message_parts import list_or_empty, media_of_messages, text_or_empty
 from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of, tools_of
 from genrm_cli.rollouts.reading.templates import DecodedPrompt
-from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Media, Rollout, UnreadableRecordError
 
 _REQUESTS = ("request", "request_body", "params", "body", "modelInput", "infer_request", "inputs", "input")
 _REPLIES = ("response", "response_body", "result", "modelOutput", "output", "outputs")
 _IDS = ("custom_id", "key", "recordId")
+_ASKED = (  # the field with the prompt, and what may stand beside it
+    *(("messages", "system"), ("contents", "systemInstruction", "system_instruction"), ("input", "instructions")),
+    *(("prompt",), ("inputText",)),
+)
 _OUTCOMES = ("succeeded", "errored", "canceled", "expired")  # of a request of an Anthropic batch
 _TEXTS = ("text", "generated_text", "generation", "completion", "outputText")
 
@@ -45,7 +51,7 @@ def _fields_in(record: JsonObject) -> Fields:
 def _is_request(value: object) -> bool:
     request = _body_of(value) if isinstance(value, Mapping) else {}
     asks = (isinstance(request.get(name), str | list) for name in ("contents", "input", "prompt", "inputText"))
-    return is_messages(request.get("messages")) or any(asks)
+    return is_messages(request.get("messages")) or isinstance(request.get("contents"), Mapping) or any(asks)
 
 
 def _is_reply(value: object) -> bool:
@@ -77,12 +83,12 @@ def _read(record: Record) -> list[Rollout]:
     reply = _body_of(record[read.response[0]]) if read.response else {}
     request = _body_of(record[read.prompt[0]]) if read.prompt else None
     known: Record = {}
-    if request is None and len(read.metadata) > 1:  # each request has its own id, so a known prompt names the group
-        known["task"] = f"{read.metadata[0]}:{identifier(record[read.metadata[0]])}"
-    asked = DecodedPrompt(()) if request is None else _asked_by(request)
+    asked = DecodedPrompt(())
     if request is not None:
-        known["prompt_media"] = media_of_messages(request.get("messages", request.get("input")))
+        asked, known["prompt_media"] = _asked_by(request)
         known["tools"] = tools_of(request)
+    elif len(read.metadata) > 1:  # each request has its own id, so a known prompt names the group
+        known["task"] = f"{read.metadata[0]}:{identifier(record[read.metadata[0]])}"
     failed = failure_of(record.get("error")) or failure_of(reply.get("error"))
     choices = _choices_of(reply)
     if failed or not choices:
@@ -93,18 +99,35 @@ def _read(record: Record) -> list[Rollout]:
     )
 
 
-def _asked_by(request: JsonObject) -> DecodedPrompt:
-    """Return the prompt of a request."""
-    if isinstance(messages := request.get("messages"), list):
-        system = request.get("system")
-        return asked_of([*([{"role": "system", "content": system}] if system else []), *messages])
-    if isinstance(contents := request.get("contents"), list):
-        system = request.get("systemInstruction", request.get("system_instruction"))
-        told = [{**_message_of(system), "role": "system"}] if isinstance(system, Mapping) else []
-        return asked_of([*told, *map(_message_of, contents)])
-    if "input" in request:
-        return DecodedPrompt(turns_of_request(request))
-    return asked_of(request.get("prompt", request.get("inputText")))
+def _asked_by(request: JsonObject) -> tuple[DecodedPrompt, tuple[Media, ...]]:
+    """Return the prompt of a request, and its images and files.
+
+    Raises:
+        UnreadableRecordError: the request has another field that could be a part of the prompt.
+    """
+    names = next((names for names in _ASKED if request.get(names[0])), ("prompt",))
+    asked = request.get(names[0])
+    whole = "\0".join(text for name in names for text in iter_texts(request.get(name)))
+    others = [
+        name
+        for holder in (request, request.get("config"))
+        for name, value in (holder.items() if isinstance(holder, Mapping) else ())
+        if (part_named(name) == "prompt" and (holder is not request or name not in names))
+        or name == "previous_response_id"
+        if any(text not in whole for text in iter_texts(value))
+    ]
+    if others:
+        told = f"{', '.join(others)} of a request beside {names[0]} could be part of the prompt; name the fields with "
+        raise UnreadableRecordError(told, SettingRef("prompt_field"), " and ", SettingRef("response_field"))
+    system = next((request[name] for name in names[1:] if request.get(name)), None)
+    if names[0] == "input":
+        return DecodedPrompt(turns_of_request(request)), media_of_messages(asked)
+    if names[0] == "contents":
+        asked = [_message_of(each) for each in (asked if isinstance(asked, list) else [asked])]
+        system = None if system is None else _message_of(system)["content"]
+    if isinstance(asked, list) and system:
+        asked = [{"role": "system", "content": system}, *asked]
+    return asked_of(asked), media_of_messages(asked)
 
 
 def _choices_of(reply: JsonObject) -> list[Any] | None:
@@ -116,12 +139,14 @@ def _choices_of(reply: JsonObject) -> list[Any] | None:
     if isinstance(reply.get("output"), list):  # of the Responses API
         return [{"message": None, **reply, "finish_reason": "length" if is_truncated(reply) else None}]
     if isinstance(message := reply.get("message", reply.get("output")), Mapping):
+        message = inner if isinstance(inner := message.get("message"), Mapping) else message  # of Bedrock's Converse
         return [{"message": message, "stop_reason": message.get("stop_reason", reply.get("stopReason"))}]
     if "content" in reply and ("role" in reply or "stop_reason" in reply):
         return [reply]
-    texts = (reply[name] for name in _TEXTS if isinstance(reply.get(name), str))
-    stop = reply.get("finish_reason", reply.get("stop_reason"))
-    return next(([{"text": text, "finish_reason": stop}] for text in texts), None)
+    texts = {name for name in reply if name in _TEXTS or (part_named(name) == "response" and has_text(reply[name]))}
+    if len(texts) != 1 or not isinstance(text := reply.get(name := texts.pop()), str) or name not in _TEXTS:
+        return None
+    return [{"text": text, "finish_reason": reply.get("finish_reason", reply.get("stop_reason"))}]
 
 
 def _choice_of(candidate: object) -> Record:
@@ -133,7 +158,9 @@ def _choice_of(candidate: object) -> Record:
 
 
 def _message_of(content: object) -> Record:
-    """Return a chat message from a content of Gemini: its parts are texts, thoughts and calls."""
+    """Return a chat message from a content of Gemini: its parts are texts, thoughts, calls and results."""
+    if isinstance(content, str):
+        return {"role": "user", "content": content}
     if not isinstance(content, Mapping):
         return {"role": "assistant", "content": None}
     parts = [part for part in list_or_empty(content.get("parts")) if isinstance(part, Mapping)]
@@ -151,6 +178,8 @@ def _message_of(content: object) -> Record:
 def _part_of(part: JsonObject) -> Record:
     if isinstance(part.get("text"), str):
         return {"type": "thinking" if part.get("thought") is True else "text", "text": part["text"]}
+    if isinstance(result := part.get("functionResponse"), Mapping):
+        return {"type": "text", "text": json.dumps(result.get("response"), ensure_ascii=False)}
     return {"type": next((str(name) for name in part), "part")}
 
 
