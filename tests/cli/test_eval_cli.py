@@ -89,7 +89,6 @@ def test_pairs_and_results_may_lie_on_s3(call: Call, genrm: Genrm, s3_bucket: An
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        ((), 2, "PAIRS"),
         ((PAIRS,), 2, "--judge lexical"),
         ((PAIRS, *LEXICAL, "--json", "-o", "-"), 2, "stdout"),
         (("missing.jsonl", *LEXICAL), 3, "missing.jsonl"),

@@ -4,7 +4,6 @@ import ast
 import pickle
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +56,10 @@ def test_a_text_names_settings() -> None:
     assert message.render(render_flag) == "--shard needs --no-journal, $1 and --min-age-s."
 
 
-@cache
-def trees() -> dict[Path, ast.AST]:
-    """Return the parsed modules of the package, by their paths in it."""
+def sources() -> dict[Path, str]:
+    """Return the modules of the package, by their paths in it."""
     package = Path(genrm_cli.__file__).parent
-    return {path.relative_to(package): ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")}
+    return {path.relative_to(package): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
 
 
 def iter_named(tree: ast.AST) -> Iterator[SettingRef]:
@@ -97,8 +95,8 @@ def test_messages_name_what_there_is() -> None:
     flags = flags_of(get_command(app))
     unknown = {
         f"{path.name}: {render_flag(ref)}"
-        for path, tree in trees().items()
-        for ref in iter_named(tree)
+        for path, source in sources().items()
+        for ref in iter_named(ast.parse(source))
         if render_flag(ref) not in flags
     }
     assert unknown == set()
@@ -120,13 +118,13 @@ def iter_texts(tree: ast.AST) -> Iterator[str]:
 
 def test_only_the_command_line_knows_flags() -> None:
     """Texts of other modules name settings; flags of a trainer's own command are text like any other."""
-    flags = flags_of(get_command(app))
+    flags, pattern = flags_of(get_command(app)), re.compile(r"(?<![\w-])--[a-z][a-z-]+")
     found = {
         f"{path}: {flag}"
-        for path, tree in trees().items()
-        if path.parts[0] != "cli"
-        for text in iter_texts(tree)
-        for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)
+        for path, source in sources().items()
+        if path.parts[0] != "cli" and not flags.isdisjoint(pattern.findall(source))
+        for text in iter_texts(ast.parse(source))
+        for flag in pattern.findall(text)
         if flag in flags
     }
     assert found == {"storage/encoding/eval_logs.py: --to"}  # of `inspect log convert`

@@ -1,20 +1,12 @@
 import gzip
 import json
 import re
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import COMMAND, Call, Finished, Genrm, make_rollouts, without_rewards
+from genrm_process import Call, Finished, Genrm, make_rollouts, without_rewards
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
-
-from genrm_cli.jobs.due.inputs import iter_tasks
-from genrm_cli.settings import Settings
-from genrm_cli.storage.location import S3Options
 
 LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")
@@ -22,8 +14,6 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-n
 FOLDER = "rl/pixelated/übung 1"
 SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
 BODY = "".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=2)).encode()
-PEAK_KIB = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); \
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 
 
 @pytest.fixture
@@ -89,29 +79,6 @@ def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[
     again = call("score", prefix, *LEXICAL, *NOW, "--no-journal", "--quiet", **aws)
     assert again == (0, b"", "")
     assert state_of(s3_bucket) == before_again
-
-
-@pytest.mark.slow
-def test_inputs_of_all_kinds_in_one_run(call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """Keys, patterns, prefixes and local files, overlapping: each file once, outputs by one template on S3."""
-    put(s3_bucket, "rl/x/a.jsonl", "rl/x/b.jsonl.gz", "rl/y/c.jsonl", "rl/y/d.jsonl")
-    genrm.write("local.jsonl", make_rollouts(groups=1, size=2))
-    bucket = f"s3://{s3_bucket.name}"
-    inputs = (
-        f"{bucket}/rl/x/",
-        f"{bucket}/rl/x/a.jsonl",
-        f"{bucket}/rl/*/[cd].jsonl",
-        f"{bucket}/rl/y/*",
-        "local.jsonl",
-    )
-    template = ("--output-template", f"{bucket}/rl/out/{{stem}}.scored.jsonl.gz")
-    finished = call("score", *inputs, *LEXICAL, *NOW, *template, **aws)
-    assert finished.code == 0, finished.err
-    assert last_line(finished).startswith("genrm: done: 5 files: 5 scored; ")
-    out = {key for key in keys_in(s3_bucket) if key.startswith("rl/out/") and "scored" in key}
-    assert out == {f"rl/out/{stem}.scored.jsonl.gz" for stem in ("a", "b", "c", "d", "local")}
-    assert gzip.decompress(get(s3_bucket, "rl/out/local.scored.jsonl.gz")).count(b"\n") == 2
-    assert "5 up to date" in last_line(call("score", *inputs, *LEXICAL, *NOW, *template, **aws))
 
 
 def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
@@ -221,24 +188,3 @@ def test_an_output_that_cannot_be_put_fails_alone(
     keys = keys_in(s3_bucket)
     assert {"rl/a.metrics.json", "rl/a.scored.jsonl"} <= keys
     assert not [key for key in keys if ".commit" in key and "conditional" not in key]
-
-
-@pytest.mark.slow
-def test_three_thousand_keys(genrm: Genrm, s3_bucket: Any, aws: dict[str, str], tmp_path: Path) -> None:
-    """All of 3,000 keys are found, and --dry-run over 400 of them takes no more memory than over 40."""
-    folders = ["few/"] * 40 + ["some/"] * 360 + [""] * 2600
-    keys = [f"rl/{folder}{number:05}.jsonl" for number, folder in enumerate(folders)]
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda key: put(s3_bucket, key), keys))
-    tasks = iter_tasks([f"s3://{s3_bucket.name}/rl/"], Settings(), S3Options())
-    assert sorted(task.uri.removeprefix(f"s3://{s3_bucket.name}/") for task in tasks) == sorted(keys)
-    peaks_kib = []
-    for name in ("few", "some"):
-        arguments = ("score", f"s3://{s3_bucket.name}/rl/{name}/", *LEXICAL, *NOW, "--dry-run", "--quiet")
-        arguments += ("--output-template", "out/{stem}.scored.jsonl")  # the server would be slow to look at each
-        ended = subprocess.run(
-            [sys.executable, "-c", PEAK_KIB, *COMMAND, *arguments],
-            capture_output=True, cwd=tmp_path, env=genrm.environment(**aws), timeout=600, check=True,
-        )  # fmt: skip
-        peaks_kib.append(int(ended.stdout))
-    assert peaks_kib[1] - peaks_kib[0] < 10_000, peaks_kib

@@ -14,8 +14,6 @@ from genrm_process import Finished, Genrm, Json, make_rollouts
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
 
-from genrm_cli.jobs.journals import segments_folder
-from genrm_cli.settings import settings_from
 from genrm_cli.storage.encoding.codec import unpack
 
 PREFIX = "rl/env/"
@@ -76,12 +74,6 @@ class Cron:
         """Return the entries of all journal segments."""
         keys = [one["Key"] for one in self._listed(JOURNAL_PREFIX)]
         return [orjson.loads(line) for key in keys for line in unpack(self.get(key), key).splitlines()]
-
-    def segments_uri(self, scored: str) -> str:
-        """Return the folder of an output's segments, ending in a slash."""
-        folder = segments_folder(scored, settings_from(journal=self.uri(JOURNAL_PREFIX)))
-        assert folder is not None
-        return folder
 
     def arguments(self, *more: object, uri: str | None = None) -> list[str]:
         """Return the command line."""

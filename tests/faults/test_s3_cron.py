@@ -14,8 +14,6 @@ from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, s
 from s3_disturber_fixture import DisturbedS3
 from soak import Soak
 
-from genrm_cli.storage.encoding.codec import pack
-
 DENIED = {"code": "AccessDenied"}
 IN_FLIGHT, SEGMENT_CALLS = 4, 8
 SEGMENTED = ("--segment-calls", SEGMENT_CALLS, "--segment-age", "1s")
@@ -135,24 +133,6 @@ def test_copies_that_cannot_be_made_at_all(cron: Cron, journal: tuple[object, ..
     assert cron.names() == outputs_of("run")
 
 
-RUBBISH = {
-    "no zstandard": b"rubbish",
-    "no entry": pack(b"{}"),
-}
-
-
-@pytest.mark.parametrize("name", RUBBISH)
-def test_a_segment_that_is_rubbish_is_named(cron: Cron, journal: tuple[object, ...], name: str) -> None:
-    """What cannot be read ends the run with 5 and its name before anything is asked."""
-    uri = cron.put("run.jsonl", some_rollouts(0))
-    bad = cron.segments_uri(cron.uri(PREFIX + "run.scored.jsonl")) + "00000-bad.journal.zst"
-    cron.client.put_object(Bucket=cron.bucket, Key=bad.removeprefix(cron.uri("")), Body=RUBBISH[name])
-    failed = cron.run(*journal, uri=uri)
-    assert (failed.code, cron.asked) == (5, 0), failed.err
-    assert bad in failed.err
-    assert cron.names() == set()
-
-
 def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
     """From then on S3 refuses everything: 5 and the reason, no output; the next run asks only what is missing."""
     cron.put("run.jsonl", some_rollouts(0, groups=10))
@@ -243,16 +223,6 @@ def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
     assert finished.code == 0, finished.err
     time.sleep(1.6)
     assert cron.names() == outputs_of("run")
-
-
-def test_a_lease_that_cannot_be_given_up_does_not_spoil_a_result(cron: Cron) -> None:
-    """A file that was scored counts as scored, though its lease stays behind until it expires."""
-    cron.put("run.jsonl", some_rollouts(0))
-    cron.s3.rule(method="DELETE", key_contains=".lease-", answer=DENIED)
-    finished = cron.run()
-    assert finished.code == 0, finished.err
-    assert "scored: s3://" in finished.err
-    assert "1 up to date" in cron.run().err
 
 
 def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]) -> None:

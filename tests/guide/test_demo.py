@@ -1,22 +1,20 @@
 """What the quickstart of the README shows."""
 
 import re
-from pathlib import Path
 
-from genrm_process import SAMPLE_DATA, Genrm
+from genrm_process import SAMPLE_DATA, Call, Genrm
 from pages import README, ROOT
 
 
-def test_the_quickstart_shows_what_the_demo_prints(tmp_path: Path) -> None:
+def test_the_quickstart_shows_what_the_demo_prints(genrm: Genrm, call: Call) -> None:
     """The block of the README is what the commands of `make demo` print, twice in a row."""
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8")
     [command] = re.findall(r"^\t@?\$\(BIN\)/genrm score sample_data/rollouts\.jsonl (.+)$", recipe, re.MULTILINE)
     [count] = re.findall(r"genrm show out/rollouts\.scored\.jsonl \| head -(\d+)$", recipe, re.MULTILINE)
-    genrm = Genrm(tmp_path)
-    (tmp_path / "out").mkdir()
+    (genrm.folder / "out").mkdir()
     for _ in range(2):
-        finished = genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", *command.split())
+        finished = call("score", SAMPLE_DATA / "rollouts.jsonl", *command.split())
         assert (finished.code, finished.err) == (0, "")
-        lines = genrm.run("show", "out/rollouts.scored.jsonl").out.decode().splitlines()
+        lines = call("show", "out/rollouts.scored.jsonl").out.decode().splitlines()
         shown = "\n".join(line.rstrip() for line in lines[: int(count)])
         assert f"```\n{shown.rstrip()}\n```\n" in README

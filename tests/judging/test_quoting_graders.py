@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 from hostile_texts import TEXTS
+from hypothesis import given
+from hypothesis import strategies as st
 from judge_families import TIE, Family
 from quoting_judges import as_shown, iter_quoting, iter_thinking, pick_reply
 from reply_mutations import Mutator
@@ -210,6 +212,23 @@ def test_the_words_of_a_grader_are_read(name: str) -> None:
         assert outcome_of(grader, words, grader.show(words), own) == "own"
     for form in grader.in_strings:
         assert outcome_of(grader, form % '"fine"', grader.show("x"), next(iter(grader.says.values()))) == "own"
+
+
+KEYS = '"scores" "tiers" "assignments" "criteria" "index" "model-1" "rubric_a" null 1e9 -3 NaN <think> </think> ```json'
+WORDS = st.sampled_from(
+    [*'{}[],:"\\ \n1305', *KEYS.split(), *(words for each in GRADERS.values() for words in each.says)]
+)
+
+
+@EVERY
+@given(text=st.lists(WORDS, max_size=20).map("".join) | st.text(max_size=60))
+def test_no_text_is_more_than_grades_or_a_failure(name: str, text: str) -> None:
+    """Reading never raises; grades that come of it are one a value of the judge's, and no larger than its largest."""
+    grader = GRADERS[name]
+    outcome = grader.read(text, grader.show("x"))
+    if isinstance(outcome, Grades):
+        assert len(outcome.values) == len(next(iter(grader.says.values())))
+        assert all(0 <= value <= 5 for value in outcome.values)
 
 
 @pytest.mark.parametrize("grades", ["in turn", pytest.param("all", marks=pytest.mark.slow)])

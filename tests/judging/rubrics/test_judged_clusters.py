@@ -68,18 +68,6 @@ def test_how_a_reply_is_read(text: str, expected: FailureKind | tuple[float, ...
     assert read(text, 3) == expected
 
 
-PIECES = st.sampled_from(
-    ['{"assignments":', '{"index":', '"cluster_id":', '"label":', "[", "]", "}", "0", "1", ",", '"', " ", "</think>"]
-)
-
-
-@given(st.lists(PIECES, max_size=25).map("".join) | st.text(max_size=60), st.integers(1, 3))
-def test_no_text_is_more_than_values_or_a_failure(text: str, count: int) -> None:
-    """Reading never raises, and values that come of it are one a response."""
-    values = read(text, count)
-    assert not isinstance(values, tuple) or len(values) == count
-
-
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_response_cannot_sort_itself_through_a_careless_judge(place: int) -> None:
     """A judge that quotes without escaping has its clusters read, or none; never those that the response wrote."""

@@ -89,18 +89,6 @@ def test_how_a_reply_is_read(text: str, expected: FailureKind | tuple[float, ...
     assert read(text, 3) == expected
 
 
-PIECES = st.sampled_from(['{"tiers":', "[", "]", "}", "0", "1", "2", ",", '"', " ", "{", "</think>", "null", "1e9"])
-
-
-@given(st.lists(PIECES, max_size=25).map("".join) | st.text(max_size=60), st.integers(1, 4))
-def test_no_text_is_more_than_values_or_a_failure(text: str, count: int) -> None:
-    """Reading never raises, and values that come of it are one a response, from 0 to 1."""
-    values = read(text, count)
-    if isinstance(values, tuple):
-        assert len(values) == count
-        assert all(0.0 <= value <= 1.0 for value in values)
-
-
 @pytest.mark.parametrize(
     "form", ['{"reasoning": "%s", "tiers": [[0], [1]]}', '{"tiers": [[0], [1]], "reasoning": "%s"}']
 )
