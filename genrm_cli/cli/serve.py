@@ -14,6 +14,8 @@ from genrm_cli.settings.sources.keys import find_token
 
 Tell = Callable[[str], None]
 
+_ALL = "all"
+
 _OMITTED = (
     *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
     *("min_age", "require_metadata", "leases", "lease_expiry"),
@@ -28,10 +30,10 @@ def serve(
     client: ClientFlags,
     hosted: HostFlags,
     self_test: Annotated[
-        str | None,
+        list[str] | None,
         option(
-            "|".join(SELF_TESTS),
-            "Send a made-up cohort through the shape of this trainer, check the replies, and exit.",
+            "|".join((*SELF_TESTS, _ALL)),
+            "Send a made-up cohort through the shape of this trainer, check the replies, and exit; repeatable.",
         ),
     ] = None,
     self_test_url: Annotated[
@@ -43,7 +45,7 @@ def serve(
 
     Example: genrm serve --base-url http://localhost:8000/v1 --model my-genrm
 
-    Example: genrm serve --base-url http://localhost:8000/v1 --model my-genrm --self-test verl
+    Example: genrm serve --base-url http://localhost:8000/v1 --model my-genrm --self-test all
 
     Example: genrm serve --offline --listen 127.0.0.1:8330
 
@@ -58,7 +60,7 @@ def serve(
     settings, keys = invocation.settings, invocation.api_keys
     tell = (lambda text: None) if settings.output.quiet else say
     token = find_token()
-    is_tested = self_test is not None or self_test_url is not None
+    is_tested = bool(self_test) or self_test_url is not None
     log_only = ("judge",) if hosted.environment is not None else ()
     with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=log_only) as events:
 
@@ -82,18 +84,19 @@ def serve(
 
 
 def _test_itself(
-    invocation: Invocation, trainer: str | None, url: str | None, token: str | None, events: Events, tell: Tell
+    invocation: Invocation, named: list[str] | None, url: str | None, token: str | None, events: Events, tell: Tell
 ) -> None:
     from genrm_cli.serve.self_test import probe_own_server, probe_server
 
-    if trainer not in SELF_TESTS:
-        raise UsageError(f"--self-test {trainer or '(not given)'}: expected one of {', '.join(SELF_TESTS)}.")
+    if unknown := sorted({*(named or ["(not given)"])} - {*SELF_TESTS, _ALL}):
+        raise UsageError(f"--self-test {unknown[0]}: expected one of {', '.join((*SELF_TESTS, _ALL))}.")
+    trainers = [each for each in SELF_TESTS if {each, _ALL} & {*(named or ())}]
 
     def say_check(claim: str) -> None:
         tell(f"ok  {claim}")
 
     if url is not None:
-        run_to_end(probe_server(trainer, url, token, say_check))
+        run_to_end(probe_server(trainers, url, token, say_check))
     else:
-        run_to_end(probe_own_server(trainer, invocation.settings, invocation.api_keys, token, events, say_check))
-    tell(f"genrm: rewards reach {trainer} as it needs them")
+        run_to_end(probe_own_server(trainers, invocation.settings, invocation.api_keys, token, events, say_check))
+    tell(f"genrm: rewards reach {', '.join(trainers)} as needed")

@@ -33,7 +33,7 @@ _MESSAGES = [{"role": "user", "content": _QUESTION}]
 
 
 async def probe_own_server(
-    trainer: str,
+    trainers: Sequence[str],
     settings: Settings,
     api_keys: Mapping[str, str],
     token: str | None,
@@ -48,15 +48,15 @@ async def probe_own_server(
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     try:
         if ready.done():
-            await probe_server(trainer, ready.result(), token, on_check)
+            await probe_server(trainers, ready.result(), token, on_check)
     finally:
         if not serving.done():
             signal.raise_signal(signal.SIGTERM)  # the server ends as it always does
         await serving
 
 
-async def probe_server(trainer: str, url: str, token: str | None, on_check: OnCheck) -> None:
-    """Send a cohort to a server as a trainer would.
+async def probe_server(trainers: Sequence[str], url: str, token: str | None, on_check: OnCheck) -> None:
+    """Send a cohort to a server as each of these trainers would, one after another.
 
     Raises:
         UsageError: the server does not answer, or refuses the token.
@@ -71,13 +71,14 @@ async def probe_server(trainer: str, url: str, token: str | None, on_check: OnCh
             if refused.status_code != 401:
                 raise GenrmError(f"expected a refusal of another token; got {refused.status_code}")
             on_check("a refusal of another token")
-        requests, rewards_in = TRAINERS[trainer](f"self-test-{uuid.uuid4().hex[:12]}")
-        replies = await asyncio.gather(*(_ask(client, path, body) for path, body in requests))
-        try:
-            rewards = rewards_in(replies)
-        except (LookupError, TypeError, AttributeError) as error:  # a reply of another form
-            raise GenrmError(f"expected a reply as {trainer} reads it; it lacks {error}") from error
-    on_check(f"rewards of {_COUNT} responses: {_shown(rewards, replies)}")
+        for trainer in trainers:
+            requests, rewards_in = TRAINERS[trainer](f"self-test-{uuid.uuid4().hex[:12]}")
+            replies = await asyncio.gather(*(_ask(client, path, body) for path, body in requests))
+            try:
+                rewards = rewards_in(replies)
+            except (LookupError, TypeError, AttributeError) as error:  # a reply of another form
+                raise GenrmError(f"expected a reply as {trainer} reads it; it lacks {error}") from error
+            on_check(f"{trainer}: rewards of {_COUNT} responses: {_shown(rewards, replies)}")
 
 
 async def _send(client: httpx.AsyncClient, path: str, body: Json, **headers: str) -> httpx.Response:
