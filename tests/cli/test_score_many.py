@@ -298,7 +298,7 @@ def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
     finished = call("score", ".", "missing.jsonl", *LEXICAL, *NOW)
     assert finished.code == 3
     lines = finished.err.splitlines()
-    assert len(lines) == 14, finished.err  # six files, the judge, five lines of summary, the baseline notice, the end
+    assert len(lines) == 15, finished.err  # six files, the judge, five lines of summary, two warnings, the end
     assert len(file_lines(finished, "scored")) == 2
     assert len(file_lines(finished, "failed")) == 4
     assert lines[-1].startswith("genrm: done: 6 files: ")
