@@ -255,7 +255,18 @@ def refuse_unreadable(index: InputIndex, first: list[Reject]) -> None:
 
 
 def _shown(rejects: list[Reject]) -> Message:
-    return _joined("; ", [reject.message for reject in rejects])
+    """Return the reasons, each once with the places where it applies."""
+    places: dict[Message, list[str]] = {}
+    for reject in rejects:
+        places.setdefault(reject.reason, []).append(reject.where)
+    unit = rejects[0].unit
+    return _joined(
+        "; ",
+        [
+            Message.of(f"{unit if len(where) == 1 else f'{unit}s'} {', '.join(where)}: ", reason)
+            for reason, where in places.items()
+        ],
+    )
 
 
 def _joined(separator: str, messages: Sequence[Message]) -> Message:

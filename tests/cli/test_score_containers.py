@@ -77,7 +77,7 @@ def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
     (genrm.folder / "in.parquet").write_bytes(_parquet([{"colour": "red"}, {"colour": "blue"}]))
     finished = call("score", "in.parquet", *LEXICAL)
     assert finished.code == 3
-    assert "cannot read any of its 2 items as rollouts (item 1: unknown format with the keys colour" in " ".join(
+    assert "cannot read any of its 2 items as rollouts (items 1, 2: unknown format with the keys colour" in " ".join(
         finished.err.split()
     )
 

@@ -1,9 +1,10 @@
 """What the quickstart of the README shows."""
 
+import json
 import re
 
-from genrm_process import SAMPLE_DATA, Call, Genrm
-from pages import README, ROOT
+from genrm_process import SAMPLE_DATA, Call, Genrm, read_lines
+from pages import PAGES, README, ROOT
 
 
 def test_the_quickstart_shows_what_the_demo_prints(genrm: Genrm, call: Call) -> None:
@@ -18,3 +19,11 @@ def test_the_quickstart_shows_what_the_demo_prints(genrm: Genrm, call: Call) -> 
         lines = call("show", "out/rollouts.scored.jsonl").out.decode().splitlines()
         shown = "\n".join(line.rstrip() for line in lines[: int(count)])
         assert f"```\n{shown.rstrip()}\n```\n" in README
+
+
+def test_the_page_about_outputs_shows_a_line_of_the_demo(genrm: Genrm, call: Call) -> None:
+    """The line of the page, with its new fields only, is one that scoring the sample offline writes."""
+    assert call("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "-o", "scored.jsonl").code == 0
+    [shown] = [json.loads(block) for block in re.findall(r"```json\n(.+?)```", PAGES["output"], re.DOTALL)]
+    lines = [{name: line[name] for name in shown} for line in read_lines(genrm.folder / "scored.jsonl")]
+    assert shown in lines

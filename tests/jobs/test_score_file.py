@@ -163,7 +163,7 @@ def test_a_forced_format_rejects_what_does_not_fit(tmp_path: Path) -> None:
     assert score(tmp_path, lines).metrics["rejected_lines"] == 0
     run = score(tmp_path, lines, format="completion")
     assert (run.metrics["rejected_lines"], run.metrics["formats"]) == (1, {"completion": 2})
-    with pytest.raises(InputError, match=r"cannot read any of its 3 lines as rollouts \(line 1: "):
+    with pytest.raises(InputError, match=r"cannot read any of its 3 lines as rollouts \(lines 1, 2, 3: "):
         score(tmp_path, lines, format="nemo_gym")
 
 

@@ -23,7 +23,7 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     if not metrics.rollouts:
         yield "the input contains no rollouts."
     elif not metrics.comparisons_planned and not metrics.components:
-        yield "nothing to compare: no group has two rollouts with a response to the same prompt."
+        yield "nothing to compare: no group has two rollouts that can be compared."
     yield from _judge_warnings(metrics)
     yield from _content_warnings(metrics)
     yield from _component_warnings(metrics)
