@@ -29,7 +29,7 @@ async def _judge(call: Call) -> JsonReply:
     if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_RESPONSES:
         raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_RESPONSES} responses")
     if not all(isinstance(response, dict) for response in responses):
-        raise UnreadableRecordError("a response is not an object")
+        raise UnreadableRecordError("a response is not an object with text or item")
     asked = {key: value for key, value in body.items() if key not in ("id", "deadline_s")}
     name = identifier_of(body["id"], "id") if body.get("id") is not None else digest_of(asked).hex()[:32]
     ids = [identifier_of(each.get("id", place), "id of a response") for place, each in enumerate(responses)]
