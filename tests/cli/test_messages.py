@@ -4,7 +4,6 @@ import os
 import subprocess
 
 from genrm_process import COMMAND, Call, Genrm
-from judge_server_fixture import JudgeServer
 from rich.text import Text
 
 from genrm_cli.cli.console import add_row, counted, new_table
@@ -31,19 +30,6 @@ def test_a_quiet_eval_prints_no_table(genrm: Genrm, call: Call) -> None:
     finished = call("eval", PAIRS, "--judge", "lexical", "-q", "-o", "result.json")
     assert (finished.code, finished.out, finished.err) == (0, b"", "")
     assert genrm.names() == {PAIRS, "result.json"}
-
-
-def test_the_last_line_of_a_run_follows_its_error(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With exit code 6, the `genrm: done:` line follows the error."""
-    genrm.sample("rollouts.jsonl")
-    finished = call(
-        "score", "rollouts.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--max-calls", 3, "--no-probe"
-    )
-    assert finished.code == 6
-    error, done = finished.err.splitlines()[-2:]
-    assert error.startswith("genrm: error: ")
-    assert done.startswith("genrm: done: 1 file: 1 scored; 3 verdicts, ")
-    assert done.endswith("; exit 6")
 
 
 def test_names_in_tables_are_plain_text() -> None:

@@ -117,22 +117,6 @@ def test_not_a_number_in_another_field_becomes_null(genrm: Genrm, call: Call, va
     assert all(line["genrm"]["status"] == "scored" for line in map(json.loads, text.splitlines()))
 
 
-def test_not_a_number_in_a_component_is_a_missing_value(genrm: Genrm, call: Call) -> None:
-    """A rollout whose component is NaN stays unscored with the reason; its siblings are scored."""
-    lines = [{**line, "tests": 0.5} for line in make_rollouts(groups=1, size=3)]
-    text = "\n".join(map(json.dumps, lines)).replace("0.5", "NaN", 1)
-    (genrm.folder / "in.jsonl").write_text(text)
-    (genrm.folder / "s.toml").write_text(
-        '[components.tests]\nkind = "field"\nfield = "tests"\n[total]\nweights = { genrm = 1, tests = 1 }\n'
-    )
-    finished = call("score", "in.jsonl", *LEXICAL, "--config", "s.toml", "--max-unscored", "1")
-    assert finished.code == 0, finished.err
-    first, *others = map(json.loads, (genrm.folder / "in.scored.jsonl").read_text().splitlines())
-    assert first["reward"] is None
-    assert "tests" in first["genrm"]["reason_text"]
-    assert all(isinstance(line["reward"], float) for line in others)
-
-
 @pytest.mark.parametrize(
     "command", [("report", "-o", "page.html"), ("show",), ("export", "--to", "trl-dpo", "-o", "out.jsonl"), ("review",)]
 )

@@ -1,4 +1,3 @@
-import gzip
 import json
 import os
 import subprocess
@@ -6,8 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import zstandard
-from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, read_lines, without_rewards
+from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, without_rewards
 
 from genrm_cli.verdicts import Reason
 
@@ -15,19 +13,6 @@ LEXICAL = ("--judge", "lexical")
 # Values that a careless way through Python or a double would change.
 LONG_NUMBERS = (b'"big": 123456789012345678901234567890', b'"small": 0.1000000000000000055511151231257827021')
 TEXTS = "“Žluťoučký kůň” 日本語 👩‍👩‍👧 \u2028 \x7f".encode()
-
-
-def compress(data: bytes, suffix: str) -> bytes:
-    """Compress as a file of this suffix is."""
-    return gzip.compress(data) if suffix == ".gz" else zstandard.compress(data)
-
-
-def decompress(data: bytes, suffix: str) -> bytes:
-    """Read a file of this suffix."""
-    if suffix == ".gz":
-        return gzip.decompress(data)
-    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-        return reader.read()
 
 
 def test_numbers_and_texts_survive_to_the_byte(genrm: Genrm, call: Call) -> None:
@@ -63,27 +48,6 @@ def test_a_file_can_be_scored_to_stdout(genrm: Genrm, call: Call) -> None:
     assert genrm.names() == {"rollouts.jsonl"}
     assert call("score", "rollouts.jsonl", *LEXICAL).code == 0
     assert piped.out == (genrm.folder / "rollouts.scored.jsonl").read_bytes()
-
-
-def test_stdin_can_be_scored_to_a_file(genrm: Genrm, call: Call) -> None:
-    """Rollouts from a pipe get all outputs when the scored file is named."""
-    data = genrm.sample("rollouts.jsonl").read_bytes()
-    assert call("score", "-", *LEXICAL, "-o", "new.jsonl", stdin=data).code == 0
-    assert len(read_lines(genrm.folder / "new.jsonl")) == len(data.splitlines())
-    assert {"new.metrics.json", "new.comparisons.jsonl"} <= genrm.names()
-
-
-def test_json_prints_one_object_on_stdout(genrm: Genrm, call: Call) -> None:
-    """With --json stdout is one line with one JSON object: the counts, and each input with its metrics."""
-    genrm.sample("rollouts.jsonl")
-    finished = call("score", "rollouts.jsonl", *LEXICAL, "--json")
-    assert finished.code == 0
-    assert finished.out.count(b"\n") == 1
-    printed = json.loads(finished.out)
-    assert (printed["files"], printed["scored"], printed["exit_code"], printed["error"]) == (1, 1, 0, None)
-    (result,) = printed["results"]
-    assert (result["input"], result["status"]) == ("rollouts.jsonl", "scored")
-    assert result["metrics"] == json.loads((genrm.folder / "rollouts.metrics.json").read_bytes())
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.settings import Settings, settings_from
 
 SAMPLE = SAMPLE_DATA / "labelled-pairs.jsonl"
-FIRST = {"score_1": 4, "score_2": 2, "ranking": 2}
 
 
 def make_pairs(longer_right: int = 3, shorter_right: int = 2) -> list[Json]:

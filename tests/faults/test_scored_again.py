@@ -27,14 +27,11 @@ def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
     [
         ("--preset", "nemotron-3-nano"),
         ("--answer-bonus", 0.5, "--group-style-penalty-coeff", 0.1),
-        ("--unscored", "drop"),
-        ("--default-score", 1),
         ("--keep-replies",),
         ("--call-timeout", 5, "--retries", 1, "--reask", 0),
         ("--concurrency", "auto"),
         ("--judge-id", MODEL),
         ("--base-url", "http://127.0.0.1:9/v1"),
-        ("--format", "completion"),
         ("-o", "elsewhere.jsonl", "--journal", f"work/{JOURNAL}"),
     ],
     ids=lambda changed: " ".join(map(str, changed)),
@@ -58,7 +55,6 @@ def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
         (("--model", "another-judge"), 16),
         (("--profile", "nemotron-plain"), 16),
         (("--temperature", 0.1), 16),
-        (("--top-p", 0.1), 16),
         (("--max-reply-tokens", 99), 16),
         (("--judge-id", "the same name on another box"), 16),
         (("--principle", "Be brief."), 16),
@@ -68,7 +64,6 @@ def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
         (("--ring-k", 2), 8),  # beside the first ring half a one: two pairs of four rollouts have not met
         (("--seed", 7), 12),
         (("--no-journal",), 16),
-        (("--journal", "work/fresh.sqlite"), 16),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
 )

@@ -19,7 +19,6 @@ from genrm_cli.judging.requests import PairwisePrompt
 
 WITH_ROLES = ("nemotron", "nemotron-ultra", "nemotron-boxed")
 PLAIN = [name for name in PAIR_PROFILES if name not in WITH_ROLES]
-LETTERS = [name for name in PLAIN if name not in ("nemotron-plain", "json", "judgelm", "brrm")]
 
 
 def messages_of(name: str, prompt: PairwisePrompt) -> list[dict[str, str]]:

@@ -87,18 +87,13 @@ def test_a_verdict_comes_with_its_cost(judge_server: JudgeServer) -> None:
     ("fault", "kind"),
     [
         ({"content": "The first is better.", "finish_reason": "length"}, "truncated"),
-        ({"content": "<think>Let me see", "finish_reason": "length"}, "truncated"),
-        ({"content": None, "finish_reason": "length", "reasoning": "Let me see"}, "truncated"),
         ({"content": ""}, "empty"),
-        ({"content": None, "reasoning": "The first."}, "empty"),
         (
             {"content": '{"score_1": 4, "score_2": 2, "ranking": 2} {"score_1": 2, "score_2": 4, "ranking": 5}'},
             "ambiguous",
         ),
         ({"content": '{"score_1": 9, "score_2": 2, "ranking": 2}'}, "out_of_range"),
-        ({"content": '{"score_1": 4, "score_2": 2, "ranking": 3.5e9}'}, "out_of_range"),
         ({"content": '{"score_1": 4, "score_2": 2}'}, "no_verdict"),
-        ({"content": '{"score_1": "4/5", "score_2": 2, "ranking": 2}'}, "no_verdict"),
         (UNREADABLE, "no_verdict"),
         ({**GOOD, "finish_reason": "content_filter"}, "refused"),
         ({"body": "<html>"}, "bad_body"),
@@ -106,7 +101,6 @@ def test_a_verdict_comes_with_its_cost(judge_server: JudgeServer) -> None:
         ({"reset": "mid_body"}, "connection"),
         ({"status": 503}, "http"),
         ({"status": 401}, "auth"),
-        ({"status": 404}, "http"),
         ({"status": 400}, "refused"),
     ],
 )

@@ -12,7 +12,6 @@ from genrm_cli.storage.source import identity_of, open_source
 
 _URI = "s3://bucket/rl/x.jsonl"
 _MULTIPART_BYTES = 9 << 20
-_COMPLETED = b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"
 _LISTING = b"<ListBucketResult></ListBucketResult>"
 _UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
 

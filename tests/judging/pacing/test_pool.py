@@ -353,24 +353,6 @@ def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
     run(scenario())
 
 
-def test_a_judge_that_only_refuses_is_given_up_in_time() -> None:
-    """With only 429 replies, the run ends --give-up-after seconds after the last answer, even with few calls."""
-
-    async def scenario() -> None:
-        pool = make_pool(4, give_up_after_s=3.0)
-        pool.release(await take(pool), Ending.BUSY)
-        pool.release(await take(pool), Ending.ANSWERED)
-        await asyncio.sleep(10)
-        pool.release(await take(pool), Ending.BUSY, "HTTP 429")
-        began_s = asyncio.get_running_loop().time()
-        await pool.pause(60.0, holds_back=True)
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(3.0)
-        with pytest.raises(JudgeError, match=r"no answer for 3 s .* HTTP 429"):
-            await pool.acquire(retry=True)
-
-    run(scenario())
-
-
 def test_a_call_in_flight_is_waited_for_although_the_others_are_refused() -> None:
     """A judge that works on one long call and refuses the rest is not given up."""
 
@@ -481,21 +463,5 @@ def test_a_second_turn_goes_to_the_server_of_the_first() -> None:
         third = await pool.acquire_second_turn(first.endpoint)
         assert third is not None
         assert third.endpoint is not first.endpoint
-
-    run(scenario())
-
-
-def test_a_cancelled_request_does_not_block_the_line() -> None:
-    """With nothing in flight, nobody would wake a request behind it; the next one is first in line."""
-
-    async def scenario() -> None:
-        pool = make_pool(2)
-        pool.endpoints[0].mark_unhealthy(loop_time_s())
-        cancelled = asyncio.ensure_future(pool.acquire(retry=True))
-        await asyncio.sleep(0)
-        cancelled.cancel()
-        await asyncio.sleep(100)
-        async with asyncio.timeout(1_000):
-            assert await pool.acquire() is not None
 
     run(scenario())

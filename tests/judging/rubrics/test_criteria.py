@@ -25,7 +25,6 @@ YES = said(True, True, True)
     ("text", "expected"),
     [
         (said(True, True, False), 1.0),
-        (said(True, False, False), 0.75),
         (YES, 0.5),
         (said(False, True, True), 0.0),
         (f"```json\n{YES}\n```\n{YES}", 0.5),
@@ -34,11 +33,8 @@ YES = said(True, True, True)
         (said(True, True, False, False), FailureKind.OUT_OF_RANGE),
         (YES.replace('"index": 1', '"index": 0'), FailureKind.AMBIGUOUS),
         (said(True, True, "true"), FailureKind.NO_VERDICT),
-        (said(True, True, 1), FailureKind.NO_VERDICT),
-        (said(True, True, None), FailureKind.NO_VERDICT),
         (YES.replace('"evidence": ""', '"evidence": {"met": false}', 1), FailureKind.NO_VERDICT),
         ('{"criteria": true}', FailureKind.NO_VERDICT),
-        ("All are met.", FailureKind.NO_VERDICT),
         ("", FailureKind.EMPTY),
     ],
 )

@@ -8,7 +8,6 @@ from genrm_cli.errors import UsageError
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.rubrics.rubric_sets import Rubric
 
-HELPFULNESS = find_rubric_set("helpfulness")
 THERAPEUTIC = find_rubric_set("therapeutic")
 
 SCORES = st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=7, unique=True).map(sorted)
