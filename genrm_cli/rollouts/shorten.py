@@ -44,7 +44,9 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     """Cut the middle out of the longest texts of a group until each prompt fits into each room.
 
     Conversation and responses get the same limit, the largest with which the longest responses fit into one prompt. So
-    a rollout is shown alike in all its comparisons. Principle, rubric, reference and background stay whole.
+    a rollout is shown alike in all its comparisons. The conversation may take half of the room before the responses do:
+    otherwise long responses would hide the task from the judge, also where others are compared. Principle, rubric,
+    reference and background stay whole.
 
     Args:
         view: the texts. It is returned as it is if they fit, or if too little would be left of them.
@@ -61,13 +63,15 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     )
     others = view.principle or "", view.reference or "", *longest
     fixed = sum(map(estimate_tokens, others)) + _TURN_TOKENS * len(turns) + _IMAGE_TOKENS * len(view.images)
-    limit = min(_limit(turns, responses, room.responses, room.tokens - fixed) for room in rooms)
-    if limit < _LEAST_TOKENS or limit >= max(turns + responses):
+    limits = [_limits(turns, responses, room.responses, room.tokens - fixed) for room in rooms]
+    of_turns, of_responses = (min(each) for each in zip(*limits, strict=True))
+    is_cut = max(turns, default=0) > of_turns, max(responses) > of_responses
+    if not any(is_cut) or (is_cut[0] and of_turns < _LEAST_TOKENS) or (is_cut[1] and of_responses < _LEAST_TOKENS):
         return view
     texts = view.responses if is_marked else list(map(neutralise, view.responses))
-    shown = [_shorten(text, tokens, limit) for text, tokens in zip(texts, responses, strict=True)]
+    shown = [_shorten(text, tokens, of_responses) for text, tokens in zip(texts, responses, strict=True)]
     asked = [
-        _shorten(neutralise(turn.text) if tokens > limit else turn.text, tokens, limit)
+        _shorten(neutralise(turn.text) if tokens > of_turns else turn.text, tokens, of_turns)
         for turn, tokens in zip(view.conversation, turns, strict=True)
     ]
     cut = sum(chars for _, chars in asked)
@@ -79,20 +83,26 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     )
 
 
-def _limit(turns: Sequence[int], responses: Sequence[int], count: int | None, room: int) -> int:
-    """Return the most tokens that each text may have if the turns and the longest responses share a room.
+def _limits(turns: Sequence[int], responses: Sequence[int], count: int | None, room: int) -> tuple[int, int]:
+    """Return the most tokens that each turn and each response may have if the longest responses share a room.
 
     A response that has not arrived yet may be as long as the longest.
     """
     count = count or len(responses)
     longest = sorted(responses)[-count:]
-    lengths = sorted([*turns, *longest, *[longest[-1]] * (count - len(longest))])
-    for number, length in enumerate(lengths):
+    shown = [*longest, *[longest[-1]] * (count - len(longest))]
+    of_turns = max(_limit([*turns, *shown], room), _limit(turns, room // 2))
+    return of_turns, _limit(shown, room - sum(min(each, of_turns) for each in turns))
+
+
+def _limit(lengths: Sequence[int], room: int) -> int:
+    """Return the most tokens that each of some texts may have if they share a room."""
+    for number, length in enumerate(sorted(lengths)):
         share = room // (len(lengths) - number)
         if length > share:
             return share
         room -= length
-    return lengths[-1]
+    return max(lengths, default=0)
 
 
 def _shorten(text: str, tokens: int, limit: int) -> tuple[str, int]:

@@ -64,6 +64,14 @@ def test_a_long_prompt_is_cut_too():
     assert view.shortened[0] == view.shortened[1] > 10_000
 
 
+def test_long_responses_do_not_cut_a_prompt_that_fits_into_half_of_the_room():
+    """They would hide the task from the judge, also where two others are compared."""
+    asked = words(280)
+    view = shorten(["yes", "no", words(4_000), words(4_000)], asked=asked)
+    assert view.conversation[0].text == asked
+    assert [chars > 0 for chars in view.shortened] == [False, False, True, True]
+
+
 def test_the_smallest_room_counts_and_other_texts_take_some_of_it():
     """A judge that sees the whole group needs shorter texts than one that sees a single response."""
     texts = [words(500)] * 4
