@@ -142,7 +142,7 @@ def _warning(template: str) -> Callable[[JsonObject], None]:
     return warn
 
 
-_SAID_ONCE = {"lease_left"}
+_SAID_ONCE = {"lease_left", "storage_failed"}
 _SAID: dict[str, Callable[[JsonObject], None]] = {
     "judge": lambda fields: say(f"judge: {judge_text(fields)}"),
     "plan": lambda fields: say(plan_text(fields)),
@@ -162,6 +162,11 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
         "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are copied when the store "
         "recovers"
     ),
+    "record_failed": _warning(
+        "served groups cannot be recorded ({detail}); they wait, and every further group and file is another try"
+    ),
+    "record_resumed": lambda fields: say("all served groups are recorded again"),
+    "storage_failed": _warning("a group was refused: {detail}"),
     "collecting": lambda fields: say(
         f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, {fields['calls']:,} calls"
     ),

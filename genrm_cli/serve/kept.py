@@ -1,7 +1,7 @@
 """Answers of cohorts in the journal: a member that asks again after a kill gets the reward that it was given before."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -108,11 +108,16 @@ class KeptCohorts:
         except (FormError, orjson.JSONDecodeError):  # of another version
             return None
 
-    def write(self, cohorts: Mapping[str, KeptCohort]) -> None:
-        """Keep cohorts by name."""
-        if self._records is not None and cohorts:
-            records = {self._key_of(name): orjson.dumps(to_json(cohort)) for name, cohort in cohorts.items()}
+    def write(self, cohorts: Mapping[str, KeptCohort], marks: Iterable[bytes] = ()) -> None:
+        """Keep cohorts by name, and marks."""
+        records = {self._key_of(name): orjson.dumps(to_json(cohort)) for name, cohort in cohorts.items()}
+        records |= {self._key_of(mark.hex()): b"" for mark in marks}
+        if self._records is not None and records:
             self._records.write(records, self._keep_s)
+
+    def has(self, mark: bytes) -> bool:
+        """Whether a mark is kept."""
+        return self._records is not None and self._records.read(self._key_of(mark.hex())) is not None
 
     def drop(self, name: str) -> None:
         """Forget a cohort."""

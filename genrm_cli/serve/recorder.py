@@ -3,12 +3,14 @@
 import asyncio
 import base64
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,13 +46,16 @@ _SUFFIX = ".spool"
 class GroupSpool:
     """Groups that are not in a file yet: a hidden local file that outlives a killed server.
 
-    Blocks of scored lines and comparisons, one group after another; locked while a process writes it."""
+    Blocks of scored lines and comparisons, one group after another; locked while a process writes it. Blocks that the
+    disk has no room for wait in memory.
+    """
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path
         self.stem = path.name.removeprefix(".").removesuffix(_SUFFIX)
-        self.size_bytes = path.stat().st_size
+        self.size_bytes = self._written_bytes = path.stat().st_size
         self._file = file
+        self._waiting: list[bytes] = []
 
     @classmethod
     def create(cls, folder: Path, stem: str) -> "GroupSpool":
@@ -78,19 +83,35 @@ class GroupSpool:
         return cls(path, file)
 
     def add(self, scored: bytes, comparisons: bytes) -> None:
-        """Add a group."""
+        """Add a group, and write all that waits; raise `StorageError` if some of it still waits."""
         block = b" ".join(map(base64.b64encode, (scored, comparisons))) + b"\n"
-        try:
-            self._file.write(block)
-            self._file.flush()
-        except OSError as error:
-            raise StorageError(SettingRef("record"), f": {self.path} cannot be written: {error.strerror}.") from error
+        self._waiting.append(block)
         self.size_bytes += len(block)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, or raise `StorageError`."""
+        while self._waiting:
+            block = self._waiting[0]
+            try:
+                if os.write(self._file.fileno(), block) < len(block):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file.fileno(), self._written_bytes)
+                raise StorageError(SettingRef("record"), f": {self.path}: {error.strerror}.") from error
+            self._written_bytes += len(block)
+            del self._waiting[0]
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Length of the blocks that wait."""
+        return self.size_bytes - self._written_bytes
 
     def iter_blocks(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield scored lines and comparisons of each group; a block that a kill cut off is left out."""
         self._file.seek(0)
-        for line in self._file:
+        for line in chain(self._file, self._waiting):
             if line.endswith(b"\n"):
                 scored, comparisons = map(base64.b64decode, line.rstrip(b"\n").split(b" "))
                 yield scored, comparisons
@@ -133,6 +154,13 @@ class Recorder:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._pid = os.getpid()
+        self._unwritten: list[tuple[GroupSpool, RunTotals | None]] = []
+        self._has_failed = False
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether some served groups could not be written."""
+        return bool(self._unwritten) or (self._spool is not None and self._spool.waiting_bytes > 0)
 
     async def open(self) -> None:
         """Write the groups that killed servers left."""
@@ -140,7 +168,11 @@ class Recorder:
             await in_thread(lambda spool=left: self._write(spool, None))  # type: ignore[misc]
 
     def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards) -> None:
-        """Record a group. A file never holds two groups of one name."""
+        """Record a group. A file never holds two groups of one name.
+
+        Raises:
+            StorageError: nothing could be written for so long that no further group may wait in memory.
+        """
         comparisons = b"".join(
             orjson.dumps(comparison_json(each, with_reply=self._plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
             for each in rewards.comparisons
@@ -166,8 +198,25 @@ class Recorder:
         if self._spool is not None and (key in self._names or self._spool.size_bytes > _MOST_BYTES):
             self._rotate()
         spool = self._spool or self._begin()
+        if spool.waiting_bytes > _MOST_BYTES:
+            spool.flush()
         self._names.add(key)
-        spool.add(scored, comparisons)
+        try:
+            spool.add(scored, comparisons)
+        except StorageError as error:
+            self._say_failure(error)
+        else:
+            self._say_recovery()
+
+    def _say_failure(self, error: StorageError) -> None:
+        if not self._has_failed:
+            self._on_event("record_failed", {"detail": str(error)})
+        self._has_failed = True
+
+    def _say_recovery(self) -> None:
+        if self._has_failed and not self.is_failing:
+            self._on_event("record_resumed", {})
+            self._has_failed = False
 
     def _begin(self) -> GroupSpool:
         self._count += 1
@@ -175,35 +224,62 @@ class Recorder:
         self._names, self._metrics = set(), RunMetrics()
         stem = f"served-{self._begun:%Y%m%dT%H%M%SZ}-{self._pid}-{self._count:05}"
         self._spool = GroupSpool.create(self._spool_folder, stem)
-        every_s = self._settings.serve.record_every
-        self._timer = asyncio.get_running_loop().call_later(every_s, self._rotate)
+        self._rotate_later()
         return self._spool
 
+    def _rotate_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self._settings.serve.record_every, self._rotate)
+
     def _rotate(self) -> None:
-        """Write the groups spooled so far, while others arrive."""
+        """Write the groups spooled so far, and what could not be written before, while others arrive."""
         spool, self._spool = self._spool, None
         if self._timer is not None:
             self._timer.cancel()
-        if spool is None:
-            return
-        wall_time_s = (datetime.now(UTC) - self._begun).total_seconds()
-        totals = run_totals(self._settings, self._metrics, self._plan, self._judges, wall_time_s)
-        task = asyncio.ensure_future(self._write_in_thread(spool, totals))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        due, self._unwritten = self._unwritten, []
+        if spool is not None:
+            wall_time_s = (datetime.now(UTC) - self._begun).total_seconds()
+            due.append((spool, run_totals(self._settings, self._metrics, self._plan, self._judges, wall_time_s)))
+        if due:
+            task = asyncio.ensure_future(self._write_all(due))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    async def _write_in_thread(self, spool: GroupSpool, totals: RunTotals) -> None:
-        try:
-            await in_thread(lambda: self._write(spool, totals))
-        except StorageError as error:  # the spool stays, and the next server writes it
-            spool.close()
-            self._on_event("record_failed", {"spool": str(spool.path), "detail": str(error)})
+    async def _write_all(self, due: Sequence[tuple[GroupSpool, RunTotals | None]]) -> None:
+        for spool, totals in due:
+            try:
+                await in_thread(lambda spool=spool, totals=totals: self._write(spool, totals))  # type: ignore[misc]
+            except StorageError as error:
+                self._unwritten.append((spool, totals))
+                self._say_failure(error)
+                if self._spool is None:
+                    self._rotate_later()
+        self._say_recovery()
 
     async def close(self) -> None:
-        """Write everything."""
+        """Write everything.
+
+        Raises:
+            StorageError: not everything can be written. The next server writes what is spooled.
+        """
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         self._rotate()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self._timer is not None:
+            self._timer.cancel()
+        lost_bytes = sum(spool.waiting_bytes for spool, _ in self._unwritten)
+        for spool, _ in self._unwritten:
+            spool.close()
+        if self._unwritten:
+            raise StorageError(
+                SettingRef("record", self._folder),
+                f": {len(self._unwritten)} files of served groups could not be written. The next server that records "
+                "there writes them"
+                + (f", but {lost_bytes:,} bytes of them were in memory only, and are lost." if lost_bytes else "."),
+            )
 
     def _write(self, spool: GroupSpool, totals: RunTotals | None) -> None:
         """Write the files of a spool, all of them or none; without metrics those that a killed server left."""

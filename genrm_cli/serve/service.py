@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from genrm_cli.errors import StorageError
 from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -111,6 +112,11 @@ class RewardService:
     def plan(self) -> GroupPlan:
         """The compiled plan."""
         return self._scorer.plan
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether all served groups have been recorded, if they are to be."""
+        return self._recorder is None or not self._recorder.is_failing
 
     def knows(self, name: str) -> bool:
         """Whether a cohort of this name is open or kept."""
@@ -284,26 +290,34 @@ class RewardService:
                 judged.append((_digest_of(known.cohort.name, members), _group_of(members), known.judged))
         try:
             results, calibration = self._scorer.conclude(judged)
-            for known, rewards in zip(ready, results, strict=True):
-                if self._recorder and known.judged and any(score.reward is not None for score in rewards.scores):
-                    self._recorder.add(known.cohort.in_order(), known.judged, rewards)
             answers = [
                 _answer_of(known, known.cohort.in_order(), rewards, calibration)
                 for known, rewards in zip(ready, results, strict=True)
             ]
-            self._journal.write(
-                {
-                    known.key: KeptCohort.of(known.cohort, {"": answer})
-                    for known, answer in zip(ready, answers, strict=True)
-                    if known.key is not None and known.is_to_keep(answer.counts)
-                }
-            )
+            self._store(ready, answers, [part for part, _, _ in judged])
         except Exception as error:  # noqa: BLE001  (those who wait get it)
             for known in ready:
                 self._fail(known, error)
             return
         for known, answer in zip(ready, answers, strict=True):
             self._answer(known, answer)
+
+    def _store(self, ready: Sequence[_Known], answers: Sequence[GroupAnswer], parts: Sequence[bytes]) -> None:
+        """Record groups, and keep the answers of cohorts. A group that is repeated after a kill is not recorded again.
+
+        Args:
+            parts: digest of each group.
+        """
+        kept, recorded = {}, []
+        for known, answer, part in zip(ready, answers, parts, strict=True):
+            is_final = known.is_to_keep(answer.counts)
+            if known.key is not None and is_final:
+                kept[known.key] = KeptCohort.of(known.cohort, {"": answer})
+            is_worth_it = answer.counts.scored and not (known.needs_all and answer.counts.shortfall)
+            if self._recorder and known.judged and is_worth_it and not self._journal.has(part):
+                self._recorder.add(known.cohort.in_order(), known.judged, answer.rewards)
+                recorded += [part] if is_final else []
+        self._journal.write(kept, recorded)
 
     def _answer(self, known: _Known, answer: GroupAnswer) -> None:
         self.open_groups -= 1
@@ -339,6 +353,8 @@ class RewardService:
             return
         self.open_groups -= 1
         self._forget(known)
+        if isinstance(error, StorageError):
+            self._on_event("storage_failed", {"detail": str(error)})
         known.answer.set_exception(error)
         known.answer.exception()  # nobody may be waiting
 
@@ -390,7 +406,7 @@ class RewardService:
             else:
                 judged = await known.arriving.judge(_group_of(members))
         rewards, calibration = self._scorer.reward_late(judged)
-        if self._recorder is not None:
+        if self._recorder is not None and rewards.scores[index].reward is not None:
             self._recorder.add_late(member, rewards, index)
         answer = _answer_of(known, members, rewards, calibration)
         done = {id_: task.result() for id_, task in known.late.items() if task.done() and not task.exception()}

@@ -1,6 +1,7 @@
 """`--record`: what was served becomes files that report, export and score read."""
 
 import random
+import resource
 import time
 
 import pytest
@@ -123,3 +124,77 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
     rewards = {line["completion"]: line["reward"] for line in read_lines(genrm.folder / "rollouts.scored.jsonl")}
     worst = max(abs(rewards[text] - reward) for text, reward in served_rewards.items())
     assert 0 < worst < 0.02
+
+
+def limit_files(served, most_bytes):
+    """Let the server write no file beyond this length, as on a full disk."""
+    resource.prlimit(served.pid, resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
+
+
+def rows_in(folder):
+    """Return the completions of all recorded lines."""
+    return [line["completion"] for path in scored_files(folder) for line in read_lines(path)]
+
+
+def large(name):
+    """Make a group whose responses take 150 kB."""
+    return {"id": name, "messages": f"Why {name}?", "responses": [{"text": f"{name} {n} " * 8_000} for n in range(2)]}
+
+
+@pytest.mark.slow
+def test_a_full_disk_delays_the_record_and_no_reward(genrm, judge_server):
+    """Groups are answered, with a message and /readyz at 503; once there is room, every row is recorded once."""
+    flags = (*judge_flags(judge_server.base_url), "--no-journal", "--record", "served", "--record-every", "0.5s")
+    with serving(genrm, *flags, "--drain", "1s") as served:
+        served.group(**large("a"))
+        limit_files(served, 100_000)
+        assert [served.group(**large(name))["status"] for name in "bcd"] == ["scored"] * 3
+        while served.get("/readyz").status_code == 200:
+            time.sleep(0.01)
+        assert served.get("/readyz").json() == {"status": "not recording"}
+        limit_files(served, resource.RLIM_INFINITY)
+        while served.get("/readyz").status_code == 503:  # without another group
+            time.sleep(0.01)
+        served.group(**large("e"))
+        assert served.terminate() == 0
+        assert sum("cannot be recorded" in line for line in served.messages) == 1
+    rows = rows_in(genrm.folder / "served")
+    assert sorted({row[0] for row in rows}) == list("abcde")
+    assert len(rows) == len(set(rows)) == 10
+
+
+@pytest.mark.slow
+def test_what_cannot_be_recorded_at_the_end_is_an_error_and_the_next_server_writes_it(genrm, judge_server):
+    """Exit code 5, with what is lost; spooled groups are written by the next server, each row once.
+
+    A reply to a client names no file of the server.
+    """
+    flags = (*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s")
+    with serving(genrm, *flags, "--no-journal") as served:
+        served.group(**large("a"))
+        limit_files(served, 1_000)
+        served.group(**large("b"))
+        assert served.terminate() == 5
+        assert any("in memory only" in line for line in served.messages)
+    with serving(genrm, *flags) as served:
+        assert {row[0] for row in rows_in(genrm.folder / "served")} == {"a"}
+        limit_files(served, 1)
+        refused = served.post("/v1/groups", large("c"))  # the journal cannot be written either
+        assert refused.status_code == 503
+        assert "journal" not in refused.text
+        assert "/" not in refused.text
+        assert any("disk" in line or "journal" in line for line in served.messages)
+
+
+@pytest.mark.slow
+def test_groups_repeated_after_a_kill_are_recorded_once(genrm, judge_server):
+    """Clients that lost their connection send their groups again: the answers come from the journal."""
+    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s"]
+    for _ in range(3):
+        with serving(genrm, *flags) as served:
+            post_groups(served, ["one", "two", "three"])
+            served.kill()
+    with serving(genrm, *flags) as served:
+        assert served.get("/readyz").status_code == 200
+    rows = rows_in(genrm.folder / "served")
+    assert len(rows) == len(set(rows)) == 9

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from genrm_cli.errors import GenrmError, InputError
+from genrm_cli.errors import GenrmError, InputError, StorageError
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.cohort import RefusedError
 from genrm_cli.serve.prometheus import ServiceCollector
@@ -116,6 +116,8 @@ class GuardedEndpoint:
             return error_response(422, "unreadable", str(error))
         except RefusedError as error:
             return error_response(error.status, error.kind, str(error))
+        except StorageError:  # it names files of the server
+            return error_response(503, "unavailable", "the server cannot store results now; its log says why")
         except GenrmError as error:
             return error_response(503, "unavailable", str(error))
 
@@ -193,6 +195,8 @@ def build_app(
             return JsonReply({"status": "draining"}, 503)
         if not await scorer.is_ready(_LOOK_LIMIT_S):
             return JsonReply({"status": "judge down"}, 503)
+        if not service.is_recording:
+            return JsonReply({"status": "not recording"}, 503)
         return JsonReply({"status": "ready"})
 
     routes = [(route.method, route.path, answering(route.handle)) for shape in SHAPES for route in shape.ROUTES]
