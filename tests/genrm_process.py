@@ -84,6 +84,11 @@ class Genrm:
         path.write_text("".join(json.dumps(record) + "\n" for record in records))
         return path
 
+    def metrics(self, stem: str = "in") -> Json:
+        """Read the metrics of an input."""
+        metrics: Json = json.loads((self.folder / f"{stem}.metrics.json").read_bytes())
+        return metrics
+
     def names(self) -> set[str]:
         """Name all that is in the folder, hidden files included."""
         return set(os.listdir(self.folder))

@@ -26,6 +26,11 @@ class JudgeServer:
         self._behaviour: dict[str, Any] = {}
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags that name it as a judge."""
+        return ("--base-url", self.base_url, "--model", "m")
+
+    @property
     def base_url(self) -> str:
         """What a user would pass as --base-url."""
         return f"http://127.0.0.1:{self.port}/v1"

@@ -35,12 +35,6 @@ def sent(server: JudgeServer) -> str:
     return json.dumps([request["body"]["messages"] for request in server.stats()["recent"]])
 
 
-def metrics_of(genrm: Genrm) -> Json:
-    """Return the metrics of the input `in.jsonl`."""
-    metrics: Json = json.loads((genrm.folder / "in.metrics.json").read_bytes())
-    return metrics
-
-
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
 def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str) -> None:
     """Prompt, answers and principle are masked, each text counts once, for any number of comparisons."""
@@ -53,7 +47,7 @@ def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_serve
     for shown in ("Write to [EMAIL].", "[EMAIL] or [PHONE]", "[IDENTITY]", "Do not quote [EMAIL]."):
         assert shown in text
     # One prompt, four answers and one principle; the card is in one answer.
-    assert metrics_of(genrm)["redactions"] == {"email": 6, "identity": 1, "phone": 4}
+    assert genrm.metrics()["redactions"] == {"email": 6, "identity": 1, "phone": 4}
     assert ADDRESS in read_lines(genrm.folder / "in.scored.jsonl")[0]["prompt"]  # the user's own file stays whole
 
 
@@ -69,7 +63,7 @@ def test_an_episode_and_the_principle_flag_are_masked_too(genrm: Genrm, call: Ca
     finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 0, finished.err
     assert "example.com" not in sent(judge_server)
-    assert metrics_of(genrm)["redactions"] == {"email": 4}
+    assert genrm.metrics()["redactions"] == {"email": 4}
 
 
 def test_the_journal_knows_masked_and_unmasked_questions_apart(
@@ -79,11 +73,11 @@ def test_the_journal_knows_masked_and_unmasked_questions_apart(
     genrm.write("in.jsonl", private_rollouts())
     arguments = ("score", "in.jsonl", *judge(judge_server), "--no-probe", "--force")
     assert call(*arguments, *REDACT_ALL).code == 0
-    counted = metrics_of(genrm)["redactions"]
+    counted = genrm.metrics()["redactions"]
     assert call(*arguments, *REDACT_ALL).code == 0
     assert judge_server.stats()["requests"] == 4
-    assert metrics_of(genrm)["journal_hits"] == 4
-    assert metrics_of(genrm)["redactions"] == counted
+    assert genrm.metrics()["journal_hits"] == 4
+    assert genrm.metrics()["redactions"] == counted
     assert call(*arguments).code == 0
     assert judge_server.stats()["requests"] == 8
 
@@ -144,7 +138,7 @@ def test_rollouts_that_do_not_declare_it_are_never_sent(genrm: Genrm, call: Call
         (3, "declares synthetic=false, not true (require_metadata)"),
         (4, "does not declare synthetic=true (require_metadata)"),
     ]
-    assert metrics_of(genrm)["rejected_lines"] == 2
+    assert genrm.metrics()["rejected_lines"] == 2
 
 
 def test_strict_stops_before_any_call(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
@@ -170,7 +164,7 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(
     assert call("score", "in.jsonl", *judge(judge_server, *required)).code == 0
     assert "Many?" in sent(judge_server)
     assert "Refused" not in sent(judge_server)
-    assert metrics_of(genrm)["rejected_lines"] == 2
+    assert genrm.metrics()["rejected_lines"] == 2
 
 
 def test_an_input_that_declares_nothing_is_refused(genrm: Genrm, call: Call) -> None:

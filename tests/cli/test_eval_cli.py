@@ -10,11 +10,6 @@ LEXICAL = ("--judge", "lexical")
 PAIRS = "labelled-pairs.jsonl"
 
 
-def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
-    """Name a judge on the command line."""
-    return ("--base-url", server.base_url, "--model", "m", *more)
-
-
 def make_pairs(count: int) -> list[Json]:
     """Make pairs whose better answer is the longer one."""
     return [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad", "subset": "s"} for n in range(count)]
@@ -35,7 +30,7 @@ def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
 def test_a_machine_gets_one_object_and_a_file(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """--json prints what -o writes, in one line; the probe is not among the calls."""
     genrm.write("pairs.jsonl", make_pairs(5))
-    finished = call("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge(judge_server))
+    finished = call("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge_server.flags)
     assert finished.code == 0, finished.err
     assert finished.out.count(b"\n") == 1
     printed = json.loads(finished.out)
@@ -61,7 +56,7 @@ def test_an_interrupted_run_keeps_what_was_paid_for(
     """Ctrl-C and SIGTERM end with 130 and no result; the same command then asks only what is missing."""
     genrm.write("pairs.jsonl", make_pairs(4))
     judge_server.behave(script=[{}, {}, {}, {"hang": True}])
-    arguments = ("eval", "pairs.jsonl", "-o", "m.json", *judge(judge_server, "--no-probe", "--concurrency", 1))
+    arguments = ("eval", "pairs.jsonl", "-o", "m.json", *judge_server.flags, "--no-probe", "--concurrency", 1)
     process = genrm.start(*arguments)
     judge_server.wait_until(lambda stats: stats["requests"] == 4)
     process.send_signal(sent)

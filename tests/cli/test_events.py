@@ -1,6 +1,5 @@
 """What happens in a run, told in sentences and, with --log-json, in lines of JSON."""
 
-import json
 import threading
 import time
 from pathlib import Path
@@ -81,7 +80,7 @@ def test_a_run_that_may_spend_nothing_asks_nothing(
     finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", *option)
     assert finished.code == 6
     assert judge_server.stats()["requests"] == 0
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert (metrics["partial"], metrics["calls"], metrics["failures_by_kind"]) == (True, 0, {"not_asked": 6})
 
 

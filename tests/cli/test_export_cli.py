@@ -277,11 +277,8 @@ def test_standard_streams(call: Call, folder: Path) -> None:
         ("--to", "trl-dpo", "-o", "out.csv"),
         ("--to", "trl-dpo", "-o", "x.scored.jsonl", "--force"),
         ("--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "some"),
-        ("--to", "trl-dpo", "-o", "out.jsonl", "--min-confidence", "1.5"),
-        ("--to", "trl-dpo", "-o", "out.jsonl", "--max-length-ratio", "0.5"),
         ("--to", "trl-dpo", "-o", "s3://bucket/data/out.jsonl"),
         ("--to", "trl-dpo", "-o", "out.jsonl", "--threshold", "3"),
-        ("--to", "trl-kto", "-o", "out.jsonl", "--min-gap", "1"),
         ("--to", "trl-sft", "-o", "out.jsonl", "--min-gap", "1"),
     ],
 )

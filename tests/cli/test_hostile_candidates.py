@@ -1,7 +1,5 @@
 """A judge that repeats hostile candidates word for word gives the rewards that it gives without."""
 
-import json
-
 import pytest
 from genrm_process import Call, Genrm, Json, read_lines
 from hostile_texts import TEXTS
@@ -70,7 +68,7 @@ def test_scored_lines_say_what_was_broken_up(
         assert bool(count) == bool(forms.find(text)) or "think>" in text or "<|channel|>" in text  # not shown
     changed = sum(map(bool, counts))
     assert 10 < changed < len(CHOSEN)
-    assert json.loads((genrm.folder / "in.metrics.json").read_bytes())["neutralised"] == changed
+    assert genrm.metrics()["neutralised"] == changed
     sent = [[message["content"] for message in request["messages"]] for request in sent_to(judge_server)]
     assert {"the sign ¦" in texts[0] for texts in sent} == {True, False}
     assert all(("the sign ¦" in texts[0]) == any("¦" in text for text in texts) for texts in sent)

@@ -8,11 +8,6 @@ from genrm_process import Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 
-def metrics_of(genrm: Genrm) -> Any:
-    """Return the metrics of the scored input."""
-    return json.loads((genrm.folder / "in.metrics.json").read_bytes())
-
-
 @pytest.mark.parametrize(
     ("flags", "profile", "why"),
     [
@@ -46,12 +41,12 @@ def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
     arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m")
     assert call(*arguments).code == 0
     assert judge_server.stats()["requests"] == calls + 3
-    before = metrics_of(genrm)
+    before = genrm.metrics()
     assert before["judge"]["profile"] == profile
     assert "is up to date" in call(*arguments).err
     assert call(*arguments, "--force").code == 0
     assert judge_server.stats()["requests"] == calls + 3
-    after = metrics_of(genrm)
+    after = genrm.metrics()
     assert (after["judge"]["profile"], after["journal_hits"], after["reward"]) == (profile, 3, before["reward"])
 
 

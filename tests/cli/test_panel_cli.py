@@ -3,7 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
+from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 StartJudge = Callable[[], JudgeServer]
@@ -28,12 +28,6 @@ def keys_seen(server: JudgeServer) -> set[str]:
     return {request["headers"].get("authorization", "") for request in server.stats()["recent"]}
 
 
-def metrics_of(genrm: Genrm) -> Json:
-    """Return the metrics of `in.jsonl`."""
-    metrics: Json = json.loads((genrm.folder / "in.metrics.json").read_bytes())
-    return metrics
-
-
 @pytest.mark.slow
 def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
     genrm: Genrm, judge_server: JudgeServer, start_judge: StartJudge
@@ -53,7 +47,7 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
     for key in (KEYS["KEY_A"], KEYS["KEY_B"]):
         assert key.encode() not in written + finished.out
         assert key not in finished.err
-    metrics = metrics_of(genrm)
+    metrics = genrm.metrics()
     assert metrics == json.loads(finished.out)["results"][0]["metrics"]
     assert [one["name"] for one in metrics["judge"]["panel"]] == ["a", "b"]
     assert [one["judge"] for one in metrics["panel"]["judges"]] == ["a", "b"]
@@ -82,7 +76,7 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     stats = judge_server.stats(), other.stats()
     assert [one["distinct_answered"] for one in stats] == [12, 12]
     assert [one["repeat_answers"] for one in stats] == [0, 0]
-    assert metrics_of(genrm)["panel"]["pairs"][0]["comparisons"] == 12
+    assert genrm.metrics()["panel"]["pairs"][0]["comparisons"] == 12
 
 
 def test_only_what_failed_of_a_panel_is_asked_again(
@@ -94,10 +88,10 @@ def test_only_what_failed_of_a_panel_is_asked_again(
     write_panel(genrm, judge_server, other, reask=0)
     genrm.write("in.jsonl", make_rollouts(groups=2))
     assert call("score", "in.jsonl", **KEYS).code == 6
-    assert metrics_of(genrm)["failures_by_kind"] == {"no_verdict": 2}
+    assert genrm.metrics()["failures_by_kind"] == {"no_verdict": 2}
     assert call("score", "in.jsonl", "--only-failed", **KEYS).code == 0
     assert (judge_server.stats()["requests"], other.stats()["requests"]) == (8, 10)
-    assert metrics_of(genrm)["unscored"] == 0
+    assert genrm.metrics()["unscored"] == 0
 
 
 def test_a_budget_is_that_of_the_whole_panel(
@@ -111,7 +105,7 @@ def test_a_budget_is_that_of_the_whole_panel(
     assert finished.code == 6
     assert "--max-calls" in finished.err
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 5
-    assert metrics_of(genrm)["failures_by_kind"] == {"not_asked": 11}
+    assert genrm.metrics()["failures_by_kind"] == {"not_asked": 11}
     assert call("score", "in.jsonl", **KEYS).code == 0
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 16
 
@@ -123,10 +117,10 @@ def test_one_judge_named_on_the_command_line_goes_before_the_panel(
     write_panel(genrm, judge_server, judge_server)
     genrm.write("in.jsonl", make_rollouts(groups=1))
     assert call("score", "in.jsonl", "--judge", "lexical").code == 0
-    assert (metrics_of(genrm)["panel"], metrics_of(genrm)["judge"]["name"]) == (None, "lexical-2")
+    assert (genrm.metrics()["panel"], genrm.metrics()["judge"]["name"]) == (None, "lexical-2")
     assert judge_server.stats()["requests"] == 0
     assert call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "c").code == 0
-    assert (metrics_of(genrm)["panel"], metrics_of(genrm)["judge"]["name"]) == (None, "c")
+    assert (genrm.metrics()["panel"], genrm.metrics()["judge"]["name"]) == (None, "c")
     assert judge_server.stats()["requests"] == 4
     assert keys_seen(judge_server) == {""}
 
@@ -186,7 +180,7 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     plan = json.loads(call("validate", "in.jsonl", "--both-orders", "--json", *judge).out)["plan"]
     finished = call("score", "in.jsonl", "--both-orders", *judge)
     assert finished.code == 0, finished.err
-    metrics = metrics_of(genrm)
+    metrics = genrm.metrics()
     assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
     assert metrics["retries"] == 0
     grades = profile != "brrm"
@@ -231,6 +225,6 @@ def test_defaults_of_the_reference_count_in_a_panel(
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS)
     assert finished.code == 0, finished.err
-    metrics = metrics_of(genrm)
+    metrics = genrm.metrics()
     assert (metrics["rewards_on_defaults"], metrics["mean_individual_score"]) == (2, 3.0)
     assert metrics["std_individual_score"] == pytest.approx(1.0)

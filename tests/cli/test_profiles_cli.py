@@ -58,7 +58,7 @@ def test_a_run_is_judged_by_another_family(
     finished = call("score", "in.jsonl", *judge)
     assert finished.code == 0, finished.err
     assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [mean, mean]
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert (metrics["verdicts"], metrics["failures"], metrics["judge"]["profile"]) == (2, 0, name)
 
 
@@ -86,7 +86,7 @@ def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm: Genrm, call: Call,
     judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "house.toml", "--no-probe")
     assert call("score", "in.jsonl", *judge).code == 0
     assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [3.0] * 3
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert metrics["judge"]["profile"] == "house"
     (genrm.folder / "house.toml").write_text(OWN.replace("[verdict]", "[verdict]\nwrong = 1"))
     refused = genrm.run("score", "in.jsonl", *judge)

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
@@ -30,7 +28,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: 
     for reject in rejects:
         assert BAD_LINES[reject["line"]] in reject["reason"]
         assert reject["text"]
-    metrics = json.loads((genrm.folder / "bad-lines.metrics.json").read_bytes())
+    metrics = genrm.metrics("bad-lines")
     assert (metrics["lines"], metrics["rejected_lines"]) == (17, 7)
     assert (metrics["scored"], metrics["single"], metrics["unscored"]) == (7, 0, 3)
     assert metrics["duplicate_rollouts"] == 1
@@ -83,7 +81,7 @@ def test_an_empty_input_is_done_with_a_warning(genrm: Genrm, call: Call, content
     assert finished.code == 0
     assert "no rollouts" in finished.err
     assert genrm.names() == {"in.jsonl"} | ALL_OUTPUTS
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert (metrics["rollouts"], metrics["reward"]["count"], metrics["reward"]["mean"]) == (0, 0, None)
     assert metrics["first_place_win_rate"] is None
 
@@ -106,7 +104,7 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(
         assert "nothing to compare" in finished.err
         for line in read_lines(genrm.folder / "in.scored.jsonl"):
             assert (line["reward"], line["genrm"]["status"], line["genrm"]["advantage"]) == expected
-        metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+        metrics = genrm.metrics()
         assert (metrics["reward"]["count"], metrics["reward"]["mean"]) == (0, None)
     assert judge_server.stats()["requests"] == 0
 

@@ -54,7 +54,7 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     assert all(line["genrm"]["judge"] == MODEL and not line["genrm"]["is_baseline"] for line in after)
     stats = judge_server.stats()
     assert (stats["requests"], stats["repeat_answers"]) == (12 + PROBES, 0)
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert (metrics["calls"], metrics["retries"], metrics["verdicts"], metrics["failures"]) == (12, 0, 12, 0)
     assert (metrics["comparisons_planned"], metrics["journal_hits"], metrics["partial"]) == (12, 0, False)
     assert metrics["prompt_tokens"] > 0
@@ -152,7 +152,7 @@ def test_some_failures_leave_the_rest_scored(genrm: Genrm, call: Call, judge_ser
     for record in records:
         assert (record["failure"] is None) == (record["score_1"] is not None) == (record["ranking"] is not None)
         assert record["reply"] == "I would rather not." if record["failure"] else "ranking" in record["reply"]
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert metrics["failures_by_kind"] == {"no_verdict": len(failed)}
     for line in read_lines(genrm.folder / "in.scored.jsonl"):
         detail = line["genrm"]
@@ -171,7 +171,7 @@ def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(
     arguments = judge(judge_server, "--concurrency", 1, "--retries", 0)
     finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 6
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert (metrics["verdicts"], metrics["failures_by_kind"]) == (3, {"connection": 6})
     rewards = [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
     assert rewards[3:] == [None] * 6

@@ -58,11 +58,6 @@ def file_lines(finished: Finished, status: str) -> list[str]:
     return [line for line in finished.err.splitlines() if line.removeprefix("genrm: error: ").startswith(f"{status}:")]
 
 
-def judged_by(server: JudgeServer) -> tuple[str, ...]:
-    """Return the flags for a real judge."""
-    return ("--base-url", server.base_url, "--model", "m")
-
-
 @pytest.mark.parametrize("given", [".", "runs/", "runs", "runs/**/*.jsonl*", "runs/*.jsonl*|runs/deep/*.jsonl.gz"])
 def test_every_rollout_file_below_is_scored(call: Call, genrm: Genrm, given: str) -> None:
     """A folder or a pattern, compressed or not: each file has its outputs beside it, with its own lines in them."""
@@ -141,10 +136,10 @@ def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> 
 def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
     """All is up to date: no call, not even the probe's, no file touched, 0, and one line is said."""
     fill(genrm, "a.jsonl", "b.jsonl.gz", "deep/c.jsonl")
-    assert call("score", ".", *judged_by(judge_server), *NOW).code == 0
+    assert call("score", ".", *judge_server.flags, *NOW).code == 0
     judge_server.reset()
     before = state_of(genrm.folder)
-    finished = call("score", ".", *judged_by(judge_server), *NOW)
+    finished = call("score", ".", *judge_server.flags, *NOW)
     assert finished.code == 0
     assert judge_server.stats()["requests"] == 0
     assert state_of(genrm.folder) == before
@@ -249,7 +244,7 @@ def test_partial_results_are_completed_by_the_next_runs(call: Call, genrm: Genrm
     asked, codes = 0, []
     while not codes or codes[-1] == 6:
         judge_server.reset()
-        arguments = (".", *judged_by(judge_server), *NOW, "--max-calls", "7", "--no-probe", "--parallel-files", "2")
+        arguments = (".", *judge_server.flags, *NOW, "--max-calls", "7", "--no-probe", "--parallel-files", "2")
         finished = call("score", *arguments)
         codes.append(finished.code)
         requests = judge_server.stats()["requests"]
@@ -266,7 +261,7 @@ def test_files_not_begun_wait_for_the_next_run(call: Call, genrm: Genrm, judge_s
     """After a stop no further file is begun: it has no outputs, one line, and the exit code 6."""
     fill(genrm, *(f"{name}.jsonl" for name in "abcd"))
     flags = ("--max-calls", "1", "--no-probe", "--parallel-files", "1")
-    finished = call("score", ".", *judged_by(judge_server), *NOW, *flags)
+    finished = call("score", ".", *judge_server.flags, *NOW, *flags)
     assert finished.code == 6
     assert len(file_lines(finished, "skipped")) == 3
     assert "stopped by --max-calls" in finished.err
@@ -343,7 +338,7 @@ def test_json_is_one_object(call: Call, genrm: Genrm) -> None:
 def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
     """--dry-run lists what would be done with each file, writes nothing, takes no lease and asks nothing."""
     fill(genrm, "current.jsonl", "new.jsonl", "stale.jsonl", "young.jsonl")
-    judge = judged_by(judge_server)
+    judge = judge_server.flags
     assert call("score", "current.jsonl", "stale.jsonl", *judge, "--no-probe").code == 0
     genrm.write("stale.jsonl", make_rollouts(groups=1, size=3))
     for name in ("new.jsonl", "stale.jsonl"):
@@ -377,7 +372,7 @@ def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_serve
         genrm.write(f"{name}.jsonl", make_rollouts(groups=10, size=2))
     judge_server.behave(script=[{}] * 4, fault={"status": 401})
     flags = ("--no-probe", "--parallel-files", "1", "--give-up-after", "0.5")
-    finished = call("score", ".", *judged_by(judge_server), *NOW, *flags)
+    finished = call("score", ".", *judge_server.flags, *NOW, *flags)
     assert finished.code == 4
     assert (genrm.folder / "a.scored.jsonl").exists()
     assert "d.scored.jsonl" not in genrm.names()
@@ -385,7 +380,7 @@ def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_serve
     assert last_line(finished).endswith("; exit 4")
     assert judge_server.stats()["requests"] < 2 + 2 * 20
     judge_server.behave()
-    again = call("score", ".", *judged_by(judge_server), *NOW, "--no-probe")
+    again = call("score", ".", *judge_server.flags, *NOW, "--no-probe")
     assert again.code == 0, again.err
     assert "up to date" in last_line(again)
 
@@ -393,7 +388,7 @@ def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_serve
 def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
     """The metrics hold versions, the settings' digest, the judge, the input's identity and the time."""
     fill(genrm, "a.jsonl", "b.jsonl")
-    assert call("score", ".", *judged_by(judge_server), *NOW).code == 0
+    assert call("score", ".", *judge_server.flags, *NOW).code == 0
     metrics = json.loads((genrm.folder / "b.metrics.json").read_bytes())
     status = (genrm.folder / "b.jsonl").stat()
     place = str(genrm.folder / "b.jsonl")
@@ -421,7 +416,7 @@ def test_an_interrupted_run_of_many_files_goes_on(
     """130 within seconds, whole outputs or none, no leases; the next run repeats no call that was answered."""
     content = fill(genrm, *(f"{name}.jsonl" for name in "abcdefgh"))
     judge_server.behave(script=[{}] * 10, fault={"hang": True})
-    arguments = ("score", ".", *judged_by(judge_server), *NOW, "--no-probe", "--parallel-files", "3")
+    arguments = ("score", ".", *judge_server.flags, *NOW, "--no-probe", "--parallel-files", "3")
     first = genrm.start(*arguments, "--concurrency", "4")
     try:
         judge_server.wait_until(lambda stats: stats["hangs"] == 4)

@@ -54,11 +54,6 @@ def last_line(finished: Finished) -> str:
     return finished.err.splitlines()[-1]
 
 
-def judged_by(server: JudgeServer) -> tuple[str, ...]:
-    """Return the flags for a real judge."""
-    return ("--base-url", server.base_url, "--model", "m")
-
-
 @pytest.mark.slow
 def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
     """With next to nothing in the environment: every file below the prefix gets its outputs, nothing is put here."""
@@ -104,7 +99,7 @@ def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws
 def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer) -> None:
     """Nothing is asked or written again until an input has another version; then that one is."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judged_by(judge_server), *NOW)
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judge_server.flags, *NOW)
     assert call(*arguments, **aws).code == 0
     before = state_of(s3_bucket)
     judge_server.reset()
@@ -146,7 +141,7 @@ def test_a_dry_run_writes_nothing_on_s3(
 ) -> None:
     """Only requests that read are made: no lease, no trial of conditional puts, no output; and no call."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl.gz")
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judged_by(judge_server), *NOW, "--dry-run", "--json")
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judge_server.flags, *NOW, "--dry-run", "--json")
     finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws)
     assert finished.code == 0, finished.err
     plan = json.loads(finished.out)

@@ -90,7 +90,7 @@ def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, call: Call, jud
     finished = call("score", "in.jsonl", *arguments)
     assert finished.code == 6
     assert judge_server.stats()["by_status"] == {"401": 3}
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert (metrics["failures_by_kind"], metrics["unscored"]) == ({"auth": 3}, 3)
     assert metrics["reward"]["count"] == 0
 

@@ -68,7 +68,7 @@ def test_shards_give_the_outputs_of_a_single_run(
     assert codes == [0] * (SHARDS + 1)
     assert outputs_of(genrm.folder) == whole
     assert judge_server.stats()["requests"] - before == asked
-    metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics = genrm.metrics()
     assert metrics["calls"] == 0
     assert bool(metrics["failures"]) == (fault_share > 0)
 
@@ -127,7 +127,7 @@ def test_what_no_shard_asked_leaves_the_outputs_partial(call: Call, genrm: Genrm
     assert "the journals of the shards lack" in early.err
     assert call(*given, "--shard", "1/2").code == 0
     assert call(*given, "--conclude", "--deadline", "0.001s").code == 0
-    assert not json.loads((genrm.folder / "in.metrics.json").read_bytes())["partial"]
+    assert not genrm.metrics()["partial"]
 
 
 def test_a_stopped_shard_goes_on_where_it_was(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
@@ -138,9 +138,7 @@ def test_a_stopped_shard_goes_on_where_it_was(call: Call, genrm: Genrm, judge_se
     assert stopped.code == 6
     assert judge_server.stats()["requests"] == 4
     assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
-    assert (
-        judge_server.stats()["requests"] == json.loads((genrm.folder / "in.metrics.json").read_bytes())["journal_hits"]
-    )
+    assert judge_server.stats()["requests"] == genrm.metrics()["journal_hits"]
 
 
 def test_shards_keep_the_limit_of_the_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
@@ -158,9 +156,7 @@ def test_a_shard_reuses_what_an_earlier_run_asked(call: Call, genrm: Genrm, judg
     given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"))
     assert call(*given, "--max-calls", "5").code == 6
     assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
-    assert (
-        judge_server.stats()["requests"] == json.loads((genrm.folder / "in.metrics.json").read_bytes())["journal_hits"]
-    )
+    assert judge_server.stats()["requests"] == genrm.metrics()["journal_hits"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_reliability_is_said_in_words(
     """A newcomer reads whether differences between rewards are real."""
     genrm.write("in.jsonl", make_rollouts())
     call("score", "in.jsonl", *LEXICAL)
-    metrics: dict[str, Any] = json.loads((genrm.folder / "in.metrics.json").read_bytes())
+    metrics: dict[str, Any] = genrm.metrics()
     metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
     show_summary(from_json(RunRecord, metrics))
     assert f"reliability   {word}" in capsys.readouterr().err

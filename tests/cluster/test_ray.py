@@ -6,14 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Finished, Genrm, make_rollouts, read_lines
+from genrm_process import Finished, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import StorageError
@@ -136,44 +134,6 @@ def test_a_cluster_without_nodes_ends_the_run(needs_ray: None, genrm: Genrm, jud
     assert finish(genrm.start(*on_ray(judge_server))).code == 0
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == whole
     assert judge_server.stats()["requests"] <= GROUPS * SIZE + CONCURRENCY
-
-
-@pytest.fixture
-def two_nodes(needs_ray: None, genrm: Genrm) -> Iterator[dict[str, Any]]:
-    """Start a cluster with two nodes on this machine; return its address and the process of the second node."""
-    command = [sys.executable, str(Path(__file__).with_name("two_nodes.py"))]
-    environment = genrm.environment(RAY_USAGE_STATS_ENABLED="0")
-    log = genrm.folder.with_name("two_nodes.log").open("wb")
-    with (
-        log,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment
-        ) as process,
-    ):
-        assert process.stdout is not None
-        yield json.loads(process.stdout.readline())
-        process.communicate(timeout=LIMIT_S)
-
-
-def test_a_lost_node_costs_no_more_than_was_in_flight(
-    two_nodes: dict[str, Any], genrm: Genrm, judge_server: JudgeServer
-) -> None:
-    """Its shards go to other nodes; outputs and limit are the same, and Ray's notices stay out of stdout."""
-    whole = scored_without_ray(genrm, judge_server, 0.3)
-    process = genrm.start(*arguments(judge_server), "--ray", two_nodes["address"], "--log-json", "log.jsonl")
-    judge_server.wait_until(lambda stats: stats["requests"] > 2 * CONCURRENCY, LIMIT_S)
-    for pid in [two_nodes["raylet"], *(pid for pid, _ in iter_descendants(two_nodes["raylet"]))]:
-        os.kill(pid, signal.SIGKILL)
-    ended = finish(process)
-    assert ended.code == 0, ended.err
-    assert ended.out == b""
-    assert (genrm.folder / "in.scored.jsonl").read_bytes() == whole
-    stats = judge_server.stats()
-    assert stats["max_in_flight"] <= CONCURRENCY
-    assert stats["requests"] <= GROUPS * SIZE + CONCURRENCY
-    events = {line["event"]: line for line in read_lines(genrm.folder / "log.jsonl")}
-    assert events["fleet"]["nodes"] == 2
-    assert "worker_lost" in events
 
 
 def test_the_deadline_ends_a_run_with_partial_outputs(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:

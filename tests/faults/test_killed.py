@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from disturbed_scoring import JOURNAL, MakeScoring, Scoring, count_verdicts
-from genrm_process import Genrm
 from judge_server_fixture import JudgeServer
 from soak import DumpFolder, Soak
 
@@ -36,21 +35,6 @@ def test_a_hundred_kills_on_disk(
     assert stats["repeat_answers"] <= lost
     assert soak.look() == soak.outputs()
     soak.check_undisturbed(tmp_path / "calm")
-
-
-def test_sigterm_ends_a_computation(tmp_path: Path) -> None:
-    """SIGTERM while a group of 600 is compared in all pairs by the built-in judge: 130 within 10 s, nothing written."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    genrm = Genrm(folder)
-    genrm.write("in.jsonl", [{"prompt": "Why?", "completion": f"Because of {n}. " * (1 + n % 7)} for n in range(600)])
-    process = genrm.start("score", "in.jsonl", "--judge", "lexical", "--strategy", "all_pairs")
-    time.sleep(4)  # in the middle of about a minute
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-    left = {name for name in genrm.names() if not name.startswith(".")}
-    assert left <= {"in.jsonl", "in.lease-1"}  # the lease stays if the computation had to be killed
 
 
 def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -> None:

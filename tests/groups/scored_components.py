@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from genrm_process import Json, read_lines
+from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
@@ -18,6 +19,17 @@ from genrm_cli.settings.sources.settings_file import SettingsFile
 
 LEXICAL = "judge = 'lexical'\n"
 QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "2", "force": True}
+
+
+def judge(server: JudgeServer, **settings: object) -> str:
+    """Name a judge, and other settings, as in a settings file."""
+    given = {"model": "m", "base_url": server.base_url} | settings
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+
+
+def last_messages(server: JudgeServer) -> list[str]:
+    """Return the last message of each request."""
+    return [one["body"]["messages"][-1]["content"] for one in server.stats()["recent"]]
 
 
 class Scored(NamedTuple):

@@ -1,9 +1,10 @@
 """Prompts that would not fit into the context of the judge, asked at the judge's end of the wire."""
 
-import json
+from functools import partial
 from pathlib import Path
 
 import pytest
+import scored_components
 from genrm_process import Json
 from judge_server_fixture import JudgeServer
 from scored_components import Scored, completions, score, settings_of
@@ -14,12 +15,7 @@ from genrm_cli.rollouts.shorten import estimate_tokens
 
 LONG = [f"Answer {number}. {'because of the tide ' * 400}So {number}." for number in range(3)]
 CONTEXT = 4_096
-
-
-def judge(server: JudgeServer, **settings: object) -> str:
-    """Name a judge with a short reply."""
-    given = {"model": "m", "profile": "nemotron", "base_url": server.base_url, "max_reply_tokens": 512} | settings
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+judge = partial(scored_components.judge, profile="nemotron", max_reply_tokens=512)
 
 
 def tell(server: JudgeServer, length: int | None = CONTEXT) -> None:

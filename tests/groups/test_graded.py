@@ -13,7 +13,7 @@ import pytest
 from genrm_here import call_here
 from genrm_process import Call, Json
 from judge_server_fixture import JudgeServer
-from scored_components import LEXICAL, completions, score, settings_of
+from scored_components import LEXICAL, completions, judge, score, settings_of
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
@@ -53,11 +53,6 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GENRM_CONFIG", "genrm.toml")
     return lambda *arguments, **environment: call_here(arguments, environment)
-
-
-def judge(server: JudgeServer, model: str = "m") -> str:
-    """Name a judge for the whole run."""
-    return f"model = '{model}'\nbase_url = '{server.base_url}'\n"
 
 
 def asked(server: JudgeServer) -> list[Json]:

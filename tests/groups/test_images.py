@@ -1,11 +1,12 @@
 """Images in prompts and responses: the parts that a judge which sees them receives, and what others compare."""
 
-import json
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import scored_components
 from genrm_process import Json
 from judge_server_fixture import JudgeServer
 from scored_components import completions, score
@@ -16,12 +17,7 @@ from genrm_cli.verdicts import Reason
 URL, DATA = "https://images.example/cat.png", "data:image/png;base64,iVBORw0KGgo="
 ASKED = {"role": "user", "content": [{"type": "text", "text": "What is "}, {"type": "image_url", "image_url": URL}]}
 ASKED["content"] += [{"type": "text", "text": "? Be brief."}]  # type: ignore[operator]
-
-
-def judge(server: JudgeServer, **settings: object) -> str:
-    """Name a judge that asks in one user message."""
-    given = {"model": "m", "profile": "nemotron-plain", "base_url": server.base_url} | settings
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+judge = partial(scored_components.judge, profile="nemotron-plain")
 
 
 def pictured(*texts: str, asked: Json = ASKED) -> list[Json]:

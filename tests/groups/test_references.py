@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from judge_server_fixture import JudgeServer
-from scored_components import completions, score, settings_of
+from scored_components import completions, judge, last_messages, score, settings_of
 
 from genrm_cli import Group, Scorer
 from genrm_cli.cli.options import run_to_end
@@ -24,34 +24,24 @@ RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'helpfulness'\n"
 ANSWERS = completions("41", "It is 42.", expected=[{"value": 42}] * 2)
 
 
-def judge(server: JudgeServer) -> str:
-    """Name a judge."""
-    return f"model = 'm'\nbase_url = '{server.base_url}'\n"
-
-
-def sent(server: JudgeServer) -> list[str]:
-    """Return the messages of all requests."""
-    return [one["body"]["messages"][-1]["content"] for one in server.stats()["recent"]]
-
-
 def test_judges_and_graders_are_shown_the_reference_on_request_only(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Requests without it stay what they were: the journal answers them again."""
     plain = judge(judge_server) + RUBRIC
     score(tmp_path, ANSWERS, plain)
-    assert len(sent(judge_server)) == 2 + 2
-    assert not any("42\n[===" in text.partition("BEGIN RESPONSE")[0] for text in sent(judge_server))
+    assert len(last_messages(judge_server)) == 2 + 2
+    assert not any("42\n[===" in text.partition("BEGIN RESPONSE")[0] for text in last_messages(judge_server))
     score(tmp_path, ANSWERS, SHOWING + plain)
-    assert [SECTION in text for text in sent(judge_server)] == [False] * 4 + [True] * 4
+    assert [SECTION in text for text in last_messages(judge_server)] == [False] * 4 + [True] * 4
     score(tmp_path, ANSWERS, plain)
-    assert len(sent(judge_server)) == 8
+    assert len(last_messages(judge_server)) == 8
 
 
 def test_a_reference_is_masked_as_all_that_is_sent(tmp_path: Path, judge_server: JudgeServer) -> None:
     """It may hold what may not leave the machine."""
     lines = completions("a", "b", expected=[{"value": "anna@example.org"}] * 2)
     score(tmp_path, lines, f"{SHOWING}redact_pattern = ['email']\n{judge(judge_server)}")
-    assert len(sent(judge_server)) == 2
-    assert not any("example.org" in text for text in sent(judge_server))
+    assert len(last_messages(judge_server)) == 2
+    assert not any("example.org" in text for text in last_messages(judge_server))
 
 
 def test_a_group_with_two_references_is_not_judged(tmp_path: Path) -> None:
@@ -96,7 +86,7 @@ def test_the_python_api_takes_a_reference(judge_server: JudgeServer) -> None:
             await scorer.score_group(Group.of("6 x 7?", ["41", "42"], reference="42"))
 
     run_to_end(ask("nemotron-plain"))
-    assert [SECTION in text for text in sent(judge_server)] == [True] * 2
+    assert [SECTION in text for text in last_messages(judge_server)] == [True] * 2
     with pytest.raises(UsageError, match="no place"):
         run_to_end(ask("nemotron"))
     with pytest.raises(UsageError, match="NeMo Gym shows judges no reference answer"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from judge_server_fixture import JudgeServer
-from scored_components import completions, score, settings_of
+from scored_components import completions, judge, last_messages, score, settings_of
 
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import compile_plan
@@ -27,24 +27,14 @@ ROW = "rubric_field = 'rubrics'\n[components.own]\nkind = 'rubric'\nset = 'row'\
 ALONE = "[total]\nweights = { rubric_row = 1 }\n"
 
 
-def judge(server: JudgeServer) -> str:
-    """Name a judge."""
-    return f"model = 'm'\nbase_url = '{server.base_url}'\n"
-
-
-def sent(server: JudgeServer) -> list[str]:
-    """Return the messages of all requests."""
-    return [one["body"]["messages"][-1]["content"] for one in server.stats()["recent"]]
-
-
 def test_a_response_earns_the_points_of_the_criteria_that_it_meets(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A share of all positive points: flaws take away, but not below 0; points are not shown; texts are masked."""
     toml = f"redact_pattern = ['email']\n{judge(judge_server)}{ROW}{ALONE}"
     scored = score(tmp_path, completions(LONG, SHORT, "", rubrics=[HEALTH] * 3), toml, max_unscored="1")
     assert scored.component("rubric_row") == scored.rewards == [1.0, 0.0, None]
     assert scored.lines[0]["genrm"]["component_notes"]["rubric_row"] == {"evidence": "met: 0, 1"}
-    assert len(sent(judge_server)) == 2
-    assert all("\n0. Says when to see a doctor.\n1. Names [EMAIL]." in text for text in sent(judge_server))
+    assert len(last_messages(judge_server)) == 2
+    assert all("\n0. Says when to see a doctor.\n1. Names [EMAIL]." in text for text in last_messages(judge_server))
     lost = score(tmp_path, completions(LONG, "", rubrics=[REWARDS] * 2), "empty = 'lose'\n" + toml)
     assert lost.rewards == [1.0, 0.0]
 
@@ -56,7 +46,7 @@ def test_a_row_without_a_rubric_has_no_value(tmp_path: Path, judge_server: Judge
     scored = score(tmp_path, lines, judge(judge_server) + "use_principle = false\n" + ROW + ALONE, max_unscored="1")
     assert scored.component("rubric_row") == [None, None, 0.0, 0.0]
     assert scored.metrics["missing_fields"] == {"rubric_field": 1}
-    assert len(sent(judge_server)) == 2
+    assert len(last_messages(judge_server)) == 2
 
 
 def test_judges_that_compare_take_the_rubric_as_the_principle(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -66,7 +56,9 @@ def test_judges_that_compare_take_the_rubric_as_the_principle(tmp_path: Path, ju
         *completions(LONG, SHORT, rubrics=["Be kind."] * 2),
     ]
     scored = score(tmp_path, lines, judge(judge_server) + "rubric_field = 'rubrics'\n")
-    plans = [text.partition("BEGIN EVALUATION PLAN ===]\n")[2].partition("\n[===")[0] for text in sent(judge_server)]
+    plans = [
+        text.partition("BEGIN EVALUATION PLAN ===]\n")[2].partition("\n[===")[0] for text in last_messages(judge_server)
+    ]
     listed = "1. Unit: Gives metres. (5 points)\n2. Pitfall: Gives feet. (-1 points)"
     assert sorted(plans) == [listed] * 2 + ["Be kind."] * 2
     assert scored.metrics["groups"] == 2

@@ -13,7 +13,6 @@ from genrm_cli.verdicts import Reason
 StartJudge = Callable[[], JudgeServer]
 
 FIRST, SECOND = {"score_1": 5, "score_2": 1, "ranking": 1}, {"score_1": 2, "score_2": 4, "ranking": 5}
-SILENT: dict[str, Any] = {"fault": {"content": "no idea"}}
 
 
 def reasons(lines: list[dict[str, Any]]) -> list[str | None]:

@@ -1,10 +1,12 @@
 """What is sent to the judge of each response, and what is never compared; asked at the judge's end of the wire."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import scored_components
 from genrm_process import Json, read_lines
 from judge_server_fixture import JudgeServer
 from scored_components import completions, score, settings_of
@@ -17,12 +19,7 @@ from genrm_cli.verdicts import Reason
 
 SHORT, LONG = "Because.", "Because of the moon and the tide."
 LEXICAL = "judge = 'lexical'\n"
-
-
-def judge(server: JudgeServer, **settings: object) -> str:
-    """Name a judge, and other settings of the file."""
-    given = {"model": "m", "profile": "nemotron", "base_url": server.base_url} | settings
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+judge = partial(scored_components.judge, profile="nemotron")
 
 
 def sent(server: JudgeServer) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hostile_texts import TEXTS
 from judge_families import FAMILIES, Family, boxed, boxed_winner, score_tags
-from quoting_judges import as_shown, iter_json_strings, iter_quoting, iter_thinking, shown_with
+from quoting_judges import as_shown, iter_json_strings, iter_quoting, shown_with
 from reply_readers import READERS, UNQUOTED
 
 from genrm_cli.judging.profiles.profile import Profile
@@ -44,16 +44,6 @@ def outcomes(
             counts[outcome.kind] += 1
     assert set(counts) <= {"own", *HONEST}
     return counts
-
-
-@VERDICTS
-@EVERY
-def test_what_a_judge_quotes_in_its_thoughts_is_not_read(name: str, verdicts: str) -> None:
-    """Whatever a candidate wrote, the verdict after the thoughts is the judge's own."""
-    for text, words, own in iter_cases(READERS[name][1], verdicts):
-        shown = shown_with(READERS[name][0], text)
-        counts = outcomes(name, iter_thinking(shown.response_1, words), own, shown)
-        assert counts["own"] == counts.total(), text
 
 
 @VERDICTS

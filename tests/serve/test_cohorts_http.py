@@ -41,15 +41,6 @@ def test_a_group_id_may_have_slashes(served):
     assert [reply["group_id"] for reply in replies] == ["step/1"] * 2
 
 
-def test_comparisons_start_before_the_last_member_comes(served, judge_server):
-    """With three members of four, the judge has been asked about the pairs that are certain."""
-    waiting = begin(served, "early", [0, 1, 2], 4)
-    judge_server.wait_until(lambda stats: stats["requests"] >= 1, 300)
-    assert not any(each.is_over for each in waiting)
-    waiting += begin(served, "early", [3], 4, ["A longer word than all."])
-    assert None not in rewards_of(waiting)
-
-
 def test_a_repeated_member_gets_the_same_answer(served, judge_server):
     """While the cohort waits and after its end, without a further call."""
     first = begin(served, "repeat", [0], 2, ["one"])
