@@ -129,8 +129,7 @@ def test_a_judge_without_a_preference_ends_the_run(genrm: Genrm, call: Call, jud
     """The same scores for a right answer and for nonsense end it with 4 and no outputs; --no-probe goes on."""
     judge_server.behave(verdict={"score_1": 3, "score_2": 3, "ranking": 3})
     genrm.write("in.jsonl", make_rollouts())
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    refused = call("score", "in.jsonl", *judge)
+    refused = call("score", "in.jsonl", *judge_server.flags)
     assert (refused.code, "does not prefer a right answer to nonsense" in refused.err) == (4, True)
     assert "in.scored.jsonl" not in genrm.names()
-    assert call("score", "in.jsonl", *judge, "--no-probe").code == 0
+    assert call("score", "in.jsonl", *judge_server.flags, "--no-probe").code == 0

@@ -65,8 +65,7 @@ def test_strict_refuses_before_any_call(genrm: Genrm, call: Call, judge_server: 
     line = {"_ng_task_index": 1, "_ng_rollout_index": 1, "prompt": "Why?", "completion": "So."}
     genrm.write("twice.jsonl", [line, line])
     before = genrm.names()
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    finished = call("score", name, *judge, "--strict")
+    finished = call("score", name, *judge_server.flags, "--strict")
     assert finished.code == 3
     assert "line 4" in finished.err if name == "bad-lines.jsonl" else "line 2" in finished.err
     assert genrm.names() == before
@@ -91,7 +90,6 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(
 ) -> None:
     """Without a group of two nothing is asked, not even a probe, and only the user's own default is a reward."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=1))
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
     rewards: dict[tuple[str, ...], tuple[object, ...]] = {
         (): (None, "unscored", None),
         ("--default-score", "3.0"): (3.0, "single", 0.0),
@@ -99,7 +97,7 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(
         ("--compat", "nemo-gym"): (3.0, "single", 0.0),
     }
     for flags, expected in rewards.items():
-        finished = call("score", "in.jsonl", *judge, *flags)
+        finished = call("score", "in.jsonl", *judge_server.flags, *flags)
         assert finished.code == (0 if flags else 6)
         assert "nothing to compare" in finished.err
         for line in read_lines(genrm.folder / "in.scored.jsonl"):
@@ -127,8 +125,7 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     """No folder, a file in its place, or a folder in the file's: code 5, one error, no call, nothing left."""
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "folder").mkdir()
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    finished = call("score", "in.jsonl", *judge, "-o", output)
+    finished = call("score", "in.jsonl", *judge_server.flags, "-o", output)
     assert finished.code == 5
     error, done = finished.err.splitlines()
     assert error.startswith("genrm: error: ")

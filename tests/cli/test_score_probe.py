@@ -69,8 +69,7 @@ def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(genrm: Genrm, 
     """NO_PROXY is honoured, so that a judge on this machine is reached from behind a company's proxy."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     proxies = {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
-    arguments = ("--base-url", judge_server.base_url, "--model", "m")
-    assert genrm.run("score", "in.jsonl", *arguments, **proxies).code == 0
+    assert genrm.run("score", "in.jsonl", *judge_server.flags, **proxies).code == 0
 
 
 def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:

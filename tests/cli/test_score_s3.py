@@ -82,8 +82,7 @@ def test_what_is_missing_on_s3_ends_with_5_before_any_call(
     genrm.write("in.jsonl", make_rollouts())
     missing = f"s3://{s3_bucket.name}/rl/in.jsonl" if where == "missing key" else "s3://no-such-bucket/rl/in.jsonl"
     places = ("in.jsonl", "-o", missing) if where == "missing output bucket" else (missing,)
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    finished = call("score", *places, *judge, **aws)
+    finished = call("score", *places, *judge_server.flags, **aws)
     assert finished.code == 5
     error, done = finished.err.splitlines()
     assert error.startswith("genrm: error: ")

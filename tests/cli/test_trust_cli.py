@@ -65,8 +65,7 @@ def test_endpoints_of_flags_are_not_announced(
 ) -> None:
     """Only a file's endpoints are: the user typed the others."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    assert "endpoints set by" not in call("score", "in.jsonl", *judge).err
+    assert "endpoints set by" not in call("score", "in.jsonl", *judge_server.flags).err
     named = tmp_path / "own.toml"
     named.write_text(f"base_url = {json.dumps(judge_server.base_url)}\nmodel = 'm'\n")
     shown = call("score", "in.jsonl", "--force", "--config", named).err

@@ -15,8 +15,7 @@ def test_a_missing_library_ends_the_run_before_any_call(
     """The exit code is 2, the error names the extra to install, and the judge is not asked."""
     monkeypatch.setitem(sys.modules, name, None)
     genrm.write("in.jsonl", make_rollouts())
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    finished = call("score", "in.jsonl", *judge, f"--{name}", "x")
+    finished = call("score", "in.jsonl", *judge_server.flags, f"--{name}", "x")
     assert (finished.code, "in.scored.jsonl" in genrm.names()) == (2, False)
     assert f"pip install 'genrm-cli[{name}]'" in finished.err
     assert judge_server.stats()["requests"] == 0
