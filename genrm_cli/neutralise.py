@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.errors import UsageError
-from genrm_cli.regex import compile_regex
+from genrm_cli.regex import compile_regex, escape
 
 FRAME = (r"\[===", r"===\]")
 """Ends of the markers between which the built-in frame shows texts."""
@@ -63,6 +63,7 @@ _SPELLED = compile_regex(
     rf"[{_INVISIBLE}]+|[⟦〚⟧〛\x{{fb00}}-\x{{fb06}}]|&(?:amp;)*#?[0-9A-Za-z]{{1,10}};|(?:%[0-9a-fA-F]{{2}})+"
     r"|\\+(?:u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2})"
 )
+_SIGN = re.compile(r"\\x\{([0-9a-fA-F]{1,6})\}|[^\x00-\x7f]")
 _HIDDEN = compile_regex(f"[{_INVISIBLE}]")
 _TAG = 0xE0000
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
@@ -101,7 +102,7 @@ class Forms:
     def neutralise(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a text with its forms broken up, and these forms as `find` returns them."""
         forms: list[str] = []
-        # What two signs after the first word leave in form gets one after each character.
+        # What two signs after the first word leave in form gets one before each character.
         for attempt in range(3):
             found = [each for tags in (False, True) for each in self._matches(text, attempt, tags=tags)]
             if not found:
@@ -128,7 +129,7 @@ class Forms:
             word = _WORD.search(folded, begin, end)
             places = [begin + 1] if word is None else [word.start() + 1 if word.end() == end else word.end()]
             if attempt > 1:
-                places = list(range(begin + 1, end))
+                places = list(range(begin, end))
             yield form, [_original(place, starts, ends) for place in places]
 
 
@@ -172,6 +173,16 @@ def fold(text: str, *, tags: bool = False) -> tuple[str, list[int], list[int]]:
         starts.append(size)
         ends.append(last)
     return "".join((*pieces, text[last:])), starts, ends
+
+
+def fold_pattern(pattern: str) -> str:
+    """Return a pattern of RE2 that finds in folded texts what a pattern finds in others, whose signs may be folded."""
+
+    def plain(found: re.Match[str]) -> str:
+        sign = chr(int(found[1], 16)) if found[1] else found[0]
+        return str(escape(_decode(sign) if _SPELLED.search(sign) else fold(sign)[0]))
+
+    return _SIGN.sub(plain, pattern)
 
 
 def _decode(spelled: str) -> str:

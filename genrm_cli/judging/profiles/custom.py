@@ -15,7 +15,7 @@ from genrm_cli.judging.profiles.custom_verdict import parse_verdict, refuse_unkn
 from genrm_cli.judging.profiles.profile import ChatMessage, Fields, Profile, freeze
 from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NO_REFERENCE, NOT_RECORDED, render_pairwise
 from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.neutralise import FRAME
+from genrm_cli.neutralise import FRAME, fold
 from genrm_cli.regex import escape
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle", "reference")
@@ -43,7 +43,10 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
         if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
             raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
         templates = _parse_templates(table, where)
-        render, markers = partial(_render_messages, templates), tuple(map(escape, delimiters))
+        render, markers = (
+            partial(_render_messages, templates),
+            tuple(escape(fold(each)[0] or each) for each in delimiters),
+        )
         takes_reference = "reference" in _placeholders_of(templates)
     if not isinstance(images := table.get("images", False), bool):
         raise UsageError(f"{where}: images is true or false.")

@@ -21,6 +21,7 @@ from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.scores_json import FORMS as SCORES_JSON
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import Prompt, Reply
+from genrm_cli.neutralise import fold_pattern
 from genrm_cli.regex import compile_regex, escape
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, FailureKind, Verdict
 
@@ -228,7 +229,8 @@ _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w+>|[\^$]", re.DOTALL
 
 def _form_of(table: Fields) -> str:
     keys = table.get("json")
-    return key_form(map(escape, keys.values())) if isinstance(keys, Mapping) else _anywhere(str(table["pattern"]))
+    form = key_form(map(escape, keys.values())) if isinstance(keys, Mapping) else _anywhere(str(table["pattern"]))
+    return fold_pattern(form)
 
 
 def _anywhere(pattern: str) -> str:
