@@ -10,16 +10,9 @@ from s3_disturber_fixture import DisturbedS3
 
 LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown"}
 FOLDER = "rl/pixelated/übung 1"
 SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
 BODY = "".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=2)).encode()
-
-
-@pytest.fixture
-def aws(s3: str) -> dict[str, str]:
-    """Give the environment of a process that reaches the S3 server."""
-    return {**CREDENTIALS, "AWS_ENDPOINT_URL": s3, "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 def put(bucket: Any, *keys: str, body: bytes = BODY) -> None:

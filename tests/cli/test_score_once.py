@@ -24,12 +24,6 @@ NOW = ("--min-age", 0)
 LEXICAL = ("--judge", "lexical")
 
 
-@pytest.fixture
-def aws(s3: str) -> dict[str, str]:
-    """Give the environment of a process that reaches the S3 server."""
-    return {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown", "AWS_ENDPOINT_URL": s3}
-
-
 def at(judge: JudgeServer, *more: object) -> tuple[object, ...]:
     """Return the arguments that name a judge, without probe and further tries."""
     return ("--base-url", judge.base_url, "--model", "m", "--no-probe", "--retries", 0, "--reask", 0, *more)

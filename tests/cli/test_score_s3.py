@@ -6,14 +6,7 @@ from genrm_process import Call, Genrm, make_rollouts, without_rewards
 from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown"}
 FOLDER = "rl/pixelated/therapeutic_session"
-
-
-@pytest.fixture
-def aws(s3: str) -> dict[str, str]:
-    """Give the environment of a process that reaches the S3 server."""
-    return {**CREDENTIALS, "AWS_ENDPOINT_URL": s3, "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 def body_of(lines: list[dict[str, Any]]) -> bytes:

@@ -101,12 +101,6 @@ def test_a_failure_is_neither_right_nor_wrong():
     assert figures.parse_failure_rate == 2 / 6
 
 
-@pytest.mark.parametrize("kind", ["no_verdict", "ambiguous", "out_of_range", "truncated", "empty"])
-def test_kinds_of_a_reply_that_could_not_be_read(kind):
-    """These five are parse failures."""
-    assert evaluate([outcome(RIGHT, FailureKind(kind))]).parse_failure_rate == 0.5
-
-
 def test_what_was_never_asked_counts_nowhere():
     """A run that was stopped says nothing about the judgements it left out."""
     figures = evaluate([outcome(RIGHT, SKIPPED), outcome(SKIPPED, SKIPPED)])

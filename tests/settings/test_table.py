@@ -53,16 +53,6 @@ def test_the_catalog_names_what_is_implemented(named, implemented):
     assert set(named) == set(implemented)
 
 
-def test_documented_defaults():
-    """The defaults that the guide relies on."""
-    settings = Settings()
-    assert (settings.pairing.strategy, settings.pairing.ring_k, settings.pairing.repeats) == ("ring", 1.0, 1)
-    assert (settings.rewards.estimator, settings.rewards.default_score) == ("adaptive", None)
-    assert (settings.rewards.unscored, settings.rewards.max_unscored) == ("null", 0.05)
-    assert (settings.limits.concurrency, settings.limits.call_timeout, settings.limits.retries) == ("auto", 600.0, 5)
-    assert (settings.judge.probe, settings.journal.use_journal, settings.storage.leases) == (True, True, True)
-
-
 # Source: the Nemotron 3 Nano report, arXiv 2512.20848 §3.3; the recipes of NeMo RL (examples/nemo_gym).
 @pytest.mark.parametrize(
     ("preset", "coefficients"),
