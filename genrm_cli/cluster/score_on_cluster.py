@@ -96,10 +96,10 @@ async def _ask(
     async with cancelled_by_signals():
         for output in outputs:
             await run.in_thread(partial(gather_shards, output, run))  # an earlier run on other nodes had other shards
-        with_roles = await _choose_profiles(run)
+        with_roles, contexts = await _settle_judges(run)
     paths = (*inputs, run.settings.journal.journal or "", run.settings.output.output or "s3://")
     folder = None if all(map(is_s3, paths)) else str(Path.cwd())
-    order = Order(run.settings, tuple(inputs), folder, with_roles, outputs)
+    order = Order(run.settings, tuple(inputs), folder, with_roles, contexts, outputs)
     with cluster(address) as nodes:
         fleet = Fleet(order, run, nodes, workers or len(nodes))
         async with cancelled_by_signals():
@@ -107,14 +107,15 @@ async def _ask(
     return fleet
 
 
-async def _choose_profiles(run: RunContext) -> tuple[bool, ...]:
-    """Probe the judges once, for all workers; return which have the profile with roles."""
+async def _settle_judges(run: RunContext) -> tuple[tuple[bool, ...], tuple[int, ...]]:
+    """Probe the judges once, for all workers; return which have the profile with roles, and their contexts."""
     roles: list[AnyProfile | None] = [spec.roles for spec in run.judge_specs()]
     async with open_judges(run.judge_specs(), run.open_options, run.on_event) as judges:
         await judges.probe()
-        return tuple(
+        with_roles = tuple(
             wanted is not None and spec.profile is wanted for spec, wanted in zip(judges.specs, roles, strict=True)
         )
+        return with_roles, tuple(spec.max_model_len or 0 for spec in judges.specs)
 
 
 def _told_once(on_event: OnEvent) -> OnEvent:

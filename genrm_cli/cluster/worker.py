@@ -32,6 +32,8 @@ class Order:
     Attributes:
         folder: the driver's working folder, which relative paths refer to; None if no path is local.
         with_roles: for each judge, whether the driver's probe chose the profile with roles.
+        contexts: for each judge, its context length as the driver found it, 0 for an unknown one: prompts that some
+            workers shorten and others do not would be other requests.
         outputs: of the inputs to ask about; the driver holds their leases.
     """
 
@@ -39,6 +41,7 @@ class Order:
     inputs: tuple[str, ...]
     folder: str | None
     with_roles: tuple[bool, ...]
+    contexts: tuple[int, ...]
     outputs: frozenset[str]
 
 
@@ -105,7 +108,7 @@ class Worker:
             run = self._run(left_s)
             options = run.open_options
             options = replace(options, limits=limits_left(options.limits, spent))
-            specs = settled_specs(run.judge_specs(), order.with_roles)
+            specs = settled_specs(run.judge_specs(), order)
             async with open_judges(specs, options, self._on_event) as self._judges:
                 await score_inputs(order.inputs, run, report, self._judges, dict.fromkeys(order.outputs))
         except GenrmError as error:
@@ -150,14 +153,16 @@ class Worker:
             self._events.append((event, fields))
 
 
-def settled_specs(specs: Sequence[JudgeSpec], with_roles: Sequence[bool]) -> list[JudgeSpec]:
-    """Return the judges with the profiles that the driver chose."""
-    return [
-        replace(spec, profile=spec.roles, source=ProfileSource.PROBE, roles=None)
-        if has_roles and spec.roles is not None
-        else replace(spec, roles=None)
-        for spec, has_roles in zip(specs, with_roles, strict=True)
-    ]
+def settled_specs(specs: Sequence[JudgeSpec], order: Order) -> list[JudgeSpec]:
+    """Return the judges with the profiles and contexts that the driver found."""
+    settled = []
+    for spec, has_roles, context in zip(specs, order.with_roles, order.contexts, strict=True):
+        config = replace(spec.config, judge=replace(spec.config.judge, max_model_len=context))
+        chosen = replace(spec, config=config, roles=None)
+        if has_roles and spec.roles is not None:
+            chosen = replace(chosen, profile=spec.roles, source=ProfileSource.PROBE)
+        settled.append(chosen)
+    return settled
 
 
 def limits_left(limits: LimitSettings, spent: Spent) -> LimitSettings:
