@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -17,8 +18,7 @@ pytestmark = [
 SIZE = 3
 
 
-@pytest.fixture
-def batch():
+def make_batch(groups, version=0, extra=None, **columns):
     """Make a batch as verl (0.9.1) makes it after a rollout: padded ids, and a uid for each prompt; its texts.
 
     V0 numbers the rows (`priority`), V1 the samples of a prompt (`session_id`).
@@ -27,59 +27,54 @@ def batch():
     import torch
     from verl import DataProto
 
-    def make(groups, version=0, extra=None, **columns):
-        rows = [(uid, text) for uid, given in groups.items() for text in given]
-        ids = [[*text.encode()] for _, text in rows]
-        width = max(map(len, ids))
-        mask = [[1] * (2 + len(each)) + [0] * (width - len(each)) for each in ids]
-        return DataProto.from_dict(
-            tensors={
-                "prompts": torch.ones(len(rows), 2, dtype=torch.long),
-                "responses": torch.tensor([each + [0] * (width - len(each)) for each in ids]),
-                "attention_mask": torch.tensor(mask),
-            },
-            non_tensors={
-                "uid": np.array([uid for uid, _ in rows], dtype=object),
-                "raw_prompt": np.array([[{"role": "user", "content": "Why?"}] for _ in rows] + [None], dtype=object)[
-                    :-1
-                ],
-                "extra_info": np.array([dict(extra or {}) for _ in rows], dtype=object),
-                **{name: np.array(values) for name, values in columns.items()},
-                **(
-                    {"session_id": np.array([number for given in groups.values() for number in range(len(given))])}
-                    if version
-                    else {"priority": np.arange(len(rows))}
-                ),
-            },
-        )
-
-    return make
+    rows = [(uid, text) for uid, given in groups.items() for text in given]
+    ids = [[*text.encode()] for _, text in rows]
+    width = max(map(len, ids))
+    mask = [[1] * (2 + len(each)) + [0] * (width - len(each)) for each in ids]
+    asked = [[{"role": "user", "content": "Why?"}] for _ in rows]
+    sessions = [number for given in groups.values() for number in range(len(given))]
+    columns |= {"session_id": sessions} if version else {"priority": range(len(rows))}
+    return DataProto.from_dict(
+        tensors={
+            "prompts": torch.ones(len(rows), 2, dtype=torch.long),
+            "responses": torch.tensor([each + [0] * (width - len(each)) for each in ids]),
+            "attention_mask": torch.tensor(mask),
+        },
+        non_tensors={
+            "uid": np.array([uid for uid, _ in rows], dtype=object),
+            "raw_prompt": np.array([*asked, None], dtype=object)[:-1],
+            "extra_info": np.array([dict(extra or {}) for _ in rows], dtype=object),
+            **{name: np.array(values) for name, values in columns.items()},
+        },
+    )
 
 
-@pytest.fixture
-def manager(served):
+def load_manager(url, **genrm):
     """Load the manager as verl (0.9.1) does from its configuration."""
     from omegaconf import OmegaConf
     from verl.trainer.ppo.reward import load_reward_manager
 
-    def load(**genrm):
-        settings = {
-            "actor_rollout_ref": {"rollout": {"n": SIZE, "val_kwargs": {"n": 1}}},
-            "reward": {
-                "custom_reward_function": {"path": None, "name": "compute_score"},
-                "sandbox_fusion": {"url": None},
-                "reward_manager": {
-                    "source": "importlib",
-                    "name": "GenrmRewardManager",
-                    "module": {"path": "pkg://genrm_cli.adapters.verl", "name": "genrm"},
-                },
-                "genrm": {"url": served.url, **genrm},
+    settings = {
+        "actor_rollout_ref": {"rollout": {"n": SIZE, "val_kwargs": {"n": 1}}},
+        "reward": {
+            "custom_reward_function": {"path": None, "name": "compute_score"},
+            "sandbox_fusion": {"url": None},
+            "reward_manager": {
+                "source": "importlib",
+                "name": "GenrmRewardManager",
+                "module": {"path": "pkg://genrm_cli.adapters.verl", "name": "genrm"},
             },
-        }
-        decoder = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids.tolist()).decode())
-        return load_reward_manager(OmegaConf.create(settings), decoder)
+            "genrm": {"url": url, **genrm},
+        },
+    }
+    decoder = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids.tolist()).decode())
+    return load_reward_manager(OmegaConf.create(settings), decoder)
 
-    return load
+
+@pytest.fixture
+def manager(served):
+    """Load the manager with the address of the server."""
+    return partial(load_manager, served.url)
 
 
 async def score_rows(manager, data):
@@ -92,13 +87,13 @@ def scores_of(manager, data):
     return manager.loop.run_until_complete(score_rows(manager, data))
 
 
-def test_samples_and_padding_copies(manager, batch):
+def test_samples_and_padding_copies(manager):
     """Rows padded to a multiple of eight workers get their group's rewards; equal responses stay two members."""
     from verl.protocol import pad_dataproto_to_divisor
 
     one, other = uuid.uuid4().hex, uuid.uuid4().hex
     given = texts(3, "verl")
-    data = batch({one: given, other: [given[0], given[2], given[0]]})
+    data = make_batch({one: given, other: [given[0], given[2], given[0]]})
     padded, added = pad_dataproto_to_divisor(data, 8)
     assert added == 2
     found = scores_of(manager(), padded)
@@ -111,24 +106,24 @@ def test_samples_and_padding_copies(manager, batch):
     assert placed.sum(dim=1).tolist() == pytest.approx(scores[: len(data)])
 
 
-def test_a_sample_without_a_reward(manager, batch):
+def test_a_sample_without_a_reward(manager):
     """It is an error, because verl takes numbers only, unless the user gives one."""
     from genrm_cli.adapters.reward_client import MissingRewardError
 
     short, long = texts(2, "verl-none")
     with pytest.raises(MissingRewardError):
-        scores_of(manager(), batch({uuid.uuid4().hex: [short, "", long]}))
-    found = scores_of(manager(on_failure="mean"), batch({uuid.uuid4().hex: [short, "", long]}))
+        scores_of(manager(), make_batch({uuid.uuid4().hex: [short, "", long]}))
+    found = scores_of(manager(on_failure="mean"), make_batch({uuid.uuid4().hex: [short, "", long]}))
     scores = [each["reward_score"] for each in found]
     assert scores[1] == pytest.approx((scores[0] + scores[2]) / 2)
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [1.0, 0.0, 1.0]
 
 
-def test_equal_responses_of_v1_are_two_members(manager, batch):
+def test_equal_responses_of_v1_are_two_members(manager):
     """V1 (the default) sends `session_id` and no `priority`: no cohort waits for its deadline."""
     one, other = uuid.uuid4().hex, uuid.uuid4().hex
     short, long = texts(2, "verl-v1")
-    found = scores_of(manager(), batch({one: [short, short, long], other: [long] * 3}, version=1))
+    found = scores_of(manager(), make_batch({one: [short, short, long], other: [long] * 3}, version=1))
     scores = [each["reward_score"] for each in found]
     assert max(scores[:2]) < scores[2]
     assert scores[3:] == pytest.approx([scores[3]] * 3)
@@ -136,29 +131,29 @@ def test_equal_responses_of_v1_are_two_members(manager, batch):
 
 
 @pytest.mark.parametrize("given", [{"on_failure": "mean"}, {}, {"on_failure": -1.0}])
-def test_validation_with_one_sample_a_prompt(manager, batch, given):
+def test_validation_with_one_sample_a_prompt(manager, given):
     """The default, `val_kwargs.n=1`: no wait and no error, and copies that V0 pads the batch with are no surplus."""
     uid, (text,) = uuid.uuid4().hex, texts(1, "verl-val")
-    found = scores_of(manager(**given), batch({uid: [text, text + " again"]}, extra={"split": "test"}))
+    found = scores_of(manager(**given), make_batch({uid: [text, text + " again"]}, extra={"split": "test"}))
     expected = given["on_failure"] if given.get("on_failure") == -1.0 else pytest.approx(float("nan"), nan_ok=True)
     assert [each["reward_score"] for each in found] == [expected] * 2
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [0.0, 0.0]
 
 
-def test_a_prompt_may_have_its_own_number_of_samples(manager, batch):
+def test_a_prompt_may_have_its_own_number_of_samples(manager):
     """`__rollout_n__` of a row; V1 drops that column, so `extra_info` may repeat it."""
     few = texts(2, "verl-n")
     for given in ({"__rollout_n__": [2, 2]}, {"extra": {"__rollout_n__": 2}}):
-        found = scores_of(manager(), batch({uuid.uuid4().hex: few}, version=1, **given))
+        found = scores_of(manager(), make_batch({uuid.uuid4().hex: few}, version=1, **given))
         assert found[0]["reward_score"] < found[1]["reward_score"]
         assert [each["reward_extra_info"]["genrm_came"] for each in found] == [2, 2]
 
 
-def test_padding_of_v0_has_the_numbers_of_its_originals(manager, batch):
+def test_padding_of_v0_has_the_numbers_of_its_originals(manager):
     """V0 numbers the rows of a validation batch after padding it; `val_kwargs.n` samples are a group."""
     import numpy as np
 
-    data = batch({uuid.uuid4().hex: texts(SIZE, f"verl-pad-{number}") for number in range(2)})
+    data = make_batch({uuid.uuid4().hex: texts(SIZE, f"verl-pad-{number}") for number in range(2)})
     rows = [*range(len(data)), 0, 1]  # as `pad_dataproto_to_divisor`
     padded = data[rows]
     padded.non_tensor_batch["priority"] = np.arange(len(rows))
@@ -167,7 +162,7 @@ def test_padding_of_v0_has_the_numbers_of_its_originals(manager, batch):
     assert scores[0] < scores[1] < scores[2]
 
 
-def test_a_uid_that_recurs_in_another_job_is_another_group(manager, batch):
+def test_a_uid_that_recurs_in_another_job_is_another_group(manager):
     """Fully asynchronous training names its groups by epoch and step; a resumed job uses the same names."""
     import ray
 
@@ -175,7 +170,7 @@ def test_a_uid_that_recurs_in_another_job_is_another_group(manager, batch):
     for job in range(2):
         ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR")
         try:
-            data = batch({"uid_sample_0_1": texts(SIZE, f"verl-job-{job}")}, version=1)
+            data = make_batch({"uid_sample_0_1": texts(SIZE, f"verl-job-{job}")}, version=1)
             found.append([each["reward_score"] for each in scores_of(manager(), data)])
         finally:
             ray.shutdown()

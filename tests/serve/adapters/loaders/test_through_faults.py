@@ -1,0 +1,121 @@
+"""Trainers' own code through what happens in a week: equal and blank responses, and a judge and a server that fail."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from served import judge_flags, serving, texts
+from test_openrlhf_url import PROMPT, Bytes, Engine
+from test_verl_adapter import SIZE, load_manager, make_batch, scores_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
+
+OUTAGE_S = 3.0
+
+
+def ask_trl(url, groups):
+    """Call the reward function as `GRPOTrainer` does."""
+    from genrm_cli.adapters.trl import GenrmReward
+
+    prompts = [name for name, given in groups.items() for _ in given]
+    completions = [text for given in groups.values() for text in given]
+    return asyncio.run(GenrmReward(url, on_failure="mean")(prompts, completions))
+
+
+def ask_verl(url, groups):
+    """Score the rows of V1's columns."""
+    with asyncio.Runner() as runner:
+        asyncio.set_event_loop(runner.get_loop())  # which a worker of verl has, too
+        found = scores_of(load_manager(url, on_failure="mean"), make_batch(groups, version=1))
+        asyncio.set_event_loop(None)
+    return [each["reward_score"] for each in found]
+
+
+def ask_openrlhf(url, groups):
+    """Execute each sample with OpenRLHF's own client."""
+    from openrlhf.utils.agent import SingleTurnAgentExecutor
+
+    executor = SingleTurnAgentExecutor([f"{url}/openrlhf?size={SIZE}&on_failure=mean"])
+    sampling = SimpleNamespace(max_tokens=5_000, logprobs=None)
+
+    async def run():
+        labels = [(json.dumps({"group_id": name}), text) for name, given in groups.items() for text in given]
+        asked = (executor.execute(PROMPT, label, sampling, 9_000, Bytes(), Engine(text)) for label, text in labels)
+        return await asyncio.gather(*asked)
+
+    return [float(each["reward"][0]) for each in asyncio.run(run())]
+
+
+ASK = [
+    pytest.param(ask_trl, id="trl", marks=pytest.mark.loader("trl")),
+    pytest.param(ask_verl, id="verl", marks=pytest.mark.loader("verl", "torch")),
+    pytest.param(ask_openrlhf, id="openrlhf", marks=pytest.mark.loader("openrlhf", "torch")),
+]
+
+
+def groups_of(name, count=4):
+    """Make groups whose longer responses are better."""
+    return {f"{name}-{number}": texts(SIZE, f"{name}-{number}") for number in range(count)}
+
+
+def in_order(rewards):
+    """Whether each group's rewards rise."""
+    rows = [rewards[place : place + SIZE] for place in range(0, len(rewards), SIZE)]
+    return [row == sorted(set(row)) for row in rows]
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_equal_and_blank_responses_have_rewards_at_once(served, ask):
+    """Equal responses are members of their own, and a blank one gets the mean of its group."""
+    name = f"plain-{ask.__name__}"
+    short, _, long = texts(SIZE, name)
+    equal, blank = (ask(served.url, {f"{name}-{each[1]!r}": each}) for each in ([long] * 3, [short, "", long]))
+    assert equal == pytest.approx([equal[0]] * 3)
+    assert blank[1] == pytest.approx((blank[0] + blank[2]) / 2)
+    assert blank[0] < blank[2]
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_calls_that_fail_cost_no_reward(genrm, judge_server, ask):
+    """A fifth of the judge's replies are errors at first: they are asked again."""
+    with serving(genrm, *judge_flags(judge_server.base_url)) as served:
+        judge_server.behave(fault={"status": 500}, fault_share=0.2, fault_times=1)
+        rewards = ask(served.url, groups_of("errors", 8))
+    assert in_order(rewards) == [True] * 8
+    assert judge_server.stats()["requests"] > 8 * SIZE
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_a_judge_that_is_away_is_waited_for(genrm, judge_server, ask):
+    """Rewards come when it is back."""
+    with serving(genrm, *judge_flags(judge_server.base_url)) as served:
+        judge_server.behave(fault={"status": 503})
+        back = threading.Timer(OUTAGE_S, judge_server.behave)
+        back.start()
+        rewards = ask(served.url, groups_of("away"))
+        assert back.finished.is_set()
+    assert in_order(rewards) == [True] * 4
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_a_server_that_is_killed_is_waited_for(genrm, judge_server, ask):
+    """SIGKILL in mid-step; the trainer's requests reach the server that takes its place."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % free.getsockname()[1]  # noqa: UP031
+    flags = [*judge_flags(judge_server.base_url), "--listen", address]
+    found = []
+    judge_server.behave(latency_s=1.0)
+    with serving(genrm, *flags, "--no-probe") as served:
+        step = threading.Thread(target=lambda: found.extend(ask(served.url, groups_of("killed"))))
+        step.start()
+        judge_server.wait_until(lambda stats: stats["in_flight"] > 0)
+        served.kill()
+    time.sleep(0.5)
+    with serving(genrm, *flags, "--no-probe"):
+        step.join(120)
+    assert in_order(found) == [True] * 4
