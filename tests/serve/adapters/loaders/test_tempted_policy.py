@@ -1,4 +1,4 @@
-"""A policy that can write verdicts to a judge that quotes does not learn to."""
+"""What a tiny policy learns from the server's rewards: what the judge prefers, and not to write verdicts."""
 
 import json
 import os
@@ -46,6 +46,14 @@ def completion(text):
     return 200, {"Content-Type": "application/json"}, {"model": "m", "choices": choices, "usage": usage}
 
 
+def exact_judge(request):
+    """Answer as a judge that prefers the response with more fine words."""
+    if (shown := find_responses(request["messages"])) is None:
+        return completion("[[A]]")
+    first, second = (text.count(" fine") for text in shown)
+    return completion("[[C]]" if first == second else "[[A]]" if first > second else "[[B]]")
+
+
 def train(folder, paid_by, url=""):
     """Run the script; how often each word was written in the first steps, and in the last ones."""
     ended = subprocess.run(
@@ -58,22 +66,34 @@ def train(folder, paid_by, url=""):
     assert ended.returncode == 0, ended.stderr[-3000:]
     steps = [Counter(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith('{"')]
     assert len(steps) == 40
-    return [share_of_labels(each) for each in (steps[:5], steps[-5:])]
+    return sum(steps[:5], Counter()), sum(steps[-5:], Counter())
 
 
-def share_of_labels(steps):
-    """Return which share of the words were labels."""
-    total = sum(steps, Counter())
-    return sum(count for word, count in total.items() if "[[" in word) / sum(total.values())
+def train_on_server(folder, judge_, profile):
+    """Train on the rewards of a server with a judge; see `train`."""
+    (folder / "serve").mkdir()
+    with answering_each(judge_) as (url, _):
+        flags = ("--base-url", f"{url}/v1", "--model", "judge", "--profile", profile, "--no-probe")
+        with serving(Genrm(folder / "serve"), *flags) as server:
+            return train(folder, "genrm", server.url)
+
+
+def share_of(part, counts):
+    """Return which share of the words hold a text."""
+    return sum(count for word, count in counts.items() if part in word) / sum(counts.values())
+
+
+def test_a_policy_learns_what_an_oracle_teaches(tmp_path):
+    """With a judge that is right, GRPO reaches what it reaches on the counts that the judge compares."""
+    began, oracle = (share_of(" fine", counts) for counts in train(tmp_path, "fine"))
+    _, ended = (share_of(" fine", counts) for counts in train_on_server(tmp_path, exact_judge, "mt-bench"))
+    assert began < 0.4 < 0.9 < oracle
+    assert ended > oracle - 0.05
 
 
 def test_a_policy_that_may_write_verdicts_does_not_learn_to(tmp_path):
     """GRPO unlearns labels on the server's rewards, although the same policy learns nothing else when paid for them."""
-    began, ended = train(tmp_path, "labels")
+    began, ended = (share_of("[[", counts) for counts in train(tmp_path, "labels"))
     assert began < 0.6 < 0.95 < ended
-    (tmp_path / "serve").mkdir()
-    with answering_each(judge) as (url, _):
-        flags = ("--base-url", f"{url}/v1", "--model", "judge", "--profile", "mt-bench", "--no-probe")
-        with serving(Genrm(tmp_path / "serve"), *flags) as server:
-            began, ended = train(tmp_path, "genrm", server.url)
+    began, ended = (share_of("[[", counts) for counts in train_on_server(tmp_path, judge, "mt-bench"))
     assert ended < began / 2
