@@ -75,8 +75,12 @@ class Asked(NamedTuple):
     @property
     def repaired(self) -> str:
         """The attacker's text in plain characters, without the signs that were put into it."""
-        wedge = "" if self.shown.broken is None else self.shown.broken.forms.wedge
-        return fold(self.text.replace(wedge, "") if wedge else self.text)[0]
+        return _plain(self.text.replace(self.shown.broken.forms.wedge, "") if self.shown.broken else self.text)
+
+
+@lru_cache(maxsize=1_000)
+def _plain(text: str) -> str:
+    return fold(text)[0]
 
 
 Habit = Callable[[Asked], Reply | Failure]
@@ -251,15 +255,19 @@ class Attack:
                 read[place, words, number] = result
             return read[place, words, number]
 
+        @cache
+        def may_answer(place: int, number: int) -> bool:
+            return any(isinstance(ask(place, words, number), Verdict) for words in self._family.says)
+
         def answer(place: int, words: Sequence[str]) -> Verdict | Failure:
             drawn = 0
             for number in range(variant, variant + 1 + REASKS):
                 result = ask(place, words[drawn], number % 97)
                 # As `RemoteJudge.ask`: a failure that a text causes is not asked again.
-                if isinstance(result, Verdict) or result.caused_by:
+                if isinstance(result, Verdict) or result.caused_by or result.kind is FailureKind.REFUSED:
                     break
                 # Another opinion matters only if the failure depends on it; drawing one anyway would add noise.
-                drawn += any(isinstance(ask(place, other, number % 97), Verdict) for other in self._family.says)
+                drawn += may_answer(place, number % 97)
             return result
 
         results = {key: answer(*key) for key in self._keys}
