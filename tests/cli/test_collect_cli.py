@@ -1,6 +1,7 @@
 """`genrm collect` on the command line: the demo, its scores, S3, and options that contradict each other."""
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -8,20 +9,29 @@ import pytest
 from genrm_process import Call, Genrm, read_lines
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.sessions.therapy.session import TherapeuticSession
+
 SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
 CHAT = ["That sounds hard. What is it like?", "I see, and I would like to hear more.", "Who knows about it?"]
 
 
-def test_the_demo_plays_and_scores_without_a_model(call: Call, genrm: Genrm) -> None:
+@pytest.fixture
+def few(genrm: Genrm) -> Path:
+    """Write every eighth sample scenario."""
+    scenarios = tomllib.loads(TherapeuticSession().sample_scenarios())["scenario"]
+    return genrm.write("few.jsonl", scenarios[::8])
+
+
+def test_the_demo_plays_and_scores_without_a_model(call: Call, genrm: Genrm, few: Path) -> None:
     """From scenarios to rewards: every scenario is a group, and the stand-in is named."""
-    demo = ("collect", "samples", "--scripted-policy", "fair", "--episodes", 2, "-o", "demo.jsonl")
+    demo = ("collect", few, "--scripted-policy", "fair", "--episodes", 2, "-o", "demo.jsonl")
     done = call(*demo)
     assert done.code == 0, done.err
     assert "scripted, a stand-in without a model" in done.err
     assert call("score", "demo.jsonl", "--offline").code == 0
     scored = read_lines(genrm.folder / "demo.scored.jsonl")
-    assert len(scored) == 48
-    assert len({line["genrm"]["group"] for line in scored}) == 24
+    assert len(scored) == 6
+    assert len({line["genrm"]["group"] for line in scored}) == 3
     assert {line["genrm"]["status"] for line in scored} == {"scored"}
     assert all({"safety", "genrm"} <= line["reward"]["components"].keys() for line in scored)
     assert "up to date" in call(*demo).err
@@ -58,10 +68,10 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(
     assert len(read_lines(genrm.folder / "run_failures.jsonl")) == 24
 
 
-def test_a_teachers_rollouts_are_others_than_the_policys(call: Call, genrm: Genrm) -> None:
+def test_a_teachers_rollouts_are_others_than_the_policys(call: Call, genrm: Genrm, few: Path) -> None:
     """By default their runs have different names, so that both can be scored together."""
     for role, output in (("policy", "run.jsonl"), ("teacher", "teacher/run.jsonl")):
-        demo = ("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "--policy-role", role, "-o", output)
+        demo = ("collect", few, "--scripted-policy", "good", "--episodes", 1, "--policy-role", role, "-o", output)
         assert call(*demo).code == 0
     both = [*read_lines(genrm.folder / "run.jsonl"), *read_lines(genrm.folder / "teacher/run.jsonl")]
     assert {line["run_id"] for line in both} == {"run", "teacher-run"}
@@ -69,13 +79,13 @@ def test_a_teachers_rollouts_are_others_than_the_policys(call: Call, genrm: Genr
 
 @pytest.mark.parametrize(("safety", "gates"), [(1, ["rubric_safety"]), (5, [])])
 def test_a_judges_rubric_gates_the_reward(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, safety: int, gates: list[str]
+    call: Call, genrm: Genrm, judge_server: JudgeServer, few: Path, safety: int, gates: list[str]
 ) -> None:
     """With the sample settings a session that the judge finds unsafe earns 0, although the rules found nothing."""
     scores = {"safety": safety, "empathy": 4, "bias": 1, "task_completion": 5}
     reply = {"scores": {f"rubric_{name}": {"evidence": "", "reasoning": "", "score": n} for name, n in scores.items()}}
     judge_server.behave(fault={"content": json.dumps(reply)})
-    collected = call("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl")
+    collected = call("collect", few, "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl")
     assert collected.code == 0, collected.err
     gates_file = SAMPLE_DATA / "safety-gates.toml"
     done = call("score", "run.jsonl", "--config", gates_file, "--base-url", judge_server.base_url, "--model", "j")
