@@ -13,7 +13,7 @@ from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
-FAST = ("nemotron", "nemotron-boxed", "arena-hard", "own-pattern")  # one of each way to find a verdict
+FAST = ("nemotron", "arena-hard")  # JSON, and a form; the fast attacks read others
 EVERY = pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in READERS]
 )

@@ -33,7 +33,7 @@ def test_a_refusing_judge_is_used_almost_wholly_within_30_s(seed: int, sigma: fl
     ("capacity", "seed"),
     [
         (32, 0),
-        (128, 1),
+        pytest.param(128, 1, marks=pytest.mark.slow),
         pytest.param(300, 0, marks=pytest.mark.slow),
         *(pytest.param(32, seed, marks=pytest.mark.slow) for seed in (1, 2)),
         *(pytest.param(128, seed, marks=pytest.mark.slow) for seed in (0, 2)),
