@@ -7,64 +7,63 @@ import asyncio
 import contextlib
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 
 from genrm_cli.errors import StorageError
-from genrm_cli.judging.journal_file import Connection, JournalErrors, transaction
+from genrm_cli.judging.journal_file import Connection, Execute, JournalErrors
 
 EXPIRY_S = 5.0
 _RENEWAL_S = 1.5
 LOOK_S = 0.2
+# Keys are hashes, so the first bytes identify them. A row of whole keys would cost a commit four times as many pages.
+_PART = 8
 
-# A claim that expires too late was written before the clock was set back.
+# Claims that expire too late were written before the clock was set back.
 _IS_LIVE = "expires_at > :now AND expires_at <= :now + 2 * :expiry"
-_TAKE = f"""
-INSERT INTO claims VALUES (:key, :run, :now + :expiry) ON CONFLICT (key) DO UPDATE
-SET run = excluded.run, expires_at = excluded.expires_at WHERE run = excluded.run OR NOT ({_IS_LIVE})
-"""  # noqa: S608  (our own names)
-_OTHERS = f"SELECT key FROM claims WHERE run <> :run AND {_IS_LIVE} AND key NOT IN (SELECT key FROM verdicts)"  # noqa: S608
+_WRITE = "INSERT OR REPLACE INTO claims VALUES (:run, :now + :expiry, :keys)"
+_OTHERS = f"SELECT keys FROM claims WHERE run <> :run AND {_IS_LIVE}"  # noqa: S608  (our own names)
+_DROP = f"DELETE FROM claims WHERE run = :run OR NOT ({_IS_LIVE})"  # noqa: S608
 
 
 class Claims:
-    """The claims of one run, and its view of the claims of other runs."""
+    """The claims of one run, and its view of the claims of other runs.
 
-    def __init__(self, connection: Connection, errors: JournalErrors) -> None:
+    All claims of a run are one row, which the journal writes with its own commits.
+    """
+
+    def __init__(
+        self, connection: Connection, errors: JournalErrors, next_commit: Callable[[], Awaitable[None]]
+    ) -> None:
         self._connection = connection
         self._errors = errors
+        self._next_commit = next_commit
         self._run = uuid.uuid4().bytes
         self._has_claimed = False
-        self._held: set[bytes] = set()
-        self._given_back: list[bytes] = []
-        self._wanted: list[bytes] = []
-        self._taken: asyncio.Future[set[bytes]] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._others: set[bytes] = set()
         self._looked_at_s = -LOOK_S
+        self.held: set[bytes] = set()
+        self.wanted: set[bytes] = set()
 
     async def take(self, key: bytes) -> bool:
-        """Claim a request; return False if another run has claimed it. Claims made in one turn of the loop share a
-        commit.
+        """Claim a request with the journal's next commit; return False if another run has claimed it.
 
         Raises:
             StorageError: the journal cannot be written.
         """
-        loop = asyncio.get_running_loop()
         self._has_claimed = True
-        if self._taken is None:
-            self._taken = loop.create_future()
-            loop.call_soon(self._commit, self._taken)
-        self._wanted.append(key)
-        if key not in await asyncio.shield(self._taken):
+        self.wanted.add(key)
+        await self._next_commit()
+        if key not in self.held:
             return False
-        self._held.add(key)
-        self._keep_renewing(loop)
+        self._keep_renewing(asyncio.get_running_loop())
         return True
 
     def give_back(self, key: bytes) -> None:
-        """Drop a claim with the next commit. Other runs see a stored verdict sooner."""
-        if key in self._held:
-            self._held.discard(key)
-            self._given_back.append(key)
+        """Drop a claim; other runs see it after the next commit."""
+        self.held.discard(key)
+        self.wanted.discard(key)
 
     def is_taken(self, key: bytes) -> bool:
         """Return whether another run was asking at the last check, at most `LOOK_S` ago.
@@ -76,9 +75,8 @@ class Claims:
         if now_s - self._looked_at_s >= LOOK_S:
             self._looked_at_s = now_s
             with self._errors:
-                rows = self._connection.execute(_OTHERS, self._names()).fetchall()
-            self._others = {key for (key,) in rows}
-        return key in self._others
+                self._look(self._connection.execute)
+        return key[:_PART] in self._others
 
     def close(self) -> None:
         """Drop all claims. Claims that cannot be dropped expire."""
@@ -86,26 +84,22 @@ class Claims:
             self._timer.cancel()
         if self._has_claimed:
             with contextlib.suppress(StorageError), self._errors:
-                self._connection.execute("DELETE FROM claims WHERE run = ?", (self._run,))
+                self._connection.execute(_DROP, self._names())
         self._has_claimed = False
 
-    def _commit(self, taken: asyncio.Future[set[bytes]]) -> None:
-        """Write the claims of this turn, and tell each waiter whether it got its claim."""
-        self._taken = None
-        wanted, self._wanted = self._wanted, []
-        try:
-            with self._errors:
-                taken.set_result(self._write(wanted))
-        except StorageError as error:
-            taken.set_exception(error)
+    def write(self, execute: Execute) -> None:
+        """Claim, inside a transaction, what is wanted and not claimed by another run."""
+        if not self._has_claimed:
+            return
+        wanted, self.wanted = self.wanted, set()
+        if wanted:
+            self._look(execute)
+            self.held.update(key for key in wanted if key[:_PART] not in self._others)
+        execute(_WRITE, {**self._names(), "keys": self._keys()})
 
-    def _write(self, wanted: list[bytes]) -> set[bytes]:
-        given_back, self._given_back = self._given_back, []
-        names = self._names()
-        with transaction(self._connection) as execute:
-            for key in given_back:
-                execute("DELETE FROM claims WHERE key = ? AND run = ?", (key, self._run))
-            return {key for key in wanted if execute(_TAKE, {**names, "key": key}).rowcount}
+    def _look(self, execute: Execute) -> None:
+        rows = execute(_OTHERS, self._names()).fetchall()
+        self._others = {keys[at : at + _PART] for (keys,) in rows for at in range(0, len(keys), _PART)}
 
     def _names(self) -> dict[str, float | bytes]:
         return {"now": time.time(), "expiry": EXPIRY_S, "run": self._run}
@@ -118,12 +112,10 @@ class Claims:
     def _renew(self) -> None:
         """Renew the claims held. A failure does not end the run: other runs may then make the same requests."""
         self._timer = None
-        if self._loop is None:
-            return
         with contextlib.suppress(StorageError), self._errors:
-            self._write([])
-            self._connection.execute(
-                "UPDATE claims SET expires_at = ? WHERE run = ?", (time.time() + EXPIRY_S, self._run)
-            )
-        if self._held:
+            self._connection.execute(_WRITE, {**self._names(), "keys": self._keys()})
+        if self.held and self._loop is not None:
             self._keep_renewing(self._loop)
+
+    def _keys(self) -> bytes:
+        return b"".join(key[:_PART] for key in self.held)

@@ -36,6 +36,10 @@ from genrm_cli.judging.journal_file import (
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
 _REPLY_LEVEL = 3
+# Claims wait this long after a commit for one of outcomes, or until there are enough of them. An outcome never waits:
+# its slot is free, so another journal's call may begin, and a kill would lose more answers than calls in flight.
+_COMMIT_S = 0.005
+_ENOUGH = 64
 _READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"
 _READ_VERDICT = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key = ?"  # noqa: S608  (our own names)
 _READ_WITH_REPLY = f"SELECT {_READ_COLUMNS}, reply FROM verdicts WHERE key = ?"  # noqa: S608
@@ -60,8 +64,9 @@ class Copier(Protocol):
 class Journal(AbstractContextManager["Journal"]):
     """A journal that is open for reading and writing.
 
-    Writes of one turn of the event loop are committed together, and each writer waits for the commit. A killed process
-    loses no committed entry; a power failure may lose the most recent ones. A damaged verdict counts as absent.
+    Outcomes of one turn of the event loop are committed together, with the claims that wait, and each writer waits for
+    the commit. A killed process loses no committed entry; a power failure may lose the most recent ones. A damaged
+    verdict counts as absent.
 
     `damaged` holds the keys of the damaged verdicts found so far.
     """
@@ -78,6 +83,8 @@ class Journal(AbstractContextManager["Journal"]):
         self._copier = copier
         self._batch: list[_Entry] = []
         self._committed: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._committed_at_s = -_COMMIT_S
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL, write_checksum=True).compress
         self._unpacker = zstandard.ZstdDecompressor()
         with self._errors:
@@ -86,7 +93,7 @@ class Journal(AbstractContextManager["Journal"]):
             self._reader.row_factory = None
             # Most journals have no failures: then a new verdict has none to delete.
             self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
-        self.claims = Claims(self._connection, self._errors)
+        self.claims = Claims(self._connection, self._errors, self._next_commit)
         self.sums = KeptSums(self._connection, self._errors)
 
     def __exit__(self, *_: object) -> None:
@@ -187,15 +194,25 @@ class Journal(AbstractContextManager["Journal"]):
         If another process stored a verdict first, that one counts. A failure is kept for reports, until a verdict
         replaces it.
         """
-        loop = asyncio.get_running_loop()
-        if self._committed is None:
-            self._committed = loop.create_future()
-            loop.call_soon(self._commit, self._committed)
         self._batch.append((key, judge, outcome))
-        await asyncio.shield(self._committed)  # cancelling one waiter must not cancel the others
+        await self._next_commit()
         if not isinstance(outcome.result, Failure):
             return outcome
         return self.recall(key, with_reply=True) or outcome
+
+    async def _next_commit(self) -> None:
+        """Wait for the commit of the batch, at the end of this turn of the loop if an outcome is in it."""
+        loop = asyncio.get_running_loop()
+        if self._committed is None or self._committed.get_loop() is not loop:
+            committed = self._committed = loop.create_future()
+            wait_s = self._committed_at_s + _COMMIT_S - time.monotonic()
+            self._timer = loop.call_later(max(0.0, wait_s), self._commit, committed)
+        claims = self.claims
+        if self._timer is not None and (self._batch or not claims.held or len(claims.wanted) >= _ENOUGH):
+            self._timer.cancel()
+            self._timer = None
+            loop.call_soon(self._commit, self._committed)
+        await asyncio.shield(self._committed)  # cancelling one waiter must not cancel the others
 
     async def room(self) -> None:
         """Wait while the copier is too far behind for new calls."""
@@ -266,6 +283,7 @@ class Journal(AbstractContextManager["Journal"]):
     def _commit(self, committed: asyncio.Future[None]) -> None:
         """Write the batch and wake its waiters."""
         self._committed = None
+        self._committed_at_s = time.monotonic()
         try:
             with self._errors:
                 self._write()
@@ -282,6 +300,9 @@ class Journal(AbstractContextManager["Journal"]):
         try:
             with transaction(self._connection) as execute:
                 stored = [self._write_entry(execute, entry, now) for entry in batch]
+                for key, _, _ in batch:
+                    self.claims.give_back(key)
+                self.claims.write(execute)
         except sqlite3.Error:
             self._batch = batch + self._batch  # `close` tries again: these verdicts were paid for
             raise
@@ -298,8 +319,7 @@ class Journal(AbstractContextManager["Journal"]):
             self._has_failures = True
             causes = " ".join(map(str, result.caused_by))
             failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now, causes)
-            execute("DELETE FROM failures WHERE key = ?", (key,))
-            insert_row(execute, "failures", failure)
+            insert_row(execute, "failures", failure, otherwise="REPLACE")
             return readable_row(dict(zip(FAILURE_COLUMNS, failure, strict=True)))
         costs = (
             outcome.attempts, outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens,

@@ -10,7 +10,8 @@ WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime
 MAY_TELL_THE_DATE = {
     ("journal.py", "_write"),
     ("client.py", "_retry_after_s"),
-    *(("claims.py", name) for name in ("_names", "_renew")),
+    ("claims.py", "_names"),
+    *(("journal_file.py", name) for name in ("read", "write")),  # records are kept until a date
     ("endpoint.py", "loop_time_s"),  # the clock of the event loop, which is monotonic
 }
 
