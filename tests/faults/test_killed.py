@@ -10,6 +10,8 @@ from disturbed_scoring import JOURNAL, MakeScoring, Scoring, count_verdicts
 from judge_server_fixture import JudgeServer
 from soak import DumpFolder, Soak
 
+from genrm_cli.storage.listing import is_unfinished_name
+
 IN_FLIGHT = 8
 
 
@@ -52,12 +54,10 @@ def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -
     scoring.check_resumes()
 
 
-def _writes_outputs(pid: int, folder: Path) -> bool:
-    """Whether a process has put bytes into a file of the folder that has no name yet."""
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            if link.readlink().name.startswith("#") and link.readlink().parent == folder and link.stat().st_size:
-                return True
+def _writes_outputs(folder: Path) -> bool:
+    """Whether bytes are in a hidden file of the folder, which is not an output yet."""
+    with contextlib.suppress(FileNotFoundError):  # it has just been renamed
+        return any(is_unfinished_name(path.name) and path.stat().st_size for path in folder.iterdir())
     return False
 
 
@@ -68,7 +68,7 @@ def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(make_scoring:
     alone = [{"prompt": f"Alone {number}?", "completion": text, "id": 100 + number} for number in range(1_500)]
     scoring.genrm.write("in.jsonl", [*scoring.lines, *alone])
     process = scoring.start()
-    while not _writes_outputs(process.pid, scoring.folder):
+    while not _writes_outputs(scoring.folder):
         assert process.poll() is None
         time.sleep(0.005)
     process.send_signal(signal.SIGTERM)
