@@ -424,7 +424,7 @@ def _answer_of(
 
 
 def _digest_of(name: str, members: Sequence[Member]) -> bytes:
-    digest = hashlib.sha256(name.encode())
+    digest = hashlib.sha256(name.encode() + b"\0")
     for member in members:
         digest.update(member.id.encode() + b"\0" + member.digest)
     return digest.digest()[:16]
