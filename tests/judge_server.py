@@ -2,7 +2,7 @@
 
 `python judge_server.py --port 0` prints its port as the first line and ends on SIGTERM or when stdin closes.
 POST /control/behaviour replaces what it does (fields of `judge_behaviour.Behaviour`), GET /control/stats
-tells what it saw, POST /control/reset forgets both and cuts all other connections.
+tells what it saw, POST /control/reset forgets both and cuts the connections that wait for an answer.
 """
 
 import argparse
@@ -68,11 +68,10 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.judge.connections.add(self)
-        self.judge.max_connections = max(self.judge.max_connections, len(self.judge.connections))
+        self.judge.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.judge.connections.discard(self)
+        self.judge.drop(self)
         self._drained.set()
         if self.delivery is not None:
             self.delivery.cancel()
@@ -140,7 +139,6 @@ class Judge:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.connections: set[Connection] = set()
-        self.max_connections = 0
         self.forget(Behaviour())
 
     def forget(self, behaviour: Behaviour) -> None:
@@ -148,12 +146,23 @@ class Judge:
         self.requests = self.in_flight = self.max_in_flight = self.working = 0
         self.resets = self.hangs = self.abandoned = self.repeat_answers = 0
         self.by_status: Counter[int] = Counter()
-        self.max_connections = len(self.connections)
+        self.kept = set(self.connections)
+        self.max_connections = 0
         self.recent: deque[tuple[bytes, bytes]] = deque(maxlen=RECENT_REQUESTS)
         self.answered: set[bytes] = set()
         self.faulted: Counter[bytes] = Counter()
         self.waiting: deque[Asking] = deque()
         self.behave(behaviour)
+
+    def add(self, connection: Connection) -> None:
+        """Take a connection; those that a server kept open from an earlier test are not counted."""
+        self.connections.add(connection)
+        self.max_connections = max(self.max_connections, len(self.connections) - len(self.kept))
+
+    def drop(self, connection: Connection) -> None:
+        """Forget a connection that ended."""
+        self.connections.discard(connection)
+        self.kept.discard(connection)
 
     def behave(self, behaviour: Behaviour) -> None:
         """Act like this from the next request on."""
@@ -306,7 +315,8 @@ class Judge:
             return 200, b"{}"
         if route == b"POST /control/reset":
             for other in self.connections - {connection}:
-                other.cut()
+                if other.asking is not None:  # a server may be about to use an idle one: cut, it fails its next call
+                    other.cut()
             self.loop.call_soon(self.forget, Behaviour())
             return 200, b"{}"
         return 404, orjson.dumps({"detail": "Not Found"})

@@ -90,7 +90,7 @@ class JudgeServer:
         return stats
 
     def reset(self) -> None:
-        """Forget counters and behaviour, and cut all connections."""
+        """Forget counters and behaviour, and cut the connections that wait for an answer."""
         self._control("POST", "reset")
         self._behaviour = {}
 
