@@ -28,6 +28,7 @@ from genrm_cli.settings import settings_from
 GROUPS, SIZE = 20, 5  # 10 comparisons each
 TURNS = 10  # at most in each session of the shipped scenarios
 SLACK = 1.1
+PEAK_SLACK = 1.5  # how much of a run lies in memory at once depends on the machine's load; other counts hardly do
 PER_COMMIT = 4  # BEGIN, the claims of others, own claims, COMMIT: not counted again
 COUNTED = ("function calls", "SQL statements", "commits", "JSON parses", "hashes", "texts folded", "peak KB")
 # What each kind of run costs now; lower a figure with what it counts. Replies that arrive together share a commit, so
@@ -127,7 +128,7 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
 def test_200_comparisons_cost_no_more_than_they_did(
     runs: dict[str, Run], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calls, statements, commits, parses, hashes, folds and the peak stay within a tenth above the known figures."""
+    """Calls, statements, commits, parses, hashes and folds stay within a tenth above the known figures."""
     size = GROUPS if kind != "collect" else TURNS
     runs[kind]("warm", 2)  # what a process does once is not counted
     if kind == "resume":
@@ -139,6 +140,6 @@ def test_200_comparisons_cost_no_more_than_they_did(
     exceeded = {
         name: (count, known)
         for name, count, known in zip(COUNTED, found, COSTS[kind], strict=True)
-        if count > SLACK * known
+        if count > (PEAK_SLACK if name == "peak KB" else SLACK) * known
     }
     assert not exceeded
