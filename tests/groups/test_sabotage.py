@@ -121,7 +121,7 @@ def hides(failure: Failure, *, only_second_wins: bool) -> Any:
     return change
 
 
-@pytest.mark.parametrize("rings", [1, 2])
+@pytest.mark.parametrize("rings", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "attack",
     [

@@ -49,8 +49,7 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
     return genrm.folder
 
 
-# The commands of episodes play all samples, again and again.
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "episodes")) for n in COMMANDS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "README")) for n in COMMANDS])
 def test_every_command_runs(name: str, workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any) -> None:
     """A command that a page shows ends with exit code 0 where its files and its judge exist."""
     body = b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts())

@@ -100,7 +100,7 @@ def test_a_few_are_copied_when_their_time_has_come(place: Place) -> None:
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("calls", [1, 2, 5])
+@pytest.mark.parametrize("calls", [1, *(pytest.param(calls, marks=pytest.mark.slow) for calls in (2, 5))])
 def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
     place: Place, disturbed_s3: DisturbedS3, calls: int
 ) -> None:
@@ -142,6 +142,7 @@ def test_while_the_store_fails_nobody_waits(place: Place, disturbed_s3: Disturbe
     assert "access denied" in fields["detail"]
 
 
+@pytest.mark.slow
 def test_copies_that_fail_to_the_end_are_an_error(place: Place, disturbed_s3: DisturbedS3) -> None:
     """If even the last try fails the work has failed, unless something else ended it: that comes out then."""
     disturbed_s3.rule(method="PUT", answer=DENIED)
@@ -161,6 +162,7 @@ def test_copies_that_fail_to_the_end_are_an_error(place: Place, disturbed_s3: Di
     assert [event for event, _ in place.events] == ["copy_failing"] * 2
 
 
+@pytest.mark.slow
 def test_what_is_under_way_at_the_end_is_not_copied_twice(place: Place, disturbed_s3: DisturbedS3) -> None:
     """Leaving waits for the segment that is being written, and writes only what came after it."""
     disturbed_s3.rule(method="PUT", times=1, delay_s=0.4)

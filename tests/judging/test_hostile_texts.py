@@ -46,6 +46,7 @@ def outcomes(
     return counts
 
 
+@pytest.mark.slow
 @VERDICTS
 @EVERY
 def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str, verdicts: str) -> None:

@@ -231,10 +231,9 @@ def test_no_text_is_more_than_grades_or_a_failure(name: str, text: str) -> None:
         assert all(0 <= value <= 5 for value in outcome.values)
 
 
-@pytest.mark.parametrize("grades", ["in turn", pytest.param("all", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "name", [next(iter(GRADERS)), *(pytest.param(each, marks=pytest.mark.slow) for each in [*GRADERS][1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("grades", ["in turn", "all"])
+@pytest.mark.parametrize("name", GRADERS)
 def test_what_a_grader_quotes_is_never_its_grade(name: str, grades: str) -> None:
     """Every hostile text and every other grade, quoted in each place: the judge's own grades are read, or none."""
     grader = GRADERS[name]

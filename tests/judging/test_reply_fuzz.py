@@ -21,6 +21,8 @@ from verdict_forms import FORMS, answer_of
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
+pytestmark = pytest.mark.slow
+
 REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "50000"))
 EVERY = pytest.mark.parametrize("name", READERS)
 PARTIAL = 0.2  # share of the quotations that begin late; as many end early
@@ -146,7 +148,6 @@ def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> Non
     assert outcome.kind in (FailureKind.NO_VERDICT, FailureKind.EMPTY)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @EVERY
 def test_many_replies_are_read_honestly(name: str) -> None:
@@ -157,7 +158,6 @@ def test_many_replies_are_read_honestly(name: str) -> None:
     assert counts.total() == count
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @EVERY
 def test_many_quotations_are_never_the_verdict(name: str) -> None:
