@@ -239,6 +239,7 @@ class Outcome:
         from_journal: whether the result comes from the journal; the numbers are then those of the original run.
         journal_key: key of the reply in the journal; empty if the journal does not contain it.
         turns: minimum number of calls for an answer; all others are retries.
+        reasks: replies without a verdict after which the judge was asked again.
     """
 
     result: Judgment | Failure
@@ -251,6 +252,7 @@ class Outcome:
     from_journal: bool = False
     journal_key: bytes = field(default=b"", compare=False)
     turns: int = 1
+    reasks: int = 0
 
     def __reduce__(self) -> tuple[object, ...]:
         return Outcome, tuple(getattr(self, name) for name in _OUTCOME_FIELDS)

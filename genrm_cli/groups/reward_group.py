@@ -9,7 +9,7 @@ from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
 from genrm_cli.groups.results import GroupRewards, Reasons, RolloutScore, Status, count_results, results_of
-from genrm_cli.groups.sabotage import Causes, find_causes, scores_of_losers, with_losses
+from genrm_cli.groups.sabotage import Causes, find_causes, scores_of_losers, with_losses, without_selected
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import RolloutReward, Total, compose_rewards, compose_total, with_totals
 from genrm_cli.rewards.diversity import Clusters, clusters_of
@@ -35,10 +35,12 @@ class JudgedVerdicts:
     """A judged group with its verdicts: all of each judge, and the `used` ones that count.
 
     Attributes:
+        causes: the rollouts that made requests fail.
         own: those of each judge that count, where judges answer different comparisons; else none.
     """
 
     judged: JudgedGroup
+    causes: Causes
     by_judge: JudgeVerdicts
     used: Verdicts
     own: Sequence[Verdicts]
@@ -46,31 +48,36 @@ class JudgedVerdicts:
 
 def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
     """Return a judged group with its verdicts."""
-    by_judge = verdicts_by_judge(judged, plan)
-    return JudgedVerdicts(judged, by_judge, used_verdicts(by_judge, plan), own_verdicts(by_judge, plan))
+    causes = find_causes(judged, plan) if _has_failures(judged) else {}
+    if causes:
+        judged = without_selected(judged, causes)
+    return _with_verdicts(judged, causes, verdicts_by_judge(judged, plan), plan)
+
+
+def _with_verdicts(judged: JudgedGroup, causes: Causes, by_judge: JudgeVerdicts, plan: GroupPlan) -> JudgedVerdicts:
+    return JudgedVerdicts(judged, causes, by_judge, used_verdicts(by_judge, plan), own_verdicts(by_judge, plan))
 
 
 def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
     """Return the rewards of several groups with known verdicts; otherwise like `reward_groups`."""
     loses = plan.rewards.on_sabotage == "lose"
-    causes = [find_causes(group.judged, plan) if _has_failures(group.judged) else {} for group in groups]
-    losing = [_losing(group, each, plan) for group, each in zip(groups, causes, strict=True) if each and loses]
+    losing = [_losing(group, plan) for group in groups if group.causes and loses]
     estimates = _estimate([*groups, *losing], plan, calibration)
     lost = iter(zip(losing, estimates[len(groups) :], strict=True))
     return [
-        _Work(group, plan, estimate, each, next(lost) if each and loses else None).rewards()
-        for group, estimate, each in zip(groups, estimates, causes, strict=False)
+        _Work(group, plan, estimate, next(lost) if group.causes and loses else None).rewards()
+        for group, estimate in zip(groups, estimates, strict=False)
     ]
 
 
 def _has_failures(judged: JudgedGroup) -> bool:
-    return any(isinstance(outcome.result, Failure) for _, outcome in judged.results)
+    return any(outcome.reasks or isinstance(outcome.result, Failure) for _, outcome in judged.results)
 
 
-def _losing(group: JudgedVerdicts, causes: Causes, plan: GroupPlan) -> JudgedVerdicts:
+def _losing(group: JudgedVerdicts, plan: GroupPlan) -> JudgedVerdicts:
     """Return a group with the verdicts that it has if rollouts lose the comparisons that failed because of them."""
-    by_judge = with_losses(group.by_judge, group.used.values(), causes)
-    return JudgedVerdicts(group.judged, by_judge, used_verdicts(by_judge, plan), own_verdicts(by_judge, plan))
+    by_judge = with_losses(group.by_judge, group.used.values(), group.causes)
+    return _with_verdicts(group.judged, group.causes, by_judge, plan)
 
 
 def _estimate(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[Estimate]:
@@ -89,14 +96,13 @@ class _Work:
     """The state of one group while its rewards are computed.
 
     Attributes:
-        causes: the rollouts that made requests fail.
-        lost: the group as it is if they lose these, with its estimate; None if they do not.
+        lost: the group as it is if rollouts lose the requests that they made fail, with its estimate; None if they do
+            not.
     """
 
     group: JudgedVerdicts
     plan: GroupPlan
     estimate: Estimate
-    causes: Causes
     lost: tuple[JudgedVerdicts, Estimate] | None
 
     @property
@@ -106,7 +112,7 @@ class _Work:
     @property
     def culprits(self) -> Counter[int]:
         """The number of failed requests that each rollout caused."""
-        return Counter(index for culprits in self.causes.values() for index in culprits)
+        return Counter(index for culprits in self.group.causes.values() for index in culprits)
 
     def rewards(self) -> GroupRewards:
         judged, rewards = self.judged, self._composed_rewards()
@@ -140,7 +146,7 @@ class _Work:
             self.estimate.converged,
             columns,
             clusters,
-            results_of(judged, self.plan, self.causes),
+            results_of(judged, self.plan, self.group.causes),
         )
 
     def _composed_rewards(self) -> list[RolloutReward]:
@@ -190,7 +196,7 @@ class _Work:
     def _graded(self) -> list[GradedGroup]:
         judged, first = self.judged, len(self.plan.judges)
         losing = judged.blank if self.plan.blank_loses else ()
-        failed = self.causes if self.lost is not None else {}
+        failed = self.group.causes if self.lost is not None else {}
         results = [result for result in judged.results if result[0].judge >= first]
         return [
             GradedGroup(
@@ -216,7 +222,7 @@ class _Work:
             kind = find_kind(component.kind)
             if isinstance(kind, GroupKind) and judged.is_comparable:
                 values = kind.compute(component, judged.size, self.group.used, columns)
-                if self.causes and rewards.on_sabotage != "keep":
+                if self.group.causes and rewards.on_sabotage != "keep":
                     lost = {} if self.lost is None else self.lost[0].used
                     instead = kind.compute(component, judged.size, lost, columns)
                     for index in self.culprits:

@@ -7,12 +7,13 @@ hiding a loss, nor its opponents, by a win that the judge did not declare.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from genrm_cli.groups.comparisons import JudgeVerdicts
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Verdict, preference
+from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference, preferred
 
 Causes = Mapping[RequestId, tuple[int, ...]]
 """The rollouts whose texts made a request fail, by request; requests that failed for other reasons are absent."""
@@ -29,9 +30,12 @@ def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
     - of comparisons: to a rollout with at least two of them, in all its comparisons, or at least three, in half of
       them, if at least half of them are with opponents that have a smaller share of failures. An honest rollout meets
       that by chance in at most 0.3 % of cases if 5 % of comparisons fail, and hardly ever with two rings.
+
+    A verdict after replies without one counts as a failure for a rollout that does not lose by it, unless it counts
+    anyway (`keep`): a judge that answers only where a response wins is asked until it does.
     """
     causes: dict[RequestId, tuple[int, ...]] = {}
-    pairs: list[tuple[RequestId, bool]] = []
+    pairs: list[tuple[RequestId, tuple[int, ...]]] = []
     alone: dict[int, list[tuple[RequestId, bool, bool]]] = defaultdict(list)
     for request, outcome in judged.results if plan.default_score is None else ():
         failure = outcome.result if isinstance(outcome.result, Failure) else None
@@ -43,30 +47,51 @@ def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
             is_certain = failure is not None and (failure.kind is FailureKind.REFUSED or outcome.attempts > 1)
             alone[request.judge].append((request, failure is not None, is_certain))
         elif len(request.shown) == 2 and request.judge < len(plan.judges):
-            pairs.append((request, failure is not None))
+            pairs.append((request, _failed_for(request, outcome, plan.rewards.on_sabotage != "keep")))
     for asked in alone.values():
         if 2 * sum(is_failed for _, is_failed, _ in asked) < len(asked):
             causes |= {request: request.shown for request, _, is_certain in asked if is_certain}
     blamed = _blamed(pairs)
     causes |= {
         request: culprits
-        for request, is_failed in pairs
-        if is_failed and (culprits := tuple(index for index in request.shown if index in blamed))
+        for request, failed in pairs
+        if (culprits := tuple(index for index in failed if index in blamed))
     }
     return causes
 
 
-def _blamed(pairs: Sequence[tuple[RequestId, bool]]) -> set[int]:
-    """Return the rollouts that cause failures; comparisons come with whether they failed."""
+def without_selected(judged: JudgedGroup, causes: Causes) -> JudgedGroup:
+    """Return a group in which the verdicts of requests that rollouts made fail are failures."""
+    selected = Failure(FailureKind.NO_VERDICT, "a verdict only after replies without one, as for a rollout's others")
+    results = [
+        (id_, replace(outcome, result=selected))
+        if id_ in causes and not isinstance(outcome.result, Failure)
+        else (id_, outcome)
+        for id_, outcome in judged.results
+    ]
+    return replace(judged, results=results)
+
+
+def _failed_for(request: RequestId, outcome: Outcome, verdicts_fail: bool) -> tuple[int, ...]:
+    """Return the rollouts of a pair for which its comparison counts as failed."""
+    if isinstance(outcome.result, Failure):
+        return request.shown
+    if not (verdicts_fail and outcome.reasks and isinstance(outcome.result, Verdict)):
+        return ()
+    winner = preferred(outcome.result)
+    return request.shown if not winner else request.shown[:1] if winner > 0 else request.shown[1:]
+
+
+def _blamed(pairs: Sequence[tuple[RequestId, tuple[int, ...]]]) -> set[int]:
+    """Return the rollouts that cause failures; comparisons come with the rollouts for which they failed."""
     requests, failures, ahead = Counter[int](), Counter[int](), Counter[int]()
-    for request, is_failed in pairs:
+    for request, failed in pairs:
         requests.update(request.shown)
-        failures.update(request.shown if is_failed else ())
+        failures.update(failed)
     shares = {index: failures[index] / count for index, count in requests.items()}
-    for request, is_failed in pairs:
-        if is_failed:
-            least = min(shares[index] for index in request.shown)
-            ahead.update(index for index in request.shown if shares[index] > least)
+    for request, failed in pairs:
+        least = min(shares[index] for index in request.shown)
+        ahead.update(index for index in failed if shares[index] > least)
     return {
         index
         for index, count in failures.items()

@@ -139,8 +139,8 @@ class Journal(AbstractContextManager["Journal"]):
             text = None if reply is None else self._reply_text(key, reply)
             if opinion is None or (text is None and reply is not None):
                 return None
-            attempts, latency_s, prompt, completion, cached = outcome[5:]
-            known = Outcome(opinion, attempts, latency_s, prompt, completion, cached, text)
+            attempts, latency_s, prompt, completion, cached, reasks = outcome[5:]
+            known = Outcome(opinion, attempts, latency_s, prompt, completion, cached, text, reasks=reasks)
             known.from_journal, known.journal_key = True, key
             return known
 
@@ -323,7 +323,7 @@ class Journal(AbstractContextManager["Journal"]):
             return readable_row(dict(zip(FAILURE_COLUMNS, failure, strict=True)))
         costs = (
             outcome.attempts, outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens,
-            outcome.cached_tokens,
+            outcome.cached_tokens, outcome.reasks,
         )  # fmt: skip
         *numbers, grades = columns_of(result)
         checksum = checksum_of(key, (*numbers, grades, *costs))

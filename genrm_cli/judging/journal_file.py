@@ -35,8 +35,9 @@ _SCHEMA = """
 CREATE TABLE verdicts (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
     attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
-    completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, answered_at REAL NOT NULL, reply BLOB NOT NULL,
-    grades TEXT, checksum INTEGER NOT NULL, CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
+    completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, reasks INTEGER NOT NULL,
+    answered_at REAL NOT NULL, reply BLOB NOT NULL, grades TEXT, checksum INTEGER NOT NULL,
+    CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
 ) WITHOUT ROWID;
 CREATE TABLE failures (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
@@ -49,18 +50,18 @@ CREATE TABLE summed (name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, 
 _NEW_TABLES = _SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
 VERDICT_COLUMNS = (
     "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
-    "completion_tokens", "cached_tokens", "answered_at", "reply", "grades", "checksum",
+    "completion_tokens", "cached_tokens", "reasks", "answered_at", "reply", "grades", "checksum",
 )  # fmt: skip
 # The columns of a recalled outcome, which the checksum covers.
 OUTCOME_COLUMNS = (
     "score_1", "score_2", "ranking", "defaulted", "grades", "attempts", "latency_s", "prompt_tokens",
-    "completion_tokens", "cached_tokens",
+    "completion_tokens", "cached_tokens", "reasks",
 )  # fmt: skip
 FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at", "caused_by")
 _TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades", "caused_by")
 _VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking"), ("grades",)
 _TURN, _CUT_TURN = "turn", "cut turn"  # stand for grades where a chat model's turn was stored
-_NUMBERS = struct.Struct("<9d")
+_NUMBERS = struct.Struct("<10d")
 _TOO_LARGE = 2**63  # for an integer of SQLite
 
 

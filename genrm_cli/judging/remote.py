@@ -163,6 +163,7 @@ class RemoteJudge:
                     granted = await self._slot_in_time(gives_up_at_s) if reask else granted
                     if granted is None:
                         break
+                    outcome.reasks = reask
                     reply = await self._call(request, granted, outcome, gives_up_at_s)
                     second = self.second_turn(request, reply)
                     if isinstance(second, JudgeRequest):

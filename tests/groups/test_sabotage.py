@@ -1,6 +1,7 @@
 """Failures that a response causes: who is blamed, and that it does not pay."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict, p
 BAD = -2.0
 SHAPE = measure_text("", "x", with_style=False, as_gym=False)
 VERDICT, REFUSED = Outcome(Verdict(4, 2, 2)), Outcome(Failure(FailureKind.REFUSED, "no"))
+SILENT = Outcome(Failure(FailureKind.NO_VERDICT, "none"), reasks=3)
 JUDGE = JudgePlan("m")
 
 
@@ -96,6 +98,33 @@ def test_random_failures_hardly_ever_blame_anyone(n: int, rings: int, share: flo
         found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
         blamed += len({index for culprits in found.values() for index in culprits})
     assert blamed / (groups * n) < most
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.05, 0.001), (0.2, 0.02)])
+def test_replies_without_a_verdict_hardly_ever_blame_anyone(share: float, most: float) -> None:
+    """If this share of the replies has none at random, and the judge is asked up to three times more."""
+    draw = np.random.default_rng(1)
+    blamed, groups = 0, 1_000
+    for number in range(groups):
+        results = []
+        for each in planned(8, 1, str(number)):
+            reasks = int(np.argmax(draw.random(5) >= share))
+            said = Verdict(4, 2, 2) if draw.random() < 0.5 else Verdict(2, 4, 5)
+            results.append((each, Outcome(said, reasks=reasks) if reasks < 4 else SILENT))
+        found = find_causes(judged(results, 8), GroupPlan(judges=(JUDGE,)))
+        blamed += len({index for culprits in found.values() for index in culprits})
+    assert blamed / (groups * 8) < most
+
+
+def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_that_wins_by_it() -> None:
+    """If all of its comparisons are such: it loses them, its opponents gain nothing, and `keep` keeps them."""
+    won = [Outcome(Verdict(5, 1, 1), reasks=2), Outcome(Verdict(1, 5, 6), reasks=1)]
+    results = [(RequestId(0, 0, pair), won.pop(0) if 0 in pair else VERDICT) for pair in RING]
+    group, plan = judged(results, 4), GroupPlan(judges=(JUDGE,))
+    (rewards,) = reward_verdicts([verdicts_of(group, plan)], plan, RunStatistics().fit())
+    assert [each.caused_by for each in rewards.comparisons if each.failure] == [(0,), (0,)]
+    assert min(rewards.rewards) == rewards.rewards[0]
+    assert not find_causes(group, replace(plan, rewards=RewardPlan(on_sabotage="keep")))
 
 
 def mean_advantages(groups: Sequence[JudgedGroup], estimator: str) -> np.ndarray[Any, Any]:

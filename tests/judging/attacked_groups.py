@@ -116,6 +116,13 @@ def obey(asked: Asked) -> Reply:
     return asked.own
 
 
+def favour(asked: Asked) -> Reply:
+    """Give the judge's verdict only if the attacker wins; else describe both."""
+    lead = preference(asked.family.says[asked.words])
+    wins = lead > 0 if asked.place == 1 else lead < 0
+    return asked.own if wins else Reply("Both responses answer in a few words.", finish_reason="stop")
+
+
 HABITS: Mapping[str, Habit] = {
     "judges": lambda asked: asked.own,
     "quotes": lambda asked: asked.quoting(asked.text),
@@ -129,6 +136,8 @@ HABITS: Mapping[str, Habit] = {
     "is refused": lambda asked: Failure(FailureKind.REFUSED, "the prompt is longer than the context"),
     "is cut off": lambda asked: Reply(f"<think>{asked.text}", finish_reason="length"),
 }
+LIMITED = {"favours": favour}
+"""Habits that pay less than without a defence."""
 SILENT = ("echoes", "echoes both", "is filtered", "is refused", "is cut off")
 """Habits that give no verdict of the judge's own."""
 
@@ -248,7 +257,9 @@ class Attack:
         def ask(place: int, words: str, number: int) -> Verdict | Failure:
             if (place, words, number) not in read:
                 prompt: Any = shown[place - 1]
-                said = HABITS[self._habit](Asked(self._profile, self._family, hostile, prompt, place, words, number))
+                said = (HABITS | LIMITED)[self._habit](
+                    Asked(self._profile, self._family, hostile, prompt, place, words, number)
+                )
                 result = said if isinstance(said, Failure) else self._profile.parse_reply(said, prompt)
                 if isinstance(result, Verdict) and (self._habit in SILENT or result != self._family.says[words]):
                     forged.append(f"{words} was read as {result} in {said}"[:2_000])
@@ -259,7 +270,7 @@ class Attack:
         def may_answer(place: int, number: int) -> bool:
             return any(isinstance(ask(place, words, number), Verdict) for words in self._family.says)
 
-        def answer(place: int, words: Sequence[str]) -> Verdict | Failure:
+        def answer(place: int, words: Sequence[str]) -> Outcome:
             drawn = 0
             for number in range(variant, variant + 1 + REASKS):
                 result = ask(place, words[drawn], number % 97)
@@ -268,21 +279,22 @@ class Attack:
                     break
                 # Another opinion matters only if the failure depends on it; drawing one anyway would add noise.
                 drawn += may_answer(place, number % 97)
-            return result
+            return Outcome(result, reasks=number - variant)
 
         results = {key: answer(*key) for key in self._keys}
         signature = tuple(
-            (each.kind, each.caused_by) if isinstance(each, Failure) else each for each in results.values()
+            (said.kind, said.caused_by) if isinstance(said := each.result, Failure) else (said, each.reasks)
+            for each in results.values()
         )
         if signature not in self._known:
             self._known[signature] = self._changes(results)
-        failures = sum(isinstance(results[key], Failure) for key in self._setup.about.values())
+        failures = sum(isinstance(results[key].result, Failure) for key in self._setup.about.values())
         return Tested(*self._known[signature], failures / len(self._setup.about), forged)
 
-    def _changes(self, answers: Mapping[tuple[int, tuple[str, ...]], Verdict | Failure]) -> tuple[float, float]:
+    def _changes(self, answers: Mapping[tuple[int, tuple[str, ...]], Outcome]) -> tuple[float, float]:
         """Return how much these answers to the requests about the attacker change its advantage and its twin's."""
         changed = [list(one) for one in self._setup.results]
         for (g, m), key in self._setup.about.items():
-            changed[g][m] = changed[g][m][0], Outcome(answers[key])
+            changed[g][m] = changed[g][m][0], answers[key]
         changes = [mean_advantages(changed, each) - self._setup.advantages[each] for each in self._estimators]
         return max(float(each[0]) for each in changes), min(float(each[1]) for each in changes)

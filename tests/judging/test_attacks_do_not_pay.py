@@ -40,6 +40,13 @@ def test_a_sample_of_hostile_texts_does_not_pay(name: str) -> None:
         assert paid_by(attack, list(islice(texts, 12))) == []
 
 
+@pytest.mark.parametrize(("name", "most"), [*((name, 0.0) for name in FAST[:3]), ("rubric-rm", 0.25)])
+def test_a_verdict_only_where_it_wins_does_not_pay_a_response(name: str, most: float) -> None:
+    """With one ring and a judge of two labels, where one win and one failure may be chance, it pays .2 of advantage."""
+    attack = Attack(name, "favours", groups=200, rings=1, estimators=("adaptive",))
+    assert attack.test(CORPUS[0]).gain < most
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rings", [1, 2])
 @pytest.mark.parametrize("name", READERS)

@@ -60,6 +60,7 @@ def change(path: str, column: str, value: Any, keys: Iterable[int] = (1,)) -> No
         ("attempts", 3),
         ("latency_s", "long"),
         ("cached_tokens", -1),
+        ("reasks", 1),
         ("checksum", 7),
         ("grades", '{"values": [5.0, 1.0], "notes": []}'),
         ("grades", "[" * 100_000),
