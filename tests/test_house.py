@@ -141,7 +141,7 @@ HOMES = {
     "rich": ("cli",),
     "jinja2": ("report.render_page",),
     "markupsafe": ("report",),
-    "httpx": ("judging.client", "serve.self_test", "adapters.reward_client"),
+    "httpx": ("serve.self_test", "adapters.reward_client"),
     "pyreqwest": ("judging.client",),
     "boto3": ("storage",),
     "botocore": ("storage",),

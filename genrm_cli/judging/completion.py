@@ -1,5 +1,7 @@
 """Parse the bodies of an OpenAI-compatible server: chat completions and lists of models."""
 
+from collections.abc import Callable
+
 from genrm_cli.judging.requests import Reply
 
 _Object = dict[str, object]
@@ -25,8 +27,10 @@ def parse_models(listing: object) -> dict[str, int | None]:
     return {name: _context_length(cards[name]) or _context_length(base_of[name]) for name in sorted(cards)}
 
 
-def parse_completion(completion: object) -> Reply:
+def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Reply:
     """Parse a chat completion object. The choice with index 0 counts, or the first if none has it.
+
+    `mask` goes over the texts of the reply.
 
     Raises:
         ValueError: it has no choice with a message, or reports an error, even next to a half-finished reply.
@@ -42,8 +46,8 @@ def parse_completion(completion: object) -> Reply:
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         details = _object(usage.get("prompt_tokens_details"))
         return Reply(
-            text=_text_in(content),
-            reasoning=reasoning if isinstance(reasoning, str) else "",
+            text=mask(_text_in(content)),
+            reasoning=mask(reasoning) if isinstance(reasoning, str) else "",
             finish_reason=_text(choice.get("finish_reason")),
             refusal=_text(message.get("refusal")),
             prompt_tokens=_count(usage.get("prompt_tokens")),
