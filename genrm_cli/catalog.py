@@ -19,7 +19,6 @@ ESTIMATORS: Mapping[str, str] = {
     "combined": "adaptive with the same weights for every judge",
     "win_rate": "share of comparisons won",
     "bradley_terry": "Bradley-Terry model of wins",
-    "ordinal": "model of wins, ties and wins by much, learned from the labels of the judge",
 }
 
 INPUT_FORMATS: Mapping[str, str] = {

@@ -14,5 +14,5 @@ def label_pairs(world, first, second, generator, *, tie, much=np.inf):
     """Ask for labels: a tie for leads in quality below `tie`, much better from `much` on."""
     batch = judge_pairs(replace(world, model=replace(world.model, **_LEADS)), first, second, generator)
     lead = 3.5 - batch.ranking
-    sizes = np.sign(lead) * ((abs(lead) >= tie) + (abs(lead) >= much))
+    sizes = np.sign(lead) * ((abs(lead) >= tie) + 1.0 * (abs(lead) >= much))
     return replace(batch, score_1=3 + sizes, score_2=3 - sizes, ranking=3.5 - sizes - np.sign(sizes) / 2)

@@ -1,12 +1,13 @@
 """Average the verdicts on each rollout, regardless of the opponents."""
 
+import math
+
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.least_squares import signal_share
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
-    Flags,
     Floats,
     Variances,
     VerdictBatch,
@@ -48,27 +49,17 @@ def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Vari
     own, n = run.within / np.maximum(counts, 1), np.maximum(scored.sum(axis=1, keepdims=True), 1)
     variances = own * (1 - 2 / n) + np.where(scored, own, 0.0).sum(axis=1, keepdims=True) / n**2
     variances += (favours - scored_means(favours, scored)) ** 2
-    qualities = base_scores - scored_means(base_scores, scored)
+    # The variance between rollouts is that of the whole run: that of a single group is too small if errors cancel.
+    total, deviations = run.between + variances, base_scores - scored_means(base_scores, scored)
+    kept = np.divide(run.between, total, out=np.zeros_like(variances), where=total > 0)
+    errors = np.where(scored, kept * variances, 0.0).sum(axis=1)
     return BatchEstimate(
         base_scores=base_scores,
         scored=scored,
         variances=variances,
         known=known,
+        qualities=kept * deviations / math.sqrt(run.between or 1.0),
         assessed=known,
-        reliabilities=_reliabilities(qualities, variances, scored, run.between),
+        reliabilities=signal_share(np.where(scored, (kept * deviations) ** 2, 0.0).sum(axis=1), errors),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
-
-
-def _reliabilities(qualities: Floats, variances: Floats, scored: Flags, between: float) -> Floats:
-    """Return [G] the share of signal after optimal shrinkage of the scores to the mean.
-
-    Shrinkage uses the variance between rollouts of the whole run: that of a single group is too small if errors
-    happen to cancel.
-
-    Source: T. L. Kelley, Statistical Method (1923), for the shrinkage.
-    """
-    total = between + variances
-    kept = np.divide(between, total, out=np.zeros_like(variances), where=total > 0)
-    spread = np.where(scored, (kept * qualities) ** 2, 0.0).sum(axis=1)
-    return signal_share(spread, np.where(scored, kept * variances, 0.0).sum(axis=1))

@@ -21,7 +21,7 @@ from genrm_cli.rewards.estimators.judge_noise import (
     kind_of,
     noise_of,
 )
-from genrm_cli.rewards.estimators.labels import SIZES, UNIT, LabelCounts, sizes_of
+from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, SIZES, THREE_LABELS, UNIT, LabelModel, sizes_of
 from genrm_cli.rewards.estimators.verdict_batch import (
     SUMS,
     Floats,
@@ -72,7 +72,7 @@ class Calibration:
         scores: of the tie-broken scores; None with too few verdicts, for example if no rollout has two.
         wins: of 5 for a win, 3 for an even verdict and 1 for a loss; None likewise.
         kind: of the judge; the typical kind if there are too few verdicts.
-        labels: sums over the labels of a judge of labels; None for a judge of scores.
+        labels: model of a judge of labels; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
         judges: of each judge, where judges answer different comparisons; else empty.
         agreement: correlations of the qualities that these judges see.
@@ -87,7 +87,7 @@ class Calibration:
     scores: Variances | None = None
     wins: Variances | None = None
     kind: JudgeNoise = TYPICAL
-    labels: LabelCounts | None = None
+    labels: LabelModel | None = None
     label_noise: WinNoise | None = None
     judges: "tuple[Calibration, ...]" = ()
     agreement: tuple[tuple[float, ...], ...] = ()
@@ -146,7 +146,7 @@ class CalibrationStatistics:
         signed = np.stack([batch.sum_by_rollout(f, -f) for f in np.moveaxis(features, -1, 0)], axis=-1)
         plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
         self._averages += sums_of(batch)
-        self._labels += sizes_of(batch)
+        self._labels += sizes_of(batch).sum(axis=0)
         pair_signed, pair_plain = _sums_of_pairs(batch, features)
         whole = features.sum(axis=1)
         flat = features.reshape(-1, _COLUMNS)
@@ -206,7 +206,7 @@ class CalibrationStatistics:
         is_enough = moments is not None and sharing >= MIN_SHARING_FOR_NOISE
         noise = noise_of(moments) if moments is not None and is_enough else None
         win_noise = self._split(_WINS) if is_enough else None
-        labels = self._labels_seen(moments)
+        is_labels = 0 < count == self._labels.sum()
         return Calibration(
             groups=self.groups,
             gap_bias=float(biases[_D]),
@@ -217,8 +217,8 @@ class CalibrationStatistics:
             scores=variances_of(self._averages, 0),
             wins=_with_signal(variances_of(self._averages, 1), win_noise),
             kind=self._kind(moments),
-            labels=labels,
-            label_noise=self._split(_LABEL_VALUES) if is_enough and labels is not None else None,
+            labels=(FIVE_LABELS if self._labels[MUCH] else THREE_LABELS) if is_labels else None,
+            label_noise=self._split(_LABEL_VALUES) if is_enough and is_labels else None,
         )
 
     def _kind(self, moments: Moments | None) -> JudgeNoise:
@@ -226,17 +226,6 @@ class CalibrationStatistics:
         if verdicts and self._centred(self._sums[_OWN])[_M, _M] <= LEVEL_FLOOR * verdicts:
             return COMPARING
         return TYPICAL if moments is None else kind_of(moments)
-
-    def _labels_seen(self, moments: Moments | None) -> LabelCounts | None:
-        """Return the counts of a judge of labels; None for a judge that wrote anything else."""
-        verdicts = self._sums[_OWN, _ONE, _ONE]
-        if not 0 < verdicts == self._labels.sum():
-            return None
-        mean = float(_LABEL_VALUES @ self._sums[_OWN, _ONE]) / verdicts
-        sizes = tuple(self._labels.tolist())
-        if moments is None:
-            return LabelCounts(sizes, mean, None, 0)
-        return LabelCounts(sizes, mean, self._split(_LABEL_VALUES), moments.pairs)
 
     def _split(self, features: Floats) -> WinNoise:
         """Split the variance of a sum of features into rollouts, prompts and noise."""

@@ -3,13 +3,48 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+import numpy as np
 
 from genrm_cli.rewards.estimators.averages import average_scores, average_wins
 from genrm_cli.rewards.estimators.calibration import Calibration
-from genrm_cli.rewards.estimators.least_squares import adapt, combine
+from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, THREE_LABELS, sizes_of
+from genrm_cli.rewards.estimators.least_squares import combine, weigh
 from genrm_cli.rewards.estimators.strengths import fit_bradley_terry, fit_labels
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, VerdictBatch, Verdicts, batch_of, verdict_array
+from genrm_cli.rewards.estimators.verdict_batch import (
+    BatchEstimate,
+    Flags,
+    VerdictBatch,
+    Verdicts,
+    batch_of,
+    verdict_array,
+)
+
+
+def adapt(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Combine scores and rankings with the weights for this kind of judge, or fit strengths to labels.
+
+    Without a calibration each group shows whether its judge writes labels; else the typical weights are used.
+    """
+    if calibration.labels is not None:
+        return fit_labels(batch, calibration, calibration.labels)
+    made = weigh(batch, calibration)
+    if calibration.groups:
+        return made
+    sizes, verdicts = sizes_of(batch), batch.valid.sum(axis=1)
+    is_labels, is_much = (verdicts > 0) & (sizes.sum(axis=1) == verdicts), sizes[:, MUCH] > 0
+    for labels, of in ((THREE_LABELS, is_labels & ~is_much), (FIVE_LABELS, is_labels & is_much)):
+        if of.any():
+            made = _chosen(of, fit_labels(batch, calibration, labels), made)
+    return made
+
+
+def _chosen(of: Flags, one: BatchEstimate, other: BatchEstimate) -> BatchEstimate:
+    """Return the estimates of some groups from one batch, and those of the others from another."""
+    pairs = [(getattr(one, each.name), getattr(other, each.name)) for each in fields(BatchEstimate)]
+    return BatchEstimate(*(np.where(of.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs))
+
 
 ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] = {
     "simple_tiebreaker": average_scores,
@@ -17,7 +52,6 @@ ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] =
     "combined": combine,
     "win_rate": average_wins,
     "bradley_terry": fit_bradley_terry,
-    "ordinal": fit_labels,
 }
 _MAX_CELLS = 1 << 18  # bounds the memory of a batch: 2 MB for an array of n × n or M numbers a group
 
@@ -34,12 +68,14 @@ class Estimate:
         reliability: share of the spread of the base scores that is signal, 0 to 1: the expected squared correlation,
             beyond chance, with this judge's base scores in the limit of many verdicts. 0 if a run with enough verdicts
             shows no signal; None if too little is known about the judge, or for fewer than two base scores.
+        qualities: predictions of the qualities, of variance 1 within a group; None where the reliability is.
     """
 
     base_scores: list[float | None]
     standard_errors: list[float | None]
     converged: bool = True
     reliability: float | None = None
+    qualities: list[float] | None = None
 
 
 def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:
@@ -78,9 +114,11 @@ def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration
 def _split(batch: BatchEstimate) -> list[Estimate]:
     """Return the estimates of the groups of a batch."""
     columns = (batch.base_scores, batch.scored, batch.variances, batch.known, batch.reliabilities)
-    rows = zip(*(column.tolist() for column in (*columns, batch.assessed, batch.converged)), strict=True)
+    rows = zip(
+        *(column.tolist() for column in (*columns, batch.assessed, batch.converged, batch.qualities)), strict=True
+    )
     estimates = []
-    for base_scores, scored, variances, known, reliability, assessed, converged in rows:
+    for base_scores, scored, variances, known, reliability, assessed, converged, qualities in rows:
         several = sum(scored) > 1
         estimates.append(
             Estimate(
@@ -88,6 +126,7 @@ def _split(batch: BatchEstimate) -> list[Estimate]:
                 [math.sqrt(v) if of and known and several else None for v, of in zip(variances, scored, strict=True)],
                 converged,
                 reliability if assessed and several else None,
+                qualities if assessed and several else None,
             )
         )
     return estimates

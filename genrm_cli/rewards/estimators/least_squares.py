@@ -1,15 +1,12 @@
 """Scores and rankings of a group, combined by least squares."""
 
-from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import (
-    COMPARING,
     GAP,
-    LEVEL_FLOOR,
     RANKING,
     JudgeNoise,
     Weights,
@@ -18,7 +15,7 @@ from genrm_cli.rewards.estimators.judge_noise import (
 from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
 from genrm_cli.verdicts import MIDDLE_RANKING
 
-_QUALITY_POINTS = 0.7  # base score of one standard deviation of quality, of the kinds of judges as they are
+QUALITY_POINTS = 0.7  # base score of one standard deviation of quality, of the kinds of judges as they are
 _LEAST_POINTS = 0.1
 
 
@@ -46,31 +43,20 @@ def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     return _combine(batch, calibration, Weights())
 
 
-def adapt(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Combine scores and rankings with the weights for this kind of judge.
-
-    Without a calibration each group shows whether its judge only compares, as a judge of labels does; else the typical
-    weights are used.
-    """
-    if calibration.groups:
-        return _combine(batch, calibration, _weights_by_kind(calibration))
-    means = (batch.score_1 + batch.score_2) / 2
-    compares = ((means - batch.means(means)) ** 2 * batch.valid).sum(axis=1) <= LEVEL_FLOOR * batch.valid.sum(axis=1)
-    known = (replace(calibration, kind=COMPARING), calibration)
-    one, other = (_combine(batch, each, _weights_by_kind(each)) for each in known)
-    pairs = [(getattr(one, each.name), getattr(other, each.name)) for each in fields(BatchEstimate)]
-    return BatchEstimate(*(np.where(compares.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs))
+def weigh(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Combine scores and rankings with the weights for this kind of judge."""
+    return _combine(batch, calibration, _weights_by_kind(calibration))
 
 
 def points_of(calibration: Calibration) -> float:
     """Return the base score of one standard deviation of quality, as `adapt` gives it."""
     if calibration.noise is None:
-        return _QUALITY_POINTS
+        return QUALITY_POINTS
     return max(_LEAST_POINTS, _scale_of(_weights_by_kind(calibration), calibration.noise))
 
 
 def _weights_by_kind(calibration: Calibration) -> Weights:
-    return weights_of(calibration.kind, _QUALITY_POINTS) or Weights()
+    return weights_of(calibration.kind, QUALITY_POINTS) or Weights()
 
 
 def _scale_of(weights: Weights, noise: JudgeNoise) -> float:
@@ -88,13 +74,15 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
     noise = calibration.noise
     level = batch.means((batch.score_1 + batch.score_2) / 2)
     solution, spread = _solve(batch, right_side(batch, calibration, weights), weights, noise)
-    qualities, scored = weights.scale * solution, batch.counts() > 0
+    solution, scored = weights.scale * solution, batch.counts() > 0
+    qualities, reliabilities = predict(solution, spread, scored)
     return BatchEstimate(
-        base_scores=level + qualities,
+        base_scores=level + solution,
         scored=scored,
         variances=spread.variances,
         known=np.full(batch.groups, noise is not None),
-        reliabilities=linear_reliabilities(qualities, spread.shared, spread.total, scored),
+        qualities=qualities,
+        reliabilities=reliabilities,
         assessed=np.full(batch.groups, calibration.signal_sought),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
@@ -102,27 +90,28 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
 
 def right_side(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> Floats:
     """Return [G, n] the weighted sums of gaps, rankings and levels, minus the judge's position preference."""
-    gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias)
-    gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias)
+    corrected = batch.corrected()
+    gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias * corrected)
+    gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias * corrected)
     levels = (batch.score_1 + batch.score_2) / 2
     levels = levels - batch.means(levels)
     return batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
 
 
-def linear_reliabilities(solution: Floats, shared: Floats, total: Floats, scored: Flags) -> Floats:
-    """Return [G] the share of signal in a linear solution, shrunk to the mean by the amount that suits this judge.
+def predict(solution: Floats, spread: Spread, scored: Flags) -> tuple[Floats, Floats]:
+    """Return [G, n] the qualities as predicted from a linear solution, and [G] the share of signal in them.
 
-    The shrinkage follows from how this judge responds to any group with these verdicts, not from the assumptions of
-    the solution: a noisier judge is shrunk further.
-
-    The solution [G, n] sums to 0 in each group; for `shared` and `total` [G], see `Spread`.
+    The solution, [G, n], sums to 0 in each group. It is shrunk to the mean by the amount that suits this judge, which
+    follows from how the judge responds to any group with these verdicts, not from the assumptions of the solution: a
+    noisier judge is shrunk further. The variance of predictions is their reliability.
 
     Source: linear regression of the qualities on the solution; T. L. Kelley, Statistical Method (1923).
     """
-    shared = np.maximum(0.0, shared)
-    kept = np.divide(shared, total, out=np.zeros_like(total), where=total > 0)
+    shared = np.maximum(0.0, spread.shared)
+    kept = np.divide(shared, spread.total, out=np.zeros_like(shared), where=spread.total > 0)
     missed = np.maximum(0.0, np.maximum(scored.sum(axis=1) - 1, 0) - kept * shared)
-    return signal_share(((kept[:, None] * solution) ** 2).sum(axis=1), missed)
+    qualities = kept[:, None] * solution
+    return qualities, signal_share((qualities**2).sum(axis=1), missed)
 
 
 def signal_share(spread: Floats, errors: Floats) -> Floats:
@@ -156,19 +145,32 @@ def _solve(batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoi
         return solution, Spread(np.zeros((batch.groups, batch.n)), np.zeros(batch.groups), np.zeros(batch.groups))
     gap_weights = np.array([weights.gap, weights.ranking])
     seen = float(gap_weights @ np.array(noise.slopes)) * laplacian + weights.level * noise.level_slope * level_part
-    spread = float(gap_weights @ np.array(noise.noise) @ gap_weights) * laplacian
-    spread += weights.level**2 * noise.level_noise * level_part
-    prompt = max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights))
-    leanings = (inverse @ imbalance_of(batch)[..., None])[..., 0]
-    noisy = weights.scale**2 * (((inverse @ spread) * inverse).sum(axis=2) + prompt * leanings**2)
-    seen = weights.scale * inverse @ seen
+    noisy = float(gap_weights @ np.array(noise.noise) @ gap_weights) * laplacian
+    noisy += weights.level**2 * noise.level_noise * level_part
+    prompt, lean = max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights)), imbalance_of(batch)
+    noisy += prompt * lean[:, :, None] * lean[:, None, :]
+    scale = weights.scale
+    return solution, spread_of(batch, scale * inverse, seen, noisy, _scale_of(weights, noise))
+
+
+def spread_of(batch: VerdictBatch, inverse: Floats, seen: Floats, noisy: Floats, limit: float | Floats) -> Spread:
+    """Return the spread of a linear solution.
+
+    Args:
+        batch: the verdicts.
+        inverse: [G, n, n], maps the right side of the system to the solution.
+        seen: [G, n, n], maps the qualities to the right side.
+        noisy: [G, n, n], covariance of the right side, given the qualities.
+        limit: the solution for a quality of 1, in the limit of many verdicts; of all groups, or [G, 1, 1].
+    """
+    passed, errors = inverse @ seen, ((inverse @ noisy) * inverse).sum(axis=2)
     scored = batch.counts() > 0
     n = np.maximum(scored.sum(axis=1), 1)[:, None, None]
     centring = scored[:, :, None] * np.eye(batch.n) - scored[:, :, None] * scored[:, None, :] / n
-    return solution, Spread(
-        variances=((seen - _scale_of(weights, noise) * centring) ** 2).sum(axis=2) + noisy,
-        shared=np.trace(seen, axis1=1, axis2=2),
-        total=(seen**2).sum(axis=(1, 2)) + noisy.sum(axis=1),
+    return Spread(
+        variances=((passed - limit * centring) ** 2).sum(axis=2) + errors,
+        shared=np.trace(passed, axis1=1, axis2=2),
+        total=(passed**2).sum(axis=(1, 2)) + errors.sum(axis=1),
     )
 
 

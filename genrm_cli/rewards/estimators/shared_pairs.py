@@ -7,7 +7,7 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
-from genrm_cli.rewards.estimators.least_squares import laplacian_of, points_of
+from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS, laplacian_of, points_of
 from genrm_cli.rewards.estimators.verdict_batch import Floats, Verdicts, batch_of, verdict_array
 from genrm_cli.verdicts import MIDDLE_RANKING
 
@@ -115,8 +115,8 @@ def _agreement(one: Calibration, other: Calibration, products: Floats, pairs: fl
 def estimate_panel(groups: Sequence[tuple[int, Sequence[Verdicts]]], calibration: Calibration) -> list[Estimate]:
     """Estimate the qualities that the first judge sees, from the verdicts of all judges on their own comparisons.
 
-    Each judge's verdicts alone give qualities and a reliability. The others count as far as they are reliable and their
-    qualities agree with those of the first. On the scale of `adapt`.
+    Each judge's verdicts alone give qualities, shrunk as far as they are unreliable, and a reliability. The others
+    count as far as they are reliable and their qualities agree with those of the first. On the scale of `adapt`.
 
     Args:
         groups: number of rollouts of each group, and the verdicts of each judge.
@@ -136,11 +136,11 @@ def estimate_panel(groups: Sequence[tuple[int, Sequence[Verdicts]]], calibration
     np.fill_diagonal(agreement, 1.0)
     if seen:
         agreement[:seen, :seen] = calibration.agreement
-    points = np.array([points_of(each) for each in known])
+    points = points_of(known[0])
     return [_joined(list(estimates), points, agreement) for estimates in zip(*by_judge, strict=True)]
 
 
-def _joined(estimates: Sequence[Estimate], points: Floats, agreement: Floats) -> Estimate:
+def _joined(estimates: Sequence[Estimate], points: float, agreement: Floats) -> Estimate:
     """Join estimates of the first judge's qualities from the verdicts of each judge."""
     scores = np.array([[np.nan if x is None else x for x in each.base_scores] for each in estimates])
     is_scored = ~np.isnan(scores)
@@ -149,16 +149,19 @@ def _joined(estimates: Sequence[Estimate], points: Floats, agreement: Floats) ->
         return estimates[0]
     means = [float(row[has].mean()) if has.any() else 0.0 for row, has in zip(scores, is_scored, strict=True)]
     level = next(mean for mean, has in zip(means, is_scored, strict=True) if has.any())
-    qualities = np.where(is_scored, scores - np.array(means)[:, None], 0.0) / points[:, None]
+    qualities = np.where(is_scored, scores - np.array(means)[:, None], 0.0) / QUALITY_POINTS
+    for row, each in zip(qualities, estimates, strict=True):
+        row[:] = row if each.qualities is None else each.qualities
+    qualities = np.where(is_scored, qualities, 0.0)
     given = [_UNKNOWN_RELIABILITY if each.reliability is None else each.reliability for each in estimates]
     reliabilities = np.where(is_scored, np.clip(given, _LEAST, _MOST)[:, None], _LEAST).T  # [n, judges]
     covariances = agreement + (1 / reliabilities - 1)[:, :, None] * np.eye(len(estimates))
     weights = np.linalg.solve(covariances, np.broadcast_to(agreement[0], reliabilities.shape)[..., None])[..., 0]
     joined = (weights / reliabilities * qualities.T).sum(axis=1)
     explained = weights @ agreement[0]
-    errors = points[0] * np.sqrt(np.maximum(0.0, 1 - explained) * (1 - 1 / max(1, int(any_scored.sum()))))
+    errors = points * np.sqrt(np.maximum(0.0, 1 - explained) * (1 - 1 / max(1, int(any_scored.sum()))))
     is_known = any(each.reliability is not None for each in estimates) and any_scored.sum() > 1
-    joined = level + points[0] * (joined - joined[any_scored].mean())
+    joined = level + points * (joined - joined[any_scored].mean())
     return Estimate(
         [float(score) if of else None for score, of in zip(joined, any_scored, strict=True)],
         [float(error) if of and is_known else None for error, of in zip(errors, any_scored, strict=True)],

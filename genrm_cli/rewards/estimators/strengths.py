@@ -6,15 +6,24 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
-from genrm_cli.rewards.estimators.labels import Choices, choices_of, values_of
-from genrm_cli.rewards.estimators.least_squares import adapt, laplacian_of, linear_reliabilities
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
+from genrm_cli.rewards.estimators.labels import Choices, LabelModel, values_of
+from genrm_cli.rewards.estimators.least_squares import Spread, laplacian_of, predict, spread_of
+from genrm_cli.rewards.estimators.verdict_batch import (
+    BatchEstimate,
+    Flags,
+    Floats,
+    VerdictBatch,
+    inverse_of,
+    scored_means,
+)
 
 MAX_STEPS = 50
 TOLERANCE = 1e-10  # of the gradient, in verdicts
 _MAX_HALVINGS = 30
+_LEAST_STEEPNESS = 1e-3  # of a group without verdicts, or of verdicts that are all certain
 PRIOR_VARIANCE = 4.0  # of a log strength
-_LABEL_POINTS = 0.7  # base score of one standard deviation of strength
+_LABEL_POINTS = 1.0  # base score of one deviation of strength: with few verdicts, 0.7 of one of quality, as with scores
+_LABEL_FLATTENING = 1.157  # ties bring the share of first places nearer to a half than in the Bradley-Terry model
 
 
 def fit_bradley_terry(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
@@ -31,20 +40,15 @@ def fit_bradley_terry(batch: VerdictBatch, calibration: Calibration) -> BatchEst
     choices = Choices((-0.5, 0.5), (0.0, 0.0), position, math.sqrt(PRIOR_VARIANCE))
     wins = calibration.win_noise
     noise = None if wins is None else WinNoise(wins.signal / 4, wins.noise / 4)
-    outcomes = np.sign(batch.preferences()) / 2
-    return fit_strengths(batch, outcomes, choices, noise, points=0.5, assessed=noise is not None)
+    return fit_strengths(batch, np.sign(batch.preferences()) / 2, choices, noise, points=0.5)
 
 
-def fit_labels(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Fit strengths to the labels of a judge, with a model of them; with a judge of scores, as `adapt`.
-
-    The model starts from a typical judge of labels. Every label moves it, and thereby the rewards.
-    """
-    if calibration.labels is None:
-        return adapt(batch, calibration)
-    choices, noise = choices_of(calibration.labels), calibration.label_noise
+def fit_labels(batch: VerdictBatch, calibration: Calibration, labels: LabelModel) -> BatchEstimate:
+    """Fit strengths to the labels of a judge, with a fixed model of them."""
+    position = _LABEL_FLATTENING * position_log_odds(calibration.first_share)
+    choices = Choices(*labels, position, math.sqrt(PRIOR_VARIANCE))
     points = _LABEL_POINTS / choices.spread
-    return fit_strengths(batch, values_of(batch), choices, noise, points=points, assessed=noise is not None)
+    return fit_strengths(batch, values_of(batch), choices, calibration.label_noise, points=points)
 
 
 def position_log_odds(first_share: float) -> float:
@@ -63,32 +67,41 @@ def position_log_odds(first_share: float) -> float:
 
 
 def fit_strengths(
-    batch: VerdictBatch, outcomes: Floats, choices: Choices, noise: WinNoise | None, *, points: float, assessed: bool
+    batch: VerdictBatch, outcomes: Floats, choices: Choices, noise: WinNoise | None, *, points: float
 ) -> BatchEstimate:
     """Return 3 + points * x with the strengths x at the maximum of the posterior.
 
-    Standard errors come from the normal approximation of the posterior at its maximum (Laplace).
+    Standard errors are those of a linear solution with the curvature at the maximum; reliabilities those of Newton's
+    first step, in which strengths follow outcomes linearly.
 
     Args:
         batch: the verdicts.
-        outcomes: the choice that each verdict stands for, [G, M]; may lie between the values.
+        outcomes: the choice that each verdict stands for, [G, M]; may lie between the values, or beyond.
         choices: model of the judge.
         noise: of the outcomes; None if it is unknown.
         points: by which a strength of 1 raises the base score.
-        assessed: whether reliabilities are known.
     """
     strengths, converged = _maximise(batch, outcomes, choices)
-    scored = batch.counts() > 0
-    _, _, spread = choices.moments(_advantages(batch, strengths, choices))
-    variances = _variances(batch, spread, choices, scored)
-    reliabilities = np.zeros(batch.groups) if noise is None else _reliabilities(batch, outcomes, choices, noise)
+    scored, variances, qualities = batch.counts() > 0, np.zeros_like(strengths), np.zeros_like(strengths)
+    reliabilities = np.zeros(batch.groups)
+    if noise is not None:
+        _, _, steepness = choices.moments(_advantages(batch, strengths, choices))
+        _, spread = _spread(batch, steepness, choices, noise)
+        qualities, _ = predict(strengths - scored_means(strengths, scored), spread, scored)
+        variances = spread.variances
+        _, mean, steepness = choices.moments(_advantages(batch, np.zeros_like(strengths), choices))
+        inverse, spread = _spread(batch, steepness, choices, noise)
+        right = batch.sum_by_rollout(outcomes - mean, mean - outcomes)
+        _, reliabilities = predict((inverse @ right[..., None])[..., 0], spread, scored)
+    known = np.full(batch.groups, noise is not None)
     return BatchEstimate(
         base_scores=3.0 + points * strengths,
         scored=scored,
         variances=points**2 * variances,
-        known=np.ones(batch.groups, dtype=np.bool_),
+        known=known,
+        qualities=qualities,
         reliabilities=reliabilities,
-        assessed=np.full(batch.groups, assessed),
+        assessed=known,
         converged=converged,
     )
 
@@ -126,18 +139,10 @@ def _surface(
     return height, batch.sum_by_rollout(surprise, -surprise) - strengths / choices.spread**2, spread
 
 
-def _reliabilities(batch: VerdictBatch, outcomes: Floats, choices: Choices, noise: WinNoise) -> Floats:
-    """Return [G] the reliabilities of Newton's first step, in which strengths follow outcomes linearly."""
-    _, mean, spread = choices.moments(np.full_like(outcomes, choices.position))
-    surprise = outcomes - mean
-    right = batch.sum_by_rollout(surprise, -surprise)
-    return linear_reliabilities(*_response(batch, spread, choices, right, noise), batch.counts() > 0)
-
-
 def _advantages(batch: VerdictBatch, strengths: Floats, choices: Choices) -> Floats:
     """Return [G, M] the log odds that the first wins."""
     of_first = np.take_along_axis(strengths, batch.first, axis=1)
-    return of_first - np.take_along_axis(strengths, batch.second, axis=1) + choices.position
+    return of_first - np.take_along_axis(strengths, batch.second, axis=1) + choices.position * batch.corrected()
 
 
 def _curvature(batch: VerdictBatch, spread: Floats, choices: Choices) -> Floats:
@@ -146,22 +151,9 @@ def _curvature(batch: VerdictBatch, spread: Floats, choices: Choices) -> Floats:
     return own[:, :, None] * np.eye(batch.n) - batch.sum_by_pair(spread)
 
 
-def _variances(batch: VerdictBatch, spread: Floats, choices: Choices, scored: Flags) -> Floats:
-    """Return [G, n] the variance of each strength less the mean of the scored ones."""
-    covariances = inverse_of(_curvature(batch, spread, choices))
-    n = np.maximum(scored.sum(axis=1), 1)[:, None]
-    with_mean = np.where(scored[:, None, :], covariances, 0.0).sum(axis=2) / n
-    of_mean = np.where(scored, with_mean, 0.0).sum(axis=1, keepdims=True) / n
-    variances: Floats = np.diagonal(covariances, axis1=1, axis2=2) - 2 * with_mean + of_mean
-    return variances
-
-
-def _response(
-    batch: VerdictBatch, spread: Floats, choices: Choices, right: Floats, noise: WinNoise
-) -> tuple[Floats, Floats, Floats]:
-    """Return the solution, `shared` and `total` of `linear_reliabilities` for a linear system with this curvature."""
-    inverse = inverse_of(_curvature(batch, spread, choices))
-    solution = (inverse @ right[..., None])[..., 0]
-    passed_on = inverse @ laplacian_of(batch)
-    seen, noisy = noise.signal**0.5 * passed_on, noise.noise * (passed_on * inverse).sum(axis=2)
-    return solution, np.trace(seen, axis1=1, axis2=2), (seen**2).sum(axis=(1, 2)) + noisy.sum(axis=1)
+def _spread(batch: VerdictBatch, steepness: Floats, choices: Choices, noise: WinNoise) -> tuple[Floats, Spread]:
+    """Return the inverse and the spread of a linear solution whose outcomes have this slope in the strengths."""
+    inverse, laplacian = inverse_of(_curvature(batch, steepness, choices)), laplacian_of(batch)
+    slope = math.sqrt(noise.signal)
+    limits = slope / np.maximum(batch.means(steepness), _LEAST_STEEPNESS)[..., None]
+    return inverse, spread_of(batch, inverse, slope * laplacian, noise.noise * laplacian, limits)

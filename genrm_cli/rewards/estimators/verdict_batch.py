@@ -50,6 +50,14 @@ class VerdictBatch:
         gaps = self.score_1 - self.score_2
         return np.where(gaps == 0, MIDDLE_RANKING - self.ranking, gaps)
 
+    def corrected(self) -> Floats:
+        """Return [G, 1] 1 where any verdict prefers a rollout, else 0: there is then no preference to correct.
+
+        Corrected for the judge's position preference, a group of ties would differ by where its rollouts were shown.
+        """
+        flags: Floats = ((self.preferences() != 0) & self.valid).any(axis=1, keepdims=True).astype(np.float64)
+        return flags
+
     def counts(self) -> Floats:
         """Return [G, n] the number of verdicts on each rollout."""
         ones = np.ones_like(self.score_1)
@@ -86,6 +94,8 @@ class BatchEstimate:
         scored: [G, n], whether the rollout has a base score: all with a verdict.
         variances: [G, n], squared standard errors, of the base score against the mean of the group's scored ones.
         known: [G], whether standard errors are known.
+        qualities: [G, n], predictions of the qualities from the base scores, of variance 1 within a group; where
+            `assessed`.
         reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the expected squared
             correlation, beyond that by chance, with what the judge would say in the limit of many verdicts.
         assessed: [G], whether reliabilities are known; they also need at least two scored rollouts.
@@ -96,6 +106,7 @@ class BatchEstimate:
     scored: Flags
     variances: Floats
     known: Flags
+    qualities: Floats
     reliabilities: Floats
     assessed: Flags
     converged: Flags

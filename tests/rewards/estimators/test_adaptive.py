@@ -19,14 +19,13 @@ from genrm_cli.rewards.estimators import (
     estimate_many,
 )
 from genrm_cli.rewards.estimators.judge_noise import COMPARING, SCORING, TYPICAL
-from genrm_cli.rewards.estimators.labels import LABELS, Choices, choices_of, values_of
+from genrm_cli.rewards.estimators.labels import FIVE_LABELS, LABELS, THREE_LABELS
 from genrm_cli.simulation.plan_metrics import correlations, indices_of, plan_within
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 N = 8
 WRITES_ANYTHING = {"ties_broken": 0.0, "contradictions": 1.0}  # scores and ranking each for themselves
-THREE_LABELS, FIVE_LABELS = {"tie": 0.4}, {"tie": 0.4, "much": 2.0}
-FIVE = Choices((-6.5 / 7, -0.5, 0.0, 0.5, 6.5 / 7), (-1.0, 0.2, 0.0, 0.2, -1.0), 0.5, 1.6)
+THREE, FIVE = {"tie": 0.4}, {"tie": 0.4, "much": 2.0}
 
 
 def judged(groups, seed=0, labels=None, **numbers):
@@ -72,7 +71,7 @@ def test_a_useless_ranking_or_useless_scores_cost_little(useless):
 @pytest.mark.parametrize(
     "at_once", [pytest.param(1, marks=pytest.mark.slow), 8, pytest.param(64, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("numbers", [{}, {"labels": THREE_LABELS}, {"labels": FIVE_LABELS}])
+@pytest.mark.parametrize("numbers", [{}, {"labels": THREE}, {"labels": FIVE}])
 def test_the_gain_comes_from_the_first_group_on(at_once, numbers):
     """With the simulated default judge and with judges of labels, the weights for their kind beat those of combined."""
     batch, truth = judged(192, **numbers)
@@ -91,8 +90,8 @@ def test_scores_count_where_the_ranking_contradicts_them():
     [
         {},
         {"noise": 1.3},
-        {"labels": THREE_LABELS},
-        {"labels": FIVE_LABELS},
+        {"labels": THREE},
+        {"labels": FIVE},
         *({**each, **WRITES_ANYTHING} for each in USELESS),
     ],
 )
@@ -104,7 +103,8 @@ def test_a_thousand_comparisons_settle_the_rewards(numbers, half):
     few, all_ = fit_of(part_of(batch, slice(start, start + 125))), fit_of(batch)
     some = part_of(batch, slice(0, 50))
     settled, final = (ESTIMATORS["adaptive"](some, fit).base_scores for fit in (few, all_))
-    assert settled == pytest.approx(final, abs=1e-9)
+    # The position preference that labels show does not cancel out in a model that is not linear.
+    assert settled == pytest.approx(final, abs=0.02 if "labels" in numbers else 1e-9)
 
 
 def test_noise_settles_as_scores():
@@ -132,24 +132,26 @@ def test_levels_that_say_nothing_do_not_count():
 
 
 def test_without_a_calibration_each_group_shows_its_kind():
-    """Groups of labels and of scores in one batch get the weights for a judge that compares, and the typical ones."""
-    labels = verdicts_of([(0, 1, 4, 2, 2), (1, 2, 3, 3, 3.5), (2, 0, 2, 4, 5)])
+    """Groups of three labels, of five and of scores in one batch are treated as the judges that write them."""
+    three = verdicts_of([(0, 1, 4, 2, 2), (1, 2, 3, 3, 3.5), (2, 0, 2, 4, 5)])
+    five = verdicts_of([(0, 1, 5, 1, 1), (1, 2, 3, 3, 3.5), (2, 0, 2, 4, 5)])
     scores = verdicts_of([(0, 1, 4, 3, 2), (1, 2, 3, 3, 3), (2, 0, 2, 5, 5)])
-    both = estimate_many("adaptive", [(3, labels), (3, scores)], Calibration())
-    kinds = (COMPARING, TYPICAL)
-    assert both == [
-        estimate("adaptive", 3, each, Calibration(groups=1, kind=kind))
-        for each, kind in zip((labels, scores), kinds, strict=True)
+    found = estimate_many("adaptive", [(3, three), (3, five), (3, scores)], Calibration())
+    kinds = ({"labels": THREE_LABELS}, {"labels": FIVE_LABELS}, {"kind": TYPICAL})
+    assert found == [
+        estimate("adaptive", 3, each, Calibration(groups=1, **kind))
+        for each, kind in zip((three, five, scores), kinds, strict=True)
     ]
 
 
-@pytest.mark.parametrize("name", ["adaptive", "ordinal"])
-def test_a_tie_is_information(name):
+def test_a_tie_is_information():
     """Between rollouts that are otherwise alike a tie brings the better one's opponent up, and a loss down."""
     plan = [(i, j) for i, j, _ in plan_comparisons(4, "ring")]
     results = [(4, 2, 2), (3, 3, 3.5), (2, 4, 5)]
     others = [(i, j, 4, 2, 2) for i, j in plan[1:]]
-    by_result = [estimate(name, 4, verdicts_of([(*plan[0], *result), *others]), Calibration()) for result in results]
+    by_result = [
+        estimate("adaptive", 4, verdicts_of([(*plan[0], *result), *others]), Calibration()) for result in results
+    ]
     second = [made.base_scores[plan[0][1]] for made in by_result]
     assert second == sorted(second)
     assert len(set(second)) == 3
@@ -162,23 +164,22 @@ def test_labels_are_the_verdicts_that_profiles_make_of_them():
     assert tuple((v.score_1 - v.score_2, 3.5 - v.ranking) for v in makes) == LABELS
 
 
-def test_a_judge_of_labels_is_found():
-    """From 3,000 groups its shares, position preference and noise come out to a few hundredths."""
-    generator = default_rng(3)
-    strengths = FIVE.spread * generator.standard_normal((3000, N))
-    plan = plan_within("ring", N, 2 * N)
-    first, second = (np.repeat(each[:1], 3000, axis=0) for each in indices_of(plan, N, range(1), 0))
-    leads = np.take_along_axis(strengths, first, 1) - np.take_along_axis(strengths, second, 1) + FIVE.position
-    odds = np.exp(leads[..., None] * np.array(FIVE.values) + np.array(FIVE.log_weights))
-    below = (odds / odds.sum(axis=-1, keepdims=True)).cumsum(axis=-1)
-    size = (generator.random(leads.shape)[..., None] > below).sum(axis=-1) - 2
-    gap, ranking = np.sign(size) * np.array([0, 2, 4])[abs(size)], np.sign(size) * np.array([0, 1.5, 2.5])[abs(size)]
-    batch = VerdictBatch(N, first, second, 3 + gap / 2, 3 - gap / 2, 3.5 - ranking, np.ones(first.shape, np.bool_))
-    found = choices_of(fit_of(batch).labels)
-    assert found.values == pytest.approx(FIVE.values)
-    assert (found.position, found.spread) == pytest.approx((FIVE.position, FIVE.spread), abs=0.06)
-    assert np.array(found.log_weights) - found.log_weights[2] == pytest.approx(np.array(FIVE.log_weights), abs=0.06)
-    assert np.var(values_of(batch)) > 0.1
+def test_the_judge_of_labels_has_a_prior_of_its_own():
+    """Over pairs of its prior it ties 12 %, or 9 % where it writes much better too, which it does in two fifths."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(41)
+    for (values, log_weights), ties, much in ((THREE_LABELS, 0.12, 0), (FIVE_LABELS, 0.08, 0.4)):
+        odds = np.exp(math.sqrt(2) * 2 * nodes[:, None] * np.array(values) + log_weights)
+        shares = dict(zip(values, weights @ (odds / odds.sum(axis=1, keepdims=True)) / weights.sum(), strict=True))
+        assert shares[0.0] == pytest.approx(ties, abs=0.005)
+        assert sum(share for value, share in shares.items() if abs(value) > 0.5) == pytest.approx(much, abs=0.02)
+
+
+def test_much_better_counts_more_than_better():
+    """A judge of five labels is followed in how much it prefers a response."""
+    batch, truth = judged(192, labels=FIVE)
+    three = np.clip(batch.ranking, 2, 5)
+    cut = VerdictBatch(N, batch.first, batch.second, 6.5 - three, three - 0.5, three, batch.valid)
+    assert correlation("adaptive", batch, truth, 192) > correlation("adaptive", cut, truth, 192) + 0.02
 
 
 def test_one_other_verdict_makes_a_judge_of_scores():

@@ -1,6 +1,7 @@
 """Properties of every estimator, for any verdicts."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from genrm_cli.rewards.estimators import (
     estimate_many,
 )
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
+from genrm_cli.rewards.estimators.labels import THREE_LABELS
 from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.verdict_batch import Variances
 
@@ -167,11 +169,25 @@ def test_many_groups_get_the_numbers_that_each_gets_alone(name):
 
 
 @every_estimator
+@pytest.mark.parametrize("labels", [None, THREE_LABELS])
+@given(verdicts=LISTS.filter(len))
+def test_verdicts_that_prefer_nobody_make_no_difference(name, labels, verdicts):
+    """Neither do the judge's position preference and where the rollouts were shown; the reliability is 0."""
+    leaning = replace(
+        KNOWN, gap_bias=0.4, ranking_bias=0.3, first_share=0.65, labels=labels, label_noise=WinNoise(1, 1)
+    )
+    ties = verdicts_of(row._replace(score_1=3.0, score_2=3.0, ranking=3.5) for row in verdicts)
+    made = estimate(name, MAX_N, ties, leaning)
+    assert {score for score in made.base_scores if score is not None} == {3.0}
+    assert not made.reliability
+
+
+@every_estimator
 def test_little_known_of_the_judge_is_no_error(name):
-    """Without a run there is no reliability, and no standard error but Bradley-Terry's, which its own model gives."""
+    """Without a run there is neither reliability nor standard error."""
     made = estimate(name, 4, verdicts_of(GOLDEN), Calibration())
     assert made.reliability is None
-    assert (None in made.standard_errors) == (name != "bradley_terry")
+    assert made.standard_errors == [None] * 4
 
 
 @every_estimator

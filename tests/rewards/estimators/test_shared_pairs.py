@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from drawn_verdicts import linear_judge, pairs_of
+from numpy.random import default_rng
 from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import plan_comparisons
 from genrm_cli.rewards.estimators import Calibration, RunStatistics, estimate_many, estimate_panel
+from genrm_cli.verdicts import Verdict
 
 N, GROUPS = 6, 200
 RING = [(i, j) for i, j, _ in plan_comparisons(N, "ring", ring_k=1)]
@@ -56,6 +58,25 @@ def test_a_judge_of_another_opinion_is_ignored():
     alone = estimate_many("adaptive", [(N, verdicts[0]) for verdicts in own], calibration.judges[0])
     joined = estimate_panel([(N, verdicts) for verdicts in own], calibration)
     assert agreement_of(joined, quality) > agreement_of(alone, quality) - 0.01
+
+
+@pytest.mark.parametrize("noise", [3.0, 12.0])
+def test_a_noisy_judge_does_no_harm(noise):
+    """Its qualities are shrunk as far as its verdicts are noise, and the reported reliability does not rise for it."""
+    own, quality = groups_of()
+    generator = default_rng(4)
+    for verdicts in own:
+        noises = noise * generator.standard_normal((len(verdicts[1]), 3))
+        rows = zip(verdicts[1].items(), noises.tolist(), strict=True)
+        verdicts[1] = {
+            pair: Verdict(said.score_1 + a, said.score_2 + b, said.ranking + c) for (pair, said), (a, b, c) in rows
+        }
+    calibration = statistics_of(own).fit()
+    alone = estimate_many("adaptive", [(N, verdicts[0]) for verdicts in own], calibration.judges[0])
+    joined = estimate_panel([(N, verdicts) for verdicts in own], calibration)
+    gain = agreement_of(joined, quality) - agreement_of(alone, quality)
+    assert gain > -0.003
+    assert np.mean([e.reliability for e in joined]) - np.mean([e.reliability for e in alone]) < max(0.02, 3 * gain)
 
 
 def test_each_judge_has_its_own_position_preference():
