@@ -223,7 +223,10 @@ class ServeSettings:
     allow_public: bool = setting(False, "Listen on an address other than loopback without a token.")
     max_body: int = setting(64_000_000, "Refuse larger request bodies, for example 16MB.", low=1_000, kind=SIZE)
     cohort_size: int | None = setting(
-        None, "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.", low=1
+        None,
+        "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.",
+        low=1,
+        high=1_024,
     )
     cohort_deadline: float = duration(
         600.0,

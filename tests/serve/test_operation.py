@@ -204,3 +204,17 @@ def test_what_is_not_json_is_refused(served, path, body):
     reply = served.client.post(path, content=body)
     assert reply.status_code == 422
     assert "not JSON" in reply.text
+
+
+@pytest.mark.parametrize("size", ["1025", "0", "-1", "1.0", "9" * 5_000, "\u0663", "many"])
+def test_a_size_that_no_group_has_is_refused(served, size):
+    """Before anything is planned: a cohort of 65,536 kept all others waiting for seconds."""
+    reply = served.client.post("/slime", params={"size": size}, json={"prompt": "Why?", "response": "a", "label": "b"})
+    assert reply.status_code == 422
+    assert "between 1 and 1024" in reply.text
+
+
+def test_an_id_that_is_not_utf8_is_refused(served):
+    """Its bytes replaced, two members would have one name."""
+    reply = served.post("/v1/cohorts/bytes/members/%ff", {"size": 1, "messages": "Why?", "text": "a"})
+    assert (reply.status_code, "not UTF-8" in reply.text) == (422, True)

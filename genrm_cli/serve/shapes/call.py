@@ -15,7 +15,7 @@ from genrm_cli.rollouts.reading.known_names import part_named
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohort import Member, RefusedError
+from genrm_cli.serve.cohort import Member, RefusedError, index_in
 from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.file_settings import ServeSettings
@@ -123,6 +123,7 @@ def number_of(score: RolloutScore, answer: GroupAnswer, call: Call, *, needs_all
     return min(instead, counts.reward_min) if score.sabotaged and counts.reward_min is not None else instead
 
 
+MAX_SIZE = 1_024  # a cohort is planned at its first member, while all others wait
 MAX_ID_CHARS = 512
 MAX_DEADLINE_S = 86_400
 
@@ -137,9 +138,9 @@ def identifier_of(value: object, name: str) -> str:
 
 
 def size_of(value: object, name: str = "size") -> int:
-    """Return the size of a cohort; raise `UnreadableRecordError` if it is not an integer of 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65_536:
-        raise UnreadableRecordError(f"{name} is not an integer between 1 and 65536")
+    """Return the size of a cohort; raise `UnreadableRecordError` if it is not an integer from 1 to `MAX_SIZE`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
+        raise UnreadableRecordError(f"{name} is not an integer between 1 and {MAX_SIZE}")
     return value
 
 
@@ -152,7 +153,7 @@ def cohort_size_of(value: object, call: Call) -> int:
     if value is not None:
         return size_of(value)
     if (size := call.query.get("size")) is not None:
-        return size_of(int(size) if size.isdecimal() else size, "?size")
+        return size_of(index_in(size), "?size")
     if call.settings.cohort_size is None:
         raise UnreadableRecordError(
             "the size of the cohort is not known; add ?size=N to the URL, or set cohort_size of the server"

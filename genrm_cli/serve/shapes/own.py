@@ -9,6 +9,7 @@ from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.write_lines import outcome_record, result_of
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
+    MAX_SIZE,
     Call,
     JsonReply,
     Route,
@@ -19,15 +20,14 @@ from genrm_cli.serve.shapes.call import (
     size_of,
 )
 
-MAX_RESPONSES = 1_024
 _COHORTS, _MEMBERS = "/v1/cohorts/", "/members/"
 
 
 async def _judge(call: Call) -> JsonReply:
     body = call.take_json()
     responses = body.get("responses")
-    if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_RESPONSES:
-        raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_RESPONSES} responses")
+    if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_SIZE:
+        raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_SIZE} responses")
     if not all(isinstance(response, dict) for response in responses):
         raise UnreadableRecordError("a response is not an object with text or item")
     asked = {key: value for key, value in body.items() if key not in ("id", "deadline_s")}
@@ -57,7 +57,7 @@ async def _judge(call: Call) -> JsonReply:
 async def _join(call: Call) -> JsonReply:
     body = call.take_json()
     group, _, member = call.path.removeprefix(_COHORTS).rpartition(_MEMBERS)
-    name, member_id = identifier_of(unquote(group), "the group id"), identifier_of(unquote(member), "the member id")
+    name, member_id = _id_in(group, "the group id"), _id_in(member, "the member id")
     size = size_of(body.get("size"))
     rollout = rollout_of(member_id, name, body, body, call.service.plan)
     joining = call.service.join(name, size, rollout, deadline_of(body))
@@ -72,6 +72,14 @@ async def _join(call: Call) -> JsonReply:
         "calibration": answer.calibration.as_dict(),
     }
     return JsonReply(content)
+
+
+def _id_in(quoted: str, name: str) -> str:
+    """Return an id in a path; raise `UnreadableRecordError` if it is not one, or not UTF-8."""
+    try:
+        return identifier_of(unquote(quoted, errors="strict"), name)
+    except UnicodeDecodeError:  # replaced bytes would give two ids one name
+        raise UnreadableRecordError(f"{name} is not UTF-8") from None
 
 
 def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:
