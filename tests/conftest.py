@@ -3,6 +3,8 @@
 import contextlib
 import gc
 import os
+import random
+import secrets
 import shutil
 import uuid
 from collections.abc import Generator, Iterator
@@ -90,6 +92,14 @@ def no_real_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep journals and trusted folders out of this machine's home: a test that wants them names a place of its own."""
     monkeypatch.setenv("XDG_STATE_HOME", os.devnull)
     monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
+
+
+@pytest.fixture
+def soak_rng() -> random.Random:
+    """Give a soak other random numbers each time; with the seed that a failure shows in SOAK_SEED, the same again."""
+    seed = int(os.environ.get("SOAK_SEED") or secrets.randbits(32))
+    print(f"SOAK_SEED={seed}")
+    return random.Random(seed)
 
 
 @pytest.fixture

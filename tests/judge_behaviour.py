@@ -67,8 +67,8 @@ class Behaviour:
     seed: int = 0
     verdict: str | Mapping[str, float] = "by_length"
     script: Sequence[Fault] = ()  # one step a request, then the rest of this behaviour
-    fault: Fault | None = None
-    fault_share: float = 1.0  # the share of messages (by content, whoever asks and when) that get the fault
+    fault: Sequence[Fault] = ()  # one, or several
+    fault_share: float = 1.0  # the share of messages (by content, whoever asks and when) that get each fault
     fault_times: int | None = None  # the same body gets the fault at most this often, then a good answer
     reject_above_in_flight: int | None = None
     slots: int | None = None  # at most this many are worked on; others wait silently, as in a full vLLM
@@ -109,7 +109,8 @@ def parse_behaviour(text: bytes) -> Behaviour:
     if "script" in raw:
         raw["script"] = tuple(Fault(**step) for step in raw["script"])
     if raw.get("fault") is not None:
-        raw["fault"] = Fault(**raw["fault"])
+        faults = raw["fault"] if isinstance(raw["fault"], list) else [raw["fault"]]
+        raw["fault"] = tuple(Fault(**fault) for fault in faults)
     return Behaviour(**raw)
 
 

@@ -196,7 +196,7 @@ class Judge:
         rules = self.behaviour
         if self.script:
             return self.script.popleft()
-        if rules.fault is None:
+        if not rules.fault:
             return NO_FAULT
         if rules.fault_times is not None:
             if self.faulted[digest] >= rules.fault_times:
@@ -204,9 +204,8 @@ class Judge:
             self.faulted[digest] += 1
         messages = request["messages"]
         assert isinstance(messages, list)
-        if rules.fault_share < 1 and content_share(messages, rules.seed) >= rules.fault_share:
-            return NO_FAULT
-        return rules.fault
+        place = int(content_share(messages, rules.seed) / rules.fault_share) if rules.fault_share < 1 else 0
+        return rules.fault[place] if place < len(rules.fault) else NO_FAULT
 
     def _latency_s(self, fault: Fault) -> float:
         if fault.latency_s is not None:

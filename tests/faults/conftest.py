@@ -1,8 +1,6 @@
 """The fixture `scoring`: an input, a judge that misbehaves when told to, and what an undisturbed run makes of them."""
 
 import os
-import random
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,11 +67,3 @@ def make_scoring(
 def scoring(make_scoring: MakeScoring) -> Scoring:
     """Give a test a small input: 16 comparisons."""
     return make_scoring(4)
-
-
-@pytest.fixture
-def soak_rng() -> random.Random:
-    """Give a soak other random numbers each time; with the seed that a failure shows in SOAK_SEED, the same again."""
-    seed = int(os.environ.get("SOAK_SEED") or secrets.randbits(32))
-    print(f"SOAK_SEED={seed}")
-    return random.Random(seed)

@@ -1,0 +1,253 @@
+"""Training on a server that is killed again and again, with a judge that fails: no reward is another one.
+
+`SOAK_S=1800 pytest -m slow -n 0 -s --timeout 0 tests/serve/test_soak.py -k adaptive` soaks for half an hour, and prints
+figures. By default, each estimator takes half a minute.
+"""
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import random
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from genrm_process import Genrm, Json, read_lines
+from judge_server_fixture import JudgeServer
+from served import Served, judge_flags, serving
+
+SOAK_S = float(os.environ.get("SOAK_S", "30"))
+CLIENTS = 50
+LIMIT_S = 600.0
+WARM_UP = 220  # groups before the kills: about 1,000 comparisons, after which calibrations hardly differ
+REFUSED = "a text that the judge refuses"
+FAULTS = [
+    {"status": 429, "headers": {"Retry-After": "1"}},
+    {"status": 500},
+    {"status": 503},
+    {"reset": "before"},
+    {"reset": "mid_body"},
+    {"hang": True},
+    {"trickle_s": 0.002},
+    {"body": "<html>Bad gateway</html>"},
+    {"content": '{"score_1": 9, "ranking": "first"}'},
+]
+FLAGS = ("--no-probe", "--call-timeout", "3s", "--concurrency", "64", "--cohort-deadline", "3600s", "--reask", "5")
+
+
+def gym(number: int, place: int, text: str, **fields: object) -> Json:
+    """Return a row of NeMo Gym."""
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    asked = {"input": [{"role": "user", "content": f"Why {number}?"}]}
+    return {"responses_create_params": asked, "response": {"output": [said]}, "_ng_rollout_index": place, **fields}
+
+
+def one_by_one(request: Callable[[int, int, str], tuple[str, Json]]) -> Callable[[int, list[str]], list]:
+    """Return the requests of a group whose responses are sent one at a time."""
+    return lambda number, given: [
+        (f"{path}{'&' if '?' in path else '?'}size={len(given)}", body)
+        for path, body in (request(number, place, text) for place, text in enumerate(given))
+    ]
+
+
+SHAPES = {
+    "groups": lambda n, given: [("/v1/groups", {"messages": f"Why {n}?", "responses": [{"text": t} for t in given]})],
+    "cohorts": lambda n, given: [
+        (f"/v1/cohorts/g{n}/members/{place}", {"size": len(given), "messages": f"Why {n}?", "text": text})
+        for place, text in enumerate(given)
+    ],
+    "gym attempt": one_by_one(lambda n, place, text: ("/verify", gym(n, place, text, _ng_group_id=f"s{n}"))),
+    "gym": one_by_one(lambda n, place, text: ("/verify", gym(n, place, text, _ng_task_index=n))),
+    "openrlhf": one_by_one(
+        lambda n, _, text: (
+            "/openrlhf?on_failure=mean",
+            {"query": [f"Why {n}?{text}"], "prompts": [f"Why {n}?"], "labels": ["o"]},
+        )
+    ),
+    "slime": one_by_one(
+        lambda n, _, text: ("/slime?on_failure=mean", {"prompt": f"Why {n}?", "response": text, "label": "s"})
+    ),
+}
+# A client that leaves asks again: only what is named in the request is certain to be taken for a retry then.
+PATIENCE_S = {"groups": 4.0, "cohorts": 4.0, "gym attempt": 4.0}
+
+
+def texts_of(number: int) -> list[str]:
+    """Return the responses of a group; some are blank, some make the judge fail."""
+    rng = random.Random(number)
+    given = [f"{number}-{place}:" + " word" * rng.randint(1, 80) for place in range(rng.randint(3, 6))]
+    if number % 5 == 0:
+        given[0] = f" {REFUSED}" if number % 10 else ""
+    return given
+
+
+def rewards_in(reply: httpx.Response) -> list[float | None]:
+    """Return the rewards in a reply of any shape; None for a masked row."""
+    found = reply.json()
+    if not isinstance(found, dict):
+        return [found]
+    return found["rewards"] if "rewards" in found else [None if found.get("mask_sample") else found["reward"]]
+
+
+class Soak:
+    """A server that suffers, one that does not, and the clients of both.
+
+    Attributes:
+        wrong: rewards that differed, with those of their group.
+        most: largest difference of two rewards.
+        sizes: after each kill: the share of the time that had passed, groups, and bytes of the journal; memory and open
+            files of the server.
+    """
+
+    def __init__(self, folder: Path, judge: JudgeServer, *flags: object) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.url, self.judge = f"http://{address}", judge
+        self._genrm, self._lives = Genrm(folder), contextlib.ExitStack()
+        keep = ("--keep", f"{max(20.0, SOAK_S / 30)}s", "--record", "served", "--record-every", "5s")
+        self._flags = (*judge_flags(judge.base_url), *flags, "--listen", address, *keep)
+        self.wrong: list[str] = []
+        self.most = 0.0
+        self.sizes: list[tuple[float, int, int, int, int]] = []
+        self.counts: Counter[str] = Counter()
+        self._numbers = iter(range(10**9))
+        self.server: Served
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[None]:
+        """Keep the server that suffers, over all of its lives."""
+        with self._lives:
+            self.begin()
+            yield
+
+    def begin(self) -> None:
+        """Begin a life of the server."""
+        self.server = self._lives.enter_context(serving(self._genrm, *self._flags))
+
+    def disturb(self, rng: random.Random) -> None:
+        """Kill the server or its judge at random moments, and start it again; in the last part, only the judge."""
+        begun_s = time.monotonic()
+        while (passed := (time.monotonic() - begun_s) / SOAK_S) < 1:
+            time.sleep(rng.uniform(0.2, 4.0 if SOAK_S < 300 else 15.0))
+            if passed < 0.6 and rng.random() < 0.7:
+                self.server.kill()
+                self.counts["kills of the server"] += 1
+                self.begin()
+            else:
+                self.judge.kill()
+                self.counts["kills of the judge"] += 1
+                time.sleep(rng.uniform(0.0, 1.5))
+                self.judge.restart()
+            self.sizes.append((passed, self.groups, self.journal_bytes, *sizes_of(self.server.pid)))
+
+    @property
+    def groups(self) -> int:
+        """Groups that both servers have answered."""
+        return sum(count for name, count in self.counts.items() if name in SHAPES)
+
+    @property
+    def journal_bytes(self) -> int:
+        """Size of the journal."""
+        return sum(path.stat().st_size for path in self._genrm.state_folder.rglob("*.sqlite*"))
+
+    async def train(self, calm: Served, rng: random.Random, tolerance: float) -> None:
+        """Let all clients send groups to both servers while the disturbance lasts."""
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        async with httpx.AsyncClient(limits=limits, trust_env=False, verify=False) as client:
+            for _ in range(WARM_UP // 20):
+                await asyncio.gather(*[self._send(client, calm, "groups", math.inf) for _ in range(20)])
+            self.judge.behave(refuses=REFUSED, fault=FAULTS, fault_share=0.05, fault_times=1, seed=rng.getrandbits(32))
+            disturbance = asyncio.create_task(asyncio.to_thread(self.disturb, rng))
+
+            async def send_on(shape: str) -> None:
+                while not disturbance.done():
+                    await self._send(client, calm, shape, tolerance)
+
+            names = sorted(SHAPES)
+            await asyncio.gather(*[send_on(names[place % len(names)]) for place in range(CLIENTS)])
+            await disturbance
+
+    async def _send(self, client: httpx.AsyncClient, calm: Served, shape: str, tolerance: float) -> None:
+        """Get the rewards of a new group from both servers, and compare them."""
+        number = next(self._numbers)
+        requests = SHAPES[shape](number, texts_of(number))
+        calm_replies = asyncio.gather(*[self._ask(client, calm.url, *each, LIMIT_S) for each in requests])
+        own = await asyncio.gather(
+            *[self._ask(client, self.url, *each, PATIENCE_S.get(shape, LIMIT_S)) for each in requests]
+        )
+        found, wanted = (
+            [reward for each in replies for reward in rewards_in(each)] for replies in (own, await calm_replies)
+        )
+        self.counts[shape] += 1
+        self.counts["responses"] += len(found)
+        pairs = [pair for pair in zip(found, wanted, strict=True) if None not in pair]
+        most = max(abs(one - other) for one, other in pairs)
+        unlike = [one is None for one in found] != [other is None for other in wanted]
+        if (
+            unlike
+            or most > tolerance
+            or len({str(each.json()["calibration"]) for each in own if shape == "cohorts"}) > 1
+        ):
+            self.wrong.append(f"{shape} {number}: {found}, not {wanted}")
+        self.most = max(self.most, most if tolerance < math.inf else 0.0)
+
+    async def _ask(self, client: httpx.AsyncClient, url: str, path: str, body: Json, limit_s: float) -> httpx.Response:
+        """Send until there is a reply, as trainers do."""
+        while True:
+            try:
+                reply = await client.post(url + path, content=json.dumps(body), timeout=limit_s)
+                if reply.status_code == 200:
+                    return reply
+                assert reply.status_code in (429, 503), reply.text
+                self.counts[str(reply.status_code)] += 1
+            except httpx.TransportError as error:
+                self.counts[type(error).__name__] += 1
+            await asyncio.sleep(1.0)
+
+
+def sizes_of(pid: int) -> tuple[int, int]:
+    """Return the bytes of memory and the number of files that a process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("estimator", "tolerance"), [("win_rate", 1e-9), ("adaptive", 0.03)])
+def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
+    """Every reward is that of an undisturbed server, nothing leaks, and nobody waits at the end.
+
+    All estimators see the same verdicts; only that of the default depends on the calibration, and so on the order of
+    groups.
+    """
+    folders = [tmp_path / name for name in ("calm", "soak")]
+    for folder in folders:
+        folder.mkdir()
+    judges = [start_judge(), start_judge()]
+    for judge in judges:
+        judge.behave(refuses=REFUSED)
+    flags = (*FLAGS, "--estimator", estimator)
+    soak = Soak(folders[1], judges[1], *flags)
+    with serving(Genrm(folders[0]), *judge_flags(judges[0].base_url), *flags) as calm, soak.serving():
+        asyncio.run(soak.train(calm, soak_rng, tolerance))
+        print(dict(soak.counts), f"largest difference {soak.most}", *soak.sizes, sep="\n")
+        assert not soak.wrong, (len(soak.wrong), soak.wrong[:5])
+        soak.server.wait_for(open=0, waiting=0)
+        assert not [event for event in soak.server.events() if event["event"] == "deadline"]
+        assert soak.server.terminate() == 0
+    rows = Counter(
+        (row["genrm"]["group"], row["genrm"]["index"])
+        for path in folders[1].glob("served/*.scored.jsonl")
+        for row in read_lines(path)
+    )
+    assert (rows.total(), len(rows)) == (soak.counts["responses"],) * 2
+    unkilled = [each for each in soak.sizes if each[0] > 0.7]
+    (*_, resident, _), (_, groups, journal, resident_then, files) = unkilled[0], unkilled[-1]
+    assert resident_then - resident < 20_000_000
+    assert files < 400
+    assert journal < 1_000_000 + 20_000 * groups
