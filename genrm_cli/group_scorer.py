@@ -12,7 +12,7 @@ from genrm_cli.groups.check import check_settings, judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan, fit_budget
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import judge_group, judge_groups
+from genrm_cli.groups.judge_group import find_answered, judge_group, judge_groups
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import JudgedVerdicts, reward_verdicts, verdicts_of
@@ -185,7 +185,7 @@ class GroupScorer:
         return self._reward(in_order, plan, given)
 
     def _fitted_plan(self, groups: Iterable[Group]) -> GroupPlan:
-        sizes = Counter(group.answered for group in groups)
+        sizes = Counter(len(find_answered(group, self._plan)[1]) for group in groups)
         return fit_budget(self._plan, sizes, self._settings.pairing.budget)
 
     def _open_set(self) -> JudgeSet:
@@ -203,7 +203,7 @@ class GroupScorer:
         metrics.groups += 1
         metrics.rollouts += size
         metrics.rollouts_in_groups += size if size > 1 else 0
-        metrics.planned += plan.count_requests(group.answered)
+        metrics.planned += plan.count_requests(len(find_answered(group, plan)[1]))
         return group
 
     def _finish(self, judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:

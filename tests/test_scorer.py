@@ -247,18 +247,17 @@ def test_a_journal_answers_the_second_call(judge_server: JudgeServer, tmp_path: 
     assert chat_calls(judge_server) == calls == 3
 
 
-def test_equal_responses_cost_one_call_and_get_equal_rewards(judge_server: JudgeServer) -> None:
+def test_equal_responses_are_compared_once_and_get_equal_rewards(judge_server: JudgeServer) -> None:
     """Also without a journal: two samples of the judge's opinion on equal texts would be noise that a policy learns."""
 
     async def work() -> list[genrm.GroupRewards]:
         async with genrm.Scorer(**settings_for(judge_server)) as scorer:
-            return [await scorer.score(PROMPT, ["4"] * 8), await scorer.score(PROMPT, ["4"] * 8)]
+            return [await scorer.score(PROMPT, ["4", *["Four."] * 7]), await scorer.score(PROMPT, ["4", "Four."])]
 
     first, second = run(work())
-    assert len(set(first.rewards)) == 1
-    assert first.advantages == [0.0] * 8
-    assert first.rewards == second.rewards
-    assert chat_calls(judge_server) == 1
+    assert first.rewards[1:] == second.rewards[1:] * 7
+    assert first.rewards[0] == second.rewards[0]
+    assert chat_calls(judge_server) == 2
 
 
 def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(judge_server: JudgeServer) -> None:

@@ -51,6 +51,7 @@ class ArrivingGroup:
         self._judges = judges
         self._asked: dict[_Asked, asyncio.Task[Outcome]] = {}
         self._shown: dict[int, PairwisePrompt] = {}
+        self._first: dict[object, int] = {}
         self._known: KnownTexts = {}
         self._pairwise = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
         self._expected = [] if size is None else list(range(size))
@@ -59,12 +60,15 @@ class ArrivingGroup:
     def add(self, index: int, rollout: Rollout, record: JsonObject | None = None) -> None:
         """Add a rollout by its index in the whole group, and ask about the pairs that are certain now.
 
-        These are the pairs planned if all rollouts arrive and can be compared. A rollout that cannot changes the
-        plan from then on.
+        These are the pairs planned if all rollouts arrive, can be compared and differ. A rollout that cannot, or is
+        equal to another, changes the plan from then on.
         """
-        if self._plan.why_not_compared(rollout) is not None:
-            self._expected.remove(index)
+        left_out = index if self._plan.why_not_compared(rollout) is not None else self._copy(index, rollout, record)
+        if left_out is not None:
+            self._expected.remove(left_out)
             self._planned = None
+            if left_out != index:
+                self._shown[index] = self._shown.pop(left_out)
             return
         self._shown[index] = self._show(rollout, record)
         for comparison in self._plan_of(index):
@@ -75,6 +79,15 @@ class ArrivingGroup:
                 for number in self._pairwise:
                     shown = neutralise_prompt(self._plan.profile_of(number), prompt, self._known)
                     self._ask(number, comparison.judge_idx, shown)
+
+    def _copy(self, index: int, rollout: Rollout, record: JsonObject | None) -> int | None:
+        """Return the later of a rollout and an equal one that came before it; None if there is none."""
+        shown = self._plan.shown_of(rollout, record)
+        if shown is None:
+            return None
+        earlier = self._first.get(shown, index)
+        self._first[shown] = min(index, earlier)
+        return None if earlier == index else max(index, earlier)
 
     def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:
         """Return the view of a rollout, unless another rollout of its group changes the view of all."""
@@ -141,7 +154,7 @@ class ArrivingGroup:
 
     def release(self) -> None:
         """Drop all texts and results, once the group needs no more requests."""
-        self._asked, self._shown, self._known, self._planned = {}, {}, {}, None
+        self._asked, self._shown, self._first, self._known, self._planned = {}, {}, {}, {}, None
 
     async def judge_late(self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None) -> JudgedGroup:
         """Judge one more rollout against a group that was judged without it.
@@ -156,25 +169,29 @@ class ArrivingGroup:
             GenrmError: as for `judge`.
         """
         judged, requests = await self._ask_rest(group, late)
-        known = [
-            (id_._replace(shown=tuple(index + (index >= late) for index in id_.shown)), outcome)
-            for id_, outcome in stored.results
-        ]
-        judged.results = known + await _results_of(requests, timeout_s)
+        moved = [index + (index >= late) for index in range(stored.size)]
+        of = [judged.copies.get(index, index) for index in moved]  # a late rollout may stand for one that came in time
+        known = {
+            id_._replace(shown=tuple(of[index] for index in id_.shown)): outcome for id_, outcome in stored.results
+        }
+        judged.results = list((known | dict(await _results_of(requests, timeout_s))).items())
         judged.sort()
         return judged
 
     async def _ask_rest(
         self, group: Group, late: int | None = None
     ) -> tuple[JudgedGroup, dict[RequestId, asyncio.Task[Outcome]]]:
-        """Compute the components that need no judge, and ask about the whole group, or only about a late rollout."""
+        """Compute the components that need no judge, and ask about the whole group, or only about a late rollout.
+
+        A late one that is equal to another has its comparisons.
+        """
         judged = begin_group(group, self._plan)
         if any(map(local_kind, self._plan.rewards.components)):
             await in_thread(lambda: compute_local(judged, group, self._plan))
         requests = {
             id_: self._ask(id_.judge, id_.repeat, prompt)
             for id_, prompt in iter_requests_of(judged, group, self._plan)
-            if late is None or late in id_.shown
+            if late is None or (late in id_.shown and late not in judged.copies.values())
         }
         return judged, requests
 

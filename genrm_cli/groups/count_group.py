@@ -41,6 +41,7 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.rewards_on_defaults += score.defaulted > 0
         metrics.shortened_rollouts += score.shortened > 0
         metrics.neutralised += score.neutralised > 0
+        metrics.copies += score.equal_to is not None
         if score.sabotaged:
             metrics.sabotaged += 1
             name = f"rollout {score.index} of {judged.key!r}, in {score.sabotaged}"

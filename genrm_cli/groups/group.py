@@ -80,11 +80,6 @@ class Group:
             records if len(records) == len(rollouts) else (),
         )
 
-    @property
-    def answered(self) -> int:
-        """The number of rollouts that can be compared."""
-        return sum(rollout.is_comparable for rollout in self.rollouts)
-
 
 def _parse_response(index: int, response: object) -> tuple[Item, ...] | None:
     try:
@@ -102,12 +97,13 @@ class JudgedGroup:
 
     Attributes:
         key: key of the group; None for a single rollout that belongs to no group.
-        answered: indices of the rollouts that can be compared.
+        answered: indices of the rollouts that can be compared, of equal ones the first.
         has_response: whether each rollout has a response.
         not_compared: why each rollout cannot be compared; None for those that can.
         shapes: lengths and style of each rollout's texts.
         results: result of every request, in the order of `RequestId` once `sort` was called.
         neutralised: what was broken up in each response by its index: the number of places for the judge with most.
+        copies: the other ones, by index, each with the one whose comparisons count for it.
         columns: components that need no judge.
         clusters: number of the cluster of each of `answered`, by n-grams; None if not requested.
         redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
@@ -124,6 +120,7 @@ class JudgedGroup:
     view: str
     shapes: list[TextShape]
     results: Results = field(default_factory=list)
+    copies: Mapping[int, int] = field(default_factory=dict)
     neutralised: dict[int, int] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     clusters: list[int] | None = None

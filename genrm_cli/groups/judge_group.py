@@ -23,7 +23,7 @@ from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym
 from genrm_cli.rollouts.shorten import shorten_view
 from genrm_cli.rollouts.views import SharedView, choose_view, view_group
 from genrm_cli.tasks import first_error_of, in_thread
-from genrm_cli.verdicts import Failure, FailureKind, Outcome
+from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")
 
@@ -171,8 +171,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         InputError: the group is too large to compare.
     """
     plan.refuse_large(group.key, len(group.rollouts))
-    not_compared = tuple(map(plan.why_not_compared, group.rollouts))
-    answered = () if group.mixed else tuple(index for index, why in enumerate(not_compared) if why is None)
+    not_compared, answered, copies = find_answered(group, plan)
     is_gym, compared = _is_shown_as_gym(group, plan), [group.rollouts[index] for index in answered]
     with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
     texts: Iterable[tuple[str, str]] = ((rollout.reasoning, rollout.answer or "") for rollout in group.rollouts)
@@ -183,6 +182,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         size=len(group.rollouts),
         mixed=group.mixed,
         answered=answered,
+        copies=copies,
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=not_compared,
         view="answer" if is_gym or not answered else choose_view(compared, plan.view),
@@ -193,6 +193,21 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         answers = [rollout.answer or "" for rollout in compared]
         judged.clusters = ngram_clusters(answers, diversity.n, diversity.threshold)
     return judged
+
+
+def find_answered(
+    group: Group, plan: GroupPlan
+) -> tuple[tuple[Explanation | None, ...], tuple[int, ...], dict[int, int]]:
+    """Return `JudgedGroup.not_compared`, `answered` and `copies`."""
+    not_compared = tuple(map(plan.why_not_compared, group.rollouts))
+    first: dict[object, int] = {}
+    same = {}
+    for index, why in enumerate(not_compared):
+        if why is None and not group.mixed:
+            shown = plan.shown_of(group.rollouts[index], group.records[index] if group.records else None)
+            same[index] = index if shown is None else first.setdefault(shown, index)
+    copies = {index: original for index, original in same.items() if index != original}
+    return not_compared, tuple(index for index in same if index not in copies), copies
 
 
 def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:

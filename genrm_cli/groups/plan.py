@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.groups.graders import Grader, count_gradings
+from genrm_cli.groups.graders import Grader, count_gradings, render_scenario
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.profiles.profile import (
@@ -22,7 +22,7 @@ from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, 
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.shorten import Room, estimate_tokens
-from genrm_cli.rollouts.views import AUTO, ViewOptions, why_not_compared
+from genrm_cli.rollouts.views import AUTO, ViewOptions, shown_parts, why_not_compared
 from genrm_cli.settings.components import Component, Diversity, Source
 from genrm_cli.verdicts import MIDDLE_RANKING, Explanation
 
@@ -219,6 +219,16 @@ class GroupPlan:
         if self.shows_as_gym and rollout.left_out is None:
             return None if rollout.response is not None else why_not_compared(rollout, self.view)
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
+
+    def shown_of(self, rollout: Rollout, record: JsonObject | None) -> object:
+        """Return all that judges see of a rollout: those that are equal in it are one rollout to them.
+
+        None under `compat`: NeMo Gym compares equal rollouts.
+        """
+        if self.shows_as_gym:
+            return None
+        scenario = render_scenario(record) if self.graders and record else None
+        return shown_parts(rollout, self.view), rollout.criteria, scenario
 
     def refuse_large(self, key: str | None, rollouts: int) -> None:
         """Refuse a group that is too large to compare.

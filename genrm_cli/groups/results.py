@@ -35,6 +35,8 @@ class RolloutScore:
         total: the derivation of the reward from components; None if the reward comes from verdicts alone.
         shortened: characters cut out of its prompt and response so that they fit into the judges' context.
         neutralised: places where its text was broken up for the judge.
+        equal_to: index of the rollout whose comparisons count for it, too, as the judge sees no difference; None for
+            its own.
     """
 
     index: int
@@ -49,6 +51,7 @@ class RolloutScore:
     total: Total | None = None
     shortened: int = 0
     neutralised: int = 0
+    equal_to: int | None = None
 
     @property
     def reward(self) -> float | None:
@@ -232,7 +235,7 @@ class Reasons:
             return Explanation(Reason.NO_GROUP)
         if self.noisy and self.base_scores[index] is not None:
             return Explanation(Reason.TOO_NOISY)
-        return Explanation(self._why_no_verdict(index))
+        return Explanation(self._why_no_verdict(self.judged.copies.get(index, index)))
 
     def _why_no_verdict(self, index: int) -> Reason:
         plan = self.plan

@@ -16,7 +16,9 @@ from genrm_cli.rewards.diversity import Clusters, clusters_of
 from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many, estimate_panel
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import find_kind, order_of
-from genrm_cli.verdicts import MIN_SCORE, Failure
+from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure
+
+_MIDDLE_SCORE = (MIN_SCORE + MAX_SCORE) / 2
 
 
 def reward_groups(groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
@@ -128,14 +130,16 @@ class _Work:
         reasons = Reasons(
             judged, self.plan, self.group.by_judge, columns, self._base_scores(), sabotaged, noisy=self._is_noisy()
         )
+        errors = self._with_copies(self.estimate.standard_errors)
         scores = []
         for index, reward in enumerate(rewards):
             total = None if totals is None else totals[index]
             why = None if reward.reward is not None else reasons.of(index, total)
             status: Status = "unscored" if why else "single" if self._has_default() else "scored"
-            error = None if reward.base_score is None else self.estimate.standard_errors[index]
-            changes = judged.shortened.get(index, 0), judged.neutralised.get(index, 0)
-            numbers = (*counts[index], sabotaged[index])
+            error = None if reward.base_score is None else errors[index]
+            own = judged.copies.get(index, index)
+            changes = judged.shortened.get(own, 0), judged.neutralised.get(own, 0), judged.copies.get(index)
+            numbers = (*counts[own], sabotaged[own])
             scores.append(RolloutScore(index, reward, status, why, error, *numbers, total, *changes))
         return GroupRewards(
             judged.key,
@@ -155,8 +159,8 @@ class _Work:
             return [RolloutReward(terms.single_score, Adjustments(), terms.single_score, 1, 0.0)]
         base_scores = [None if self._is_noisy() else score for score in self._base_scores()]
         known = [score for score in base_scores if score is not None]
-        if self.plan.blank_loses and known:
-            for index in judged.blank:
+        if known:
+            for index in self._blank_losers():
                 base_scores[index] = min(MIN_SCORE, *known)
         return compose_rewards(base_scores, judged.shapes, terms.shaping)
 
@@ -164,9 +168,20 @@ class _Work:
         """Return the base scores; rollouts that cause failures have those that they get by losing, or none."""
         scores = self.estimate.base_scores
         if self.lost is not None:
-            return scores_of_losers(scores, self.lost[1].base_scores, self.culprits)
-        unscored = self.culprits if self.plan.rewards.on_sabotage == "unscored" else ()
-        return [None if index in unscored else score for index, score in enumerate(scores)]
+            scores = scores_of_losers(scores, self.lost[1].base_scores, self.culprits)
+        elif self.plan.rewards.on_sabotage == "unscored":
+            scores = [None if index in self.culprits else score for index, score in enumerate(scores)]
+        judged, single = self.judged, self.plan.rewards.single_score
+        if len(judged.answered) == 1 and self.plan.judges and (judged.copies or self._blank_losers()):
+            # There is nothing to compare, and nothing to learn except that blank responses are worse.
+            scores[judged.answered[0]] = _MIDDLE_SCORE if single is None else single
+        return self._with_copies(scores)
+
+    def _with_copies(self, values: Values) -> Values:
+        return Column(values).with_copies(self.judged.copies).values if self.judged.copies else values
+
+    def _blank_losers(self) -> tuple[int, ...]:
+        return self.judged.blank if self.plan.blank_loses else ()
 
     def _has_default(self) -> bool:
         """Whether the only rollout of the group gets the user's default score."""
@@ -189,20 +204,24 @@ class _Work:
             graded = self._graded() if judged.answered else ()
             found = next((each.clusters() for each in graded if each.grader.kind == DIVERSITY), [])
         if found is not None:
-            found = [*found, *[-1] * len(judged.blank)]  # blank responses share one cluster
-        answered = (*judged.answered, *judged.blank)
+            number_of = dict(zip(judged.answered, found, strict=True))
+            copied = [number_of[original] for original in judged.copies.values()]
+            found = [*found, *copied, *[-1] * len(judged.blank)]  # blank responses share one cluster
+        answered = (*judged.answered, *judged.copies, *judged.blank)
         return clusters_of(found, answered, judged.size, uniform_fallback=diversity.fallback == "uniform")
 
     def _graded(self) -> list[GradedGroup]:
         judged, first = self.judged, len(self.plan.judges)
-        losing = judged.blank if self.plan.blank_loses else ()
         failed = self.group.causes if self.lost is not None else {}
         results = [result for result in judged.results if result[0].judge >= first]
         return [
             GradedGroup(
                 grader,
                 judged.answered,
-                (*losing, *(index for id_, culprits in failed.items() if id_.judge == number for index in culprits)),
+                (
+                    *self._blank_losers(),
+                    *(index for id_, culprits in failed.items() if id_.judge == number for index in culprits),
+                ),
                 [r for r in results if r[0].judge == number],
             )
             for number, grader in enumerate(self.plan.graders, first)
@@ -215,7 +234,8 @@ class _Work:
         if self.plan.judges:
             columns = {GENRM: Column(verdict_rewards)} | columns
         for graded in self._graded() if judged.answered else ():
-            columns |= graded.columns(judged.size)
+            found = graded.columns(judged.size)
+            columns |= {name: column.with_copies(judged.copies) for name, column in found.items()}
         for name in rewards.names:
             columns.setdefault(name, Column([None] * judged.size))
         for component in order_of(rewards.components):
@@ -227,7 +247,7 @@ class _Work:
                     instead = kind.compute(component, judged.size, lost, columns)
                     for index in self.culprits:
                         values[index] = instead[index]
-                columns[component.name] = Column(values)
+                columns[component.name] = Column(values).with_copies(judged.copies)
         return {name: columns[name] for name in rewards.names}
 
 

@@ -119,7 +119,8 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
         # A line that is a group in a set stays a group, regardless of other files.
         may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
-        self.table.append(key, rollout, place, compared=why is None, may_split=may_split, prompt=prompt)
+        shown = self.plan.shown_of(rollout, own) if why is None else None
+        self.table.append(key, rollout, place, compared=why is None, may_split=may_split, prompt=prompt, shown=shown)
         self._steps.append(hash(step_of(record)))
         self._texts.append(key, rollout, own)
 

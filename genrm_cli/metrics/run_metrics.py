@@ -69,6 +69,7 @@ class RunMetrics(Mergeable):
     sabotaged: int = 0
     sabotaged_most: Worst = field(default_factory=Worst)
     neutralised: int = 0
+    copies: int = 0
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliabilities: RunningStats = field(default_factory=RunningStats)

@@ -21,6 +21,7 @@ class RunSummary:
         sabotaged: rollouts whose texts made requests fail; `sabotaged_most` names the one with most of them.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         neutralised: rollouts with text in the form of a verdict, a marker or a control token, broken up for the judge.
+        copies: rollouts in which judges see no difference to an earlier one of their group; they share its comparisons.
         redactions: masked texts of the judged groups, each counted once, by pattern.
         shortened_rollouts: rollouts whose prompt or response was cut so that it fits into the judges' context.
         first_place_win_rate: share of decided verdicts that prefer the response shown first, with its 95 % interval:
@@ -72,6 +73,7 @@ class RunSummary:
     sabotaged: int
     sabotaged_most: str | None
     neutralised: int
+    copies: int
     comparisons_planned: int
     stopped_by: StoppedBy | None
     redactions: Mapping[str, int]

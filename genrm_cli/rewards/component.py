@@ -48,6 +48,14 @@ class Column:
                 notes[index] = self.notes[row]
         return Column(values, notes, self.failure)
 
+    def with_copies(self, copies: Mapping[int, int]) -> "Column":
+        """Return the column in which a rollout without a value has that of the one that it copies."""
+        if not copies:
+            return self
+        of = [copies.get(index, index) if value is None else index for index, value in enumerate(self.values)]
+        notes = [self.notes[index] for index in of] if self.notes else []
+        return Column([self.values[index] for index in of], notes, self.failure)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LocalKind(ComponentKind):

@@ -1,6 +1,6 @@
 """Find the rollouts of each group of an input.
 
-The table holds about 60 bytes per rollout, regardless of the length of its text.
+The table holds about 65 bytes per rollout, regardless of the length of its text.
 """
 
 from array import array
@@ -52,6 +52,7 @@ class GroupTable:
         self._keys = array("Q")  # hashes; prompts distinguish keys that share one by chance
         self._prompts = array("Q")
         self._references = array("q")
+        self._shown = array("q")
         self._indices = array("q")
         self._lines = array("Q")
         self._positions = array("I")
@@ -80,6 +81,7 @@ class GroupTable:
         compared: bool | None = None,
         may_split: bool = True,
         prompt: int | None = None,
+        shown: object = None,
     ) -> None:
         """Add a rollout with its group key.
 
@@ -90,6 +92,8 @@ class GroupTable:
             compared: whether it can be compared; by default, whether it has a response and is not excluded.
             may_split: whether different prompts under this key are different groups instead of a mistake.
             prompt: digest of the prompt that counts; by default, that of the rollout.
+            shown: what judges see of it; rollouts of a group that are equal in it are one rollout to them. By default,
+                it is equal to no other.
         """
         if compared is None:
             compared = rollout.is_comparable
@@ -103,6 +107,7 @@ class GroupTable:
             prompt = prompt_as_key(prompt, rollout)
         self._prompts.append(prompt)
         self._references.append(hash(rollout.reference))
+        self._shown.append(hash((None, len(self._shown)) if shown is None else shown))
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
         self._positions.append(place.position)
@@ -246,8 +251,8 @@ class GroupTable:
         return sum(self._answered)
 
     def count_answered(self, rows: list[int]) -> int:
-        """Count the rollouts of a group that can be compared."""
-        return len(self.compared(rows))
+        """Count the different rollouts of a group that can be compared."""
+        return len({self._shown[row] for row in self.compared(rows)})
 
     def compared(self, rows: list[int]) -> list[int]:
         """Return the rows of a group that can be compared: those with a response that nothing excludes."""

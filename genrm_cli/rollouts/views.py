@@ -205,6 +205,16 @@ def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
     return text if options.answer_field is None else _field_of(text, options.answer_field)
 
 
+def shown_parts(rollout: Rollout, options: ViewOptions) -> tuple[object, ...]:
+    """Return all of a rollout that the view of some group could show: equal parts are shown alike in every group."""
+    # Reasoning that only a closing tag reveals is text in some groups.
+    items = [item for item in rollout.response or () if not (isinstance(item, Reasoning) and item.is_opened)]
+    if options.view == "answer" or options.answer_tool or options.answer_field:
+        return answer_shown(rollout, options), *(item for item in items if isinstance(item, Reasoning))
+    opening = rollout.prompt if rollout.is_session else ()
+    return opening, rollout.media, *(item.text if isinstance(item, Text) else item for item in items)
+
+
 def why_not_compared(
     rollout: Rollout, options: ViewOptions = AUTO, *, ignore_media: bool = False, keep_blank: bool = False
 ) -> Explanation | None:

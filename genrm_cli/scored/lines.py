@@ -82,6 +82,8 @@ class ScoredLine(RolloutResult):
         component_notes: evidence for the values of components.
         component_failures: why values of components are missing.
         neutralised: places where the text was broken up for the judge; None for none.
+        equal_to: index of the rollout whose comparisons count for this one, too: judges see no difference; None for its
+            own.
     """
 
     format: Literal[1] = FORMAT
@@ -98,6 +100,7 @@ class ScoredLine(RolloutResult):
     total: TotalRecord | None = None
     diversity: DiversityRecord | None = None
     neutralised: int | None = None
+    equal_to: int | None = None
 
     def group_name(self, line: int) -> str:
         """Return the key of the group; for a rollout of this line that belongs to none, a name of its own."""

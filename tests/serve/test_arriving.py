@@ -59,13 +59,14 @@ async def arrive(group, order, plan, judges):
 @given(
     st.permutations(range(6)),
     st.sampled_from([plan_of(), plan_of(ring_k=2.0), plan_of("all_pairs"), plan_of(both_orders=True, repeats=2)]),
+    st.sampled_from([TEXTS, TEXTS[:3], TEXTS[4:], [TEXTS[0], *TEXTS]]),
 )
-def test_a_group_that_arrives_is_judged_as_a_whole_group_is(order, plan):
-    """In any order of arrival, with a blank response among them: the same requests with the same results."""
+def test_a_group_that_arrives_is_judged_as_a_whole_group_is(order, plan, texts):
+    """In any order of arrival, with a blank response or copies among them: the same requests with the same results."""
 
     async def both():
         judges = JudgeSet([LexicalJudge()])
-        group = group_of(6)
+        group = group_of(6, texts)
         arrived, _ = await arrive(group, order, plan, judges)
         return arrived, await judge_group(group, plan, judges)
 
@@ -146,3 +147,21 @@ def test_a_late_rollout_is_compared_with_the_stored_group_only(late):
     moved = [tuple(index + (index >= late) for index in id_.shown) for id_, _ in stored.results]
     assert sorted(id_.shown for id_ in about_others) == sorted(moved)
     assert len(judged.results) == len(moved) + len(asked)
+
+
+@pytest.mark.parametrize("late", [0, 4])
+def test_a_late_copy_asks_nothing(late):
+    """It stands for the rollout that came in time, or that one for it."""
+
+    async def come_late():
+        judge, group = CountingJudge(), group_of(5, ["same", "text 1", "text 2", "text 3", "same"])
+        judge.may_answer.set()
+        arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
+        stored = await arriving.judge(Group("g", [each for place, each in enumerate(group.rollouts) if place != late]))
+        before = len(judge.asked)
+        return stored, await arriving.judge_late(stored, group, late, None), len(judge.asked) - before
+
+    stored, judged, asked = asyncio.run(come_late())
+    assert (asked, judged.copies) == (0, {4: 0})
+    assert len(judged.results) == len(stored.results) == 4
+    assert not any(4 in id_.shown for id_, _ in judged.results)

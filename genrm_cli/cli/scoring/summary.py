@@ -65,6 +65,8 @@ def _rollouts_text(metrics: "RunTotals") -> str:
     if metrics.single:
         parts.append(f"{metrics.single:,} alone with --default-score")
     parts.append(f"{metrics.unscored:,} unscored")
+    if metrics.copies:
+        parts.append(f"{metrics.copies:,} equal to another")
     if metrics.rejected_lines:
         parts.append(counted(metrics.rejected_lines, "rejected line"))
     return f"{metrics.rollouts:,} in {counted(metrics.groups, 'group')}: {', '.join(parts)}"

@@ -93,6 +93,7 @@ def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
     judged = begin_group(group, plan)
     view = view_for_judges(judged, group, plan)
     texts = dict(zip(judged.answered, view.responses, strict=True))
+    texts |= {index: texts[original] for index, original in judged.copies.items()}
     rollouts = []
     for index, (rollout, why) in enumerate(zip(group.rollouts, judged.not_compared, strict=True)):
         if index not in texts:
