@@ -60,7 +60,7 @@ $(READY): $(INSTALLED)
 $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
 	@$(PYTHON) -m venv $(LOADERS)
 	$(LOADERS)/bin/python -m pip install --quiet --editable ".[dev]" -r $(LOADER_PACKAGES)/requirements.txt
-	$(LOADERS)/bin/python -m pip install --quiet --no-deps -r $(LOADER_PACKAGES)/without-dependencies.txt
+	$(LOADERS)/bin/python -m pip install --quiet --no-deps --ignore-requires-python -r $(LOADER_PACKAGES)/without-dependencies.txt
 	@touch $@
 
 $(INSTALLED): pyproject.toml

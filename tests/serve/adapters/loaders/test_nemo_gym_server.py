@@ -20,26 +20,42 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def run(monkeypatch):
+def in_gym(work):
     """Run a coroutine with an HTTP client of NeMo Gym, which it keeps for one event loop."""
     from nemo_gym import server_utils
 
-    monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
-    monkeypatch.setattr(server_utils, "_GLOBAL_AIOHTTP_CLIENT", None)
-
-    async def closing(work):
+    async def closing():
         async with server_utils.get_global_aiohttp_client():
             return await work
 
-    return lambda work: asyncio.run(closing(work))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
+        patch.setattr(server_utils, "_GLOBAL_AIOHTTP_CLIENT", None)
+        return asyncio.run(closing())
 
 
-@pytest.fixture
-def server(served):
+def client_of(host, port):
+    """Make NeMo Gym's own client of a resources server, `genrm`."""
+    from nemo_gym.server_utils import ServerClient
+    from omegaconf import OmegaConf
+
+    entry = {"entrypoint": "app.py", "host": host, "port": int(port)}
+    names = {"genrm": {"resources_servers": {"genrm": entry}}}
+    return ServerClient.model_construct(head_server_config=None, global_config_dict=OmegaConf.create(names))
+
+
+async def post(client, path, body):
+    """Send JSON with it."""
+    from nemo_gym.server_utils import get_response_json, raise_for_status
+
+    reply = await client.post(server_name="genrm", url_path=path, json=body)
+    await raise_for_status(reply)
+    return await get_response_json(reply)
+
+
+def make_server(url, **settings):
     """Make the resources server from its folder and its settings, as `gym env start` does; its ASGI application."""
     from nemo_gym.config_types import maybe_get_server_instance_config
-    from nemo_gym.server_utils import ServerClient
     from omegaconf import OmegaConf
 
     spec = importlib.util.spec_from_file_location("app", FOLDER / "app.py")
@@ -48,15 +64,29 @@ def server(served):
     loaded = OmegaConf.load(FOLDER / "configs" / "genrm_serve.yaml")
     instance, error = maybe_get_server_instance_config("genrm_serve", loaded.genrm_serve)
     assert instance is not None, error
+    given = OmegaConf.to_container(loaded.genrm_serve.resources_servers.genrm_serve)
+    given |= {"host": "127.0.0.1", "port": 1, "name": "genrm_serve", "genrm_url": url, **settings}
+    config = app.GenrmServe.model_fields["config"].annotation.model_validate(given)
+    return app.GenrmServe(config=config, server_client=client_of("127.0.0.1", 1)).setup_webserver()
 
-    def make(**settings):
-        given = OmegaConf.to_container(loaded.genrm_serve.resources_servers.genrm_serve)
-        given |= {"host": "127.0.0.1", "port": 1, "name": "genrm_serve", "genrm_url": served.url, **settings}
-        config = app.GenrmServe.model_fields["config"].annotation.model_validate(given)
-        client = ServerClient.model_construct(head_server_config=None, global_config_dict=OmegaConf.create({}))
-        return app.GenrmServe(config=config, server_client=client).setup_webserver()
 
-    return make
+def verify(url, rows, **settings):
+    """Start the resources server, send the rows at once, and return what comes back."""
+    import uvicorn
+
+    async def verify_all():
+        server = uvicorn.Server(uvicorn.Config(make_server(url, **settings), port=0, log_level="warning"))
+        running = asyncio.ensure_future(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        client = client_of(*server.servers[0].sockets[0].getsockname())
+        try:
+            return await asyncio.gather(*(post(client, "/verify", each) for each in rows))
+        finally:
+            server.should_exit = True
+            await running
+
+    return in_gym(verify_all())
 
 
 def row(task, number, text):
@@ -78,58 +108,37 @@ def row(task, number, text):
     return {"responses_create_params": asked, "response": response, **ids}
 
 
-async def verify(application, rows):
-    """Send the rows at once."""
-    import httpx
-
-    transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(transport=transport, base_url="http://gym", timeout=300) as client:
-        return await asyncio.gather(*(client.post("/verify", json=each) for each in rows))
-
-
-def test_a_cohort_is_verified(server, run):
+def test_a_cohort_is_verified(served):
     """Each row comes back with its reward and its own fields (nemo-gym 0.4.0)."""
     rows = [row(7, number, text) for number, text in enumerate(texts(3, "gym"))]
-    replies = run(verify(server(num_rollouts_per_prompt=3), rows))
-    assert [reply.status_code for reply in replies] == [200] * 3, replies[0].text
-    rewards = [reply.json()["reward"] for reply in replies]
+    replies = verify(served.url, rows, num_rollouts_per_prompt=3)
+    rewards = [reply["reward"] for reply in replies]
     assert rewards == sorted(rewards)
-    assert all(reply.json()["kept"] == {"any": [1]} for reply in replies)
-    assert not any("_ng_failure_class" in reply.json() for reply in replies)
+    assert all(reply["kept"] == {"any": [1]} for reply in replies)
+    assert not any("_ng_failure_class" in reply for reply in replies)
 
 
-def test_a_failed_judge_is_a_failed_row(server, run, judge_server):
+def test_a_failed_judge_is_a_failed_row(served, judge_server):
     """The row goes to the failures of NeMo Gym, and NeMo RL masks it."""
     judge_server.behave(fault={"content": "Both are nice."})
     rows = [row(8, number, text) for number, text in enumerate(texts(2, "gym-failed"))]
-    for reply in run(verify(server(num_rollouts_per_prompt=2), rows)):
-        assert reply.json()["_ng_failure_class"] == "judge_failed"
-        assert "no reward" in reply.json()["_ng_failure_judge_error"]
-        assert reply.json()["instance_config"] == {"mask_sample": True}
+    for reply in verify(served.url, rows, num_rollouts_per_prompt=2):
+        assert reply["_ng_failure_class"] == "judge_failed"
+        assert "no reward" in reply["_ng_failure_judge_error"]
+        assert reply["instance_config"] == {"mask_sample": True}
 
 
-def test_nemo_gyms_own_client_posts_a_cohort(served, run):
+def test_nemo_gyms_own_client_posts_a_cohort(served):
     """`ServerClient` (nemo-gym 0.4.0) reaches a server that runs as the resources server itself."""
-    from nemo_gym.server_utils import ServerClient, get_response_json, raise_for_status
-    from omegaconf import OmegaConf
-
-    host, port = served.url.removeprefix("http://").split(":")
-    entry = {"entrypoint": "app.py", "host": host, "port": int(port)}
-    names = {"genrm": {"resources_servers": {"genrm": entry}}}
-    client = ServerClient.model_construct(head_server_config=None, global_config_dict=OmegaConf.create(names))
+    client = client_of(*served.url.removeprefix("http://").split(":"))
     rows = [row(9, number, text) | {"cohort_size": 3} for number, text in enumerate(texts(3, "gym-client"))]
 
     async def verify_all():
-        async def post(path, body):
-            reply = await client.post(server_name="genrm", url_path=path, json=body)
-            await raise_for_status(reply)
-            return await get_response_json(reply)
+        assert await post(client, "/seed_session", rows[0]) == {}
+        replies = await asyncio.gather(*(post(client, "/verify", each) for each in rows))
+        return replies, await post(client, "/aggregate_metrics", {"verify_responses": replies})
 
-        assert await post("/seed_session", rows[0]) == {}
-        replies = await asyncio.gather(*(post("/verify", each) for each in rows))
-        return replies, await post("/aggregate_metrics", {"verify_responses": replies})
-
-    replies, metrics = run(verify_all())
+    replies, metrics = in_gym(verify_all())
     rewards = [reply["reward"] for reply in replies]
     assert rewards == sorted(rewards)
     assert metrics["agent_metrics"]["mean/reward"] == pytest.approx(sum(rewards) / 3)

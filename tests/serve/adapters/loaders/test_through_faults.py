@@ -5,16 +5,18 @@ import json
 import socket
 import threading
 import time
+import zlib
 from types import SimpleNamespace
 
 import pytest
 from served import judge_flags, serving, texts
+from test_nemo_gym_server import row, verify
 from test_openrlhf_url import PROMPT, Bytes, Engine
 from test_verl_adapter import SIZE, load_manager, make_batch, scores_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
 
-OUTAGE_S = 3.0
+OUTAGE_S = 20.0
 
 
 def ask_trl(url, groups):
@@ -50,10 +52,18 @@ def ask_openrlhf(url, groups):
     return [float(each["reward"][0]) for each in asyncio.run(run())]
 
 
+def ask_nemo_gym(url, groups):
+    """Verify each row with NeMo Gym's own client, at its own server."""
+    tasks = {zlib.crc32(name.encode()): given for name, given in groups.items()}
+    rows = [row(task, number, text) for task, given in tasks.items() for number, text in enumerate(given)]
+    return [each["reward"] for each in verify(url, rows, num_rollouts_per_prompt=SIZE)]
+
+
 ASK = [
     pytest.param(ask_trl, id="trl", marks=pytest.mark.loader("trl")),
     pytest.param(ask_verl, id="verl", marks=pytest.mark.loader("verl", "torch")),
     pytest.param(ask_openrlhf, id="openrlhf", marks=pytest.mark.loader("openrlhf", "torch")),
+    pytest.param(ask_nemo_gym, id="nemo-gym", marks=pytest.mark.loader("nemo_gym")),
 ]
 
 
