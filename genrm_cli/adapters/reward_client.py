@@ -21,7 +21,7 @@ Json = dict[str, Any]
 Answer = TypeVar("Answer")
 OnFailure = float | Literal["mean"] | None
 """The value for a response without a reward, if the trainer requires a number: a number, `mean` for the mean of the
-rewards in its group, or None for an error."""
+rewards in its group (of all groups before, if none of its texts can be judged), or None for an error."""
 
 _URL_VARIABLE = "GENRM_SERVE_URL"
 _TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (the name of a variable)
@@ -204,7 +204,11 @@ def number_in(response: Mapping[str, Any], metrics: Mapping[str, Any], on_failur
     """
     if response["reward"] is not None:
         return float(response["reward"])
-    instead = metrics["reward_mean"] if on_failure == "mean" else on_failure
+    instead = on_failure
+    if on_failure == "mean":
+        instead = metrics["reward_mean"]
+        if instead is None and not metrics["unanswered"]:  # a judge that is away for good is not to go unnoticed
+            instead = metrics["reward_mean_before"]
     if instead is None:
         raise MissingRewardError(
             f"genrm gives response {response['id']!r} no reward: {response['reason_text']}. "

@@ -58,7 +58,8 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             )
         else:  # nothing to compare; copies that pad a batch would be surplus members
             alone = {"id": str(fields["uid"]), "reward": None, "reason_text": "its group has no other sample"}
-            reply = {**alone, "metrics": {"came": 1, "reward_mean": None, "reward_min": None}}
+            nobody = dict.fromkeys(("reward_mean", "reward_mean_before", "reward_min", "unanswered"))
+            reply = {**alone, "metrics": {"came": 1, **nobody}}
         try:
             number = number_in(reply, reply["metrics"], self._on_failure)
         except MissingRewardError:

@@ -40,6 +40,7 @@ class GroupCounts:
         came: number of members judged together.
         reliability: reliability of the rewards, 0 to 1; None if unknown.
         reward_mean: mean over the members with a reward; None without any.
+        reward_mean_before: mean of all rewards that the server gave before; None without any.
         reward_min: lowest reward; None without any.
         reward_spread: highest minus lowest reward; None without any.
         sabotaged: number of members whose texts made requests fail.
@@ -55,13 +56,14 @@ class GroupCounts:
     calls: int
     reliability: float | None
     reward_mean: float | None
+    reward_mean_before: float | None
     reward_min: float | None
     reward_spread: float | None
     sabotaged: int
     unanswered: int
 
     @classmethod
-    def of(cls, rewards: GroupRewards, size: int) -> Self:
+    def of(cls, rewards: GroupRewards, size: int, reward_mean_before: float | None = None) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]
         outcomes, failures = [each.outcome for each in rewards.comparisons], rewards.failures
@@ -75,6 +77,7 @@ class GroupCounts:
             calls=sum(outcome.attempts for outcome in outcomes if not outcome.from_journal),
             reliability=rewards.reliability,
             reward_mean=sum(known) / len(known) if known else None,
+            reward_mean_before=reward_mean_before,
             reward_min=min(known, default=None),
             reward_spread=max(known) - min(known) if known else None,
             sabotaged=sum(score.sabotaged > 0 for score in rewards.scores),

@@ -291,7 +291,7 @@ class RewardService:
         try:
             results, calibration = self._scorer.conclude(judged)
             answers = [
-                _answer_of(known, known.cohort.in_order(), rewards, calibration)
+                self._answer_of(known, known.cohort.in_order(), rewards, calibration)
                 for known, rewards in zip(ready, results, strict=True)
             ]
             self._store(ready, answers, [part for part, _, _ in judged])
@@ -408,19 +408,18 @@ class RewardService:
         rewards, calibration = self._scorer.reward_late(judged)
         if self._recorder is not None and rewards.scores[index].reward is not None:
             self._recorder.add_late(member, rewards, index)
-        answer = _answer_of(known, members, rewards, calibration)
+        answer = self._answer_of(known, members, rewards, calibration)
         done = {id_: task.result() for id_, task in known.late.items() if task.done() and not task.exception()}
         answers = {"": known.answer.result(), **done, member.id: answer}
         if known.key is not None:
             self._journal.write({known.key: KeptCohort.of(known.cohort, answers)})
         return answer
 
-
-def _answer_of(
-    known: _Known, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
-) -> GroupAnswer:
-    ids = tuple(member.id for member in members)
-    return GroupAnswer(known.cohort.name, ids, rewards, calibration, GroupCounts.of(rewards, known.cohort.size))
+    def _answer_of(
+        self, known: _Known, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
+    ) -> GroupAnswer:
+        counts = GroupCounts.of(rewards, known.cohort.size, self.counts.reward_mean)
+        return GroupAnswer(known.cohort.name, tuple(member.id for member in members), rewards, calibration, counts)
 
 
 def _digest_of(name: str, members: Sequence[Member]) -> bytes:

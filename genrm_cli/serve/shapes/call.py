@@ -115,7 +115,7 @@ def number_of(score: RolloutScore, answer: GroupAnswer, call: Call, *, needs_all
         return score.reward
     counts, instead = answer.counts, call.on_failure
     if instead == "mean":
-        instead = call.service.counts.reward_mean if counts.reward_mean is None else counts.reward_mean
+        instead = counts.reward_mean_before if counts.reward_mean is None else counts.reward_mean
     if instead is None:
         why = score.reason_text or shortfall
         raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}")

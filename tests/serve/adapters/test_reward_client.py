@@ -110,7 +110,8 @@ def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     assert numbers_in(reply, "mean") == [4.0, 4.0]
     assert numbers_in(reply, 0) == [4.0, 0.0]
     with pytest.raises(MissingRewardError):
-        number_in(missing, {"reward_mean": None}, "mean")
+        number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 1}, "mean")
+    assert number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 0}, "mean") == 3.0
 
 
 def test_a_response_that_made_the_judge_fail_gets_no_more_than_the_lowest_reward():
