@@ -5,10 +5,12 @@ Source: THUDM/slime 624b824a, `slime/rollout/rm_hub` and `slime/utils/types.py`.
 """
 
 import asyncio
+import pkgutil
 from types import SimpleNamespace
 
 import pytest
 from served import texts
+from trainers_page import block, commands
 
 from genrm_cli.adapters.reward_client import MissingRewardError
 from genrm_cli.adapters.slime import group_reward
@@ -29,6 +31,16 @@ def test_the_samples_of_a_prompt_get_their_rewards(served):
     rewards = rewards_of(served, [sample(text) for text in texts(4, "slime")])
     assert rewards == sorted(rewards)
     assert len(set(rewards)) == 4
+
+
+def test_the_command_and_the_settings_of_the_guide(served):
+    """The path leads to a function that takes the settings of the file as arguments of slime."""
+    [words] = commands("slime", served.url)
+    assert words[words.index("--custom-config-path") + 1] == "genrm.yaml"
+    settings = dict(line.split(": ") for line in block("slime", "yaml", served.url).splitlines())
+    function = pkgutil.resolve_name(words[words.index("--custom-rm-path") + 1])
+    rewards = asyncio.run(function(SimpleNamespace(**settings), [sample(text) for text in [*texts(2, "pasted"), ""]]))
+    assert rewards[2] == pytest.approx((rewards[0] + rewards[1]) / 2)
 
 
 def test_messages_and_principle_come_from_the_metadata(served, judge_server):

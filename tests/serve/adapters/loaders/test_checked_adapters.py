@@ -4,15 +4,16 @@ Each docstring names the source of the contract. The names that an adapter impor
 """
 
 import asyncio
+import pkgutil
 import sys
 from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from served import texts
 from stand_ins import modules
-
-from genrm_cli.adapters.reward_client import MissingRewardError
+from trainers_page import block, run_python
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +36,18 @@ def test_nemo_rl(served):
     """
     fields = "observations metadata next_stop_strings rewards terminateds answers"
     interface = {"EnvironmentInterface": object, "EnvironmentReturn": namedtuple("EnvironmentReturn", fields)}
-    with modules(nemo_rl__environments__interfaces=interface):
-        from genrm_cli.adapters.nemo_rl import GenrmEnvironment
-    environment = GenrmEnvironment({"url": served.url, "on_failure": "mean"})
+    registered, registry = {}, {}
+    with modules(
+        nemo_rl__environments__interfaces=interface,
+        nemo_rl__environments__utils={"register_env": registered.__setitem__},
+        nemo_rl__distributed__ray_actor_environment_registry={"ACTOR_ENVIRONMENT_REGISTRY": registry},
+        nemo_rl__distributed__virtual_cluster={"PY_EXECUTABLES": SimpleNamespace(SYSTEM="python")},
+    ):
+        run_python(block("NeMo RL", "python", served.url))
+        assert registry == {registered["genrm"]: "python"}
+        actor = pkgutil.resolve_name(registered["genrm"])
+    settings = yaml.safe_load(block("NeMo RL", "yaml", served.url))["env"]["genrm"]
+    environment = actor.__ray_metadata__.modified_class(settings)
     short, long = texts(2, "nemo-rl")
     logs = [
         [{"role": "user", "content": question, "token_ids": None}, {"role": "assistant", "content": text}]
@@ -59,8 +69,6 @@ def test_skyrl(served):
 
     Source: NovaSky-AI/SkyRL a9564572, `skyrl/train/generators/base.py`.
     """
-    with modules(skyrl__train__generators__base={"GeneratorInterface": object}):
-        from genrm_cli.adapters.skyrl import GenrmGenerator
     given = [*texts(2, "skyrl-a"), *texts(2, "skyrl-b")]
 
     class Generator:
@@ -69,7 +77,12 @@ def test_skyrl(served):
             return {"response_ids": ids, "rewards": [0.0] * len(ids), "loss_masks": [[1]] * len(ids)}
 
     decoder = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids).decode())
-    generator = GenrmGenerator(Generator(), decoder, url=served.url)
+    experiment = type("BasePPOExp", (), {"get_generator": lambda *_: Generator()})
+    with modules(
+        skyrl__train__generators__base={"GeneratorInterface": object},
+        skyrl__train__entrypoints__main_base={"BasePPOExp": experiment},
+    ):
+        generator = run_python(block("SkyRL", "python", served.url))["GenrmExp"]().get_generator(None, decoder, None)
     order = [0, 2, 3, 1]
     batch = {
         "prompts": [[{"role": "user", "content": "Why?"}]] * 4,
@@ -88,8 +101,9 @@ def test_skyrl(served):
     assert asyncio.run(generator.generate(batch))["rewards"] == [0.0] * 4
     batch["batch_metadata"].training_phase = "train"
     given[1] = ""
-    with pytest.raises(MissingRewardError):
-        asyncio.run(generator.generate(batch))
+    given[:2] = "", ""
+    rewards = asyncio.run(generator.generate(batch))["rewards"]
+    assert rewards[0] == rewards[3]  # the mean of all groups before
 
 
 def test_a_typo_in_the_settings_of_an_adapter_is_an_error_at_construction():
@@ -124,24 +138,26 @@ def test_prime_rl(served, monkeypatch):
     def trainable(episodes):
         return ((episode, trace) for episode in episodes for trace in episode.traces if trace.ok)
 
+    algorithms = {"grpo": GRPO}
     with modules(
+        prime_rl__orchestrator__algo={"ALGORITHM_CLASSES": algorithms},
         prime_rl__orchestrator__algo__base={"iter_trainable_traces": trainable},
         prime_rl__orchestrator__algo__grpo={"GRPOAlgorithm": GRPO},
         prime_rl__orchestrator__algo__routing={"assign_advantages": assign},
     ):
-        from genrm_cli.adapters.prime_rl import GenrmGRPOAlgorithm
+        run_python(block("prime-rl", "python", served.url))
     monkeypatch.setenv("GENRM_SERVE_URL", served.url)
     short, long = texts(2, "prime")
     episodes = [episode_of(text) for text in (long, short, "", "broken")]
     episodes[3].traces[0].ok = False
-    asyncio.run(GenrmGRPOAlgorithm().score_group(episodes))
+    asyncio.run(algorithms["grpo"]().score_group(episodes))
     first, second, unscored, broken = (episode.traces[0] for episode in episodes)
     assert first.advantage == pytest.approx(-second.advantage)
     assert first.advantage > 0
     assert (unscored.rewards, unscored.advantage) == ({"genrm": None}, 0.0)
     assert broken.rewards == {}
     with pytest.raises(ValueError, match="several"):
-        asyncio.run(GenrmGRPOAlgorithm().score_group([SimpleNamespace(traces=episodes[0].traces * 2)]))
+        asyncio.run(algorithms["grpo"]().score_group([SimpleNamespace(traces=episodes[0].traces * 2)]))
 
 
 def episode_of(text):
