@@ -17,6 +17,8 @@ from random import Random
 from typing import NamedTuple
 
 _Pairs = list[tuple[int, int]]
+AGAINST_LAST = "against_last"
+"""A strategy of ours: each rollout but the last against the last one."""
 _SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
 
 
@@ -44,7 +46,8 @@ def plan_comparisons(
     Args:
         n: number of comparable rollouts.
         strategy: `circular`, each rollout against the next, the last against the first; `all_pairs`, every pair once,
-            the lower index first; or `ring`, n times `ring_k` different pairs, spread as evenly as possible.
+            the lower index first; `ring`, n times `ring_k` different pairs, spread as evenly as possible; or
+            `AGAINST_LAST`, the last one first in every other pair, beginning with a pair that the key decides.
         repeats: repeats of the whole list (outermost loop).
         order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
             `all_pairs` is shown first about as often as second. The other strategies are always balanced.
@@ -61,6 +64,8 @@ def plan_comparisons(
     pairs = [(order[i], order[j]) for i, j in _STRATEGIES[strategy](n, ring_k)] if n > 1 else []
     if order_balanced and strategy == "all_pairs":
         pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
+    if strategy == AGAINST_LAST and generator_of(key, seed).random() < 0.5:
+        pairs = [(j, i) for i, j in pairs]
     if both_orders:
         pairs = list(dict.fromkeys(pair for i, j in pairs for pair in ((i, j), (j, i))))
     for judge_idx in range(repeats):
@@ -75,7 +80,7 @@ def count_comparisons(
     if n < 2:
         return 0
     every = n * (n - 1) // 2
-    orders = {"circular": n, "all_pairs": every, "ring": count_ring(n, ring_k)}[strategy]
+    orders = {"circular": n, "all_pairs": every, "ring": count_ring(n, ring_k), AGAINST_LAST: n - 1}[strategy]
     # Every strategy plans all pairs before it plans any in the other order.
     return repeats * (2 * min(every, orders) if both_orders else orders)
 
@@ -200,5 +205,6 @@ _STRATEGIES: dict[str, Callable[[int, float], _Pairs]] = {
     "circular": lambda n, _: [(i, (i + 1) % n) for i in range(n)],
     "all_pairs": lambda n, _: list(combinations(range(n), 2)),
     "ring": plan_ring,
+    AGAINST_LAST: lambda n, _: [(i, n - 1) if i % 2 else (n - 1, i) for i in range(n - 1)],
 }
-STRATEGIES = tuple(_STRATEGIES)
+STRATEGIES = tuple(name for name in _STRATEGIES if name != AGAINST_LAST)

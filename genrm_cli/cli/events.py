@@ -177,7 +177,7 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     "shard_failed": lambda fields: say_warning(f"shard {fields['shard']}: {'; '.join(map(text_of, fields['errors']))}"),
     "worker_lost": _warning("the worker of shard {shard} was lost ({detail}); another continues"),
     "tracker_failed": lambda fields: say_warning(
-        Message.of(SettingRef(fields["tracker"]), f": the run was not logged: {fields['detail']}")
+        Message.of(SettingRef(fields["tracker"]), f": not logged: {fields['detail']}")
     ),
     "stopped": lambda fields: say_warning(
         Message.of("stopped by ", SettingRef(fields["reason"]), ": making no more calls and writing partial results")

@@ -7,7 +7,7 @@ from typing import Annotated
 from genrm_cli.catalog import SELF_TESTS
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import ALL_PANELS, Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.sessions.host import ClientFlags, HostFlags, host
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings.sources.keys import find_token
@@ -24,7 +24,7 @@ _OMITTED = (
 )
 
 
-@with_settings("Server", "Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", omit=_OMITTED)
+@with_settings(*ALL_PANELS, omit=_OMITTED)
 def serve(
     invocation: Invocation,
     client: ClientFlags,

@@ -11,6 +11,19 @@ from genrm_cli.metrics.running_stats import Worst
 from genrm_cli.verdicts import Reason
 
 
+def count_served_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
+    """Add a finished group that was in no file, with its rollouts and requests."""
+    metrics.groups += 1
+    metrics.groups_done += 1
+    metrics.lines += judged.size
+    metrics.rollouts += judged.size
+    metrics.rollouts_in_groups += judged.size if judged.size > 1 else 0
+    metrics.planned += len(rewards.comparisons)
+    for comparison in rewards.comparisons:
+        metrics.add_outcome(comparison.outcome)
+    count_group(metrics, judged, rewards, plan)
+
+
 def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
     """Add a finished group to the metrics of a run."""
     for verdict in rewards.verdicts.values():

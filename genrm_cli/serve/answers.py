@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
+from genrm_cli.metrics.win_counts import WinRate
 from genrm_cli.rewards.estimators import Calibration
 
 
@@ -45,6 +46,7 @@ class GroupCounts:
         reward_spread: highest minus lowest reward; None without any.
         sabotaged: number of members whose texts made requests fail.
         unanswered: number of comparisons that failed because of the judge, whatever the texts.
+        reference: how often the members beat the reference answer to their prompt; None if there is none.
     """
 
     size: int
@@ -61,9 +63,16 @@ class GroupCounts:
     reward_spread: float | None
     sabotaged: int
     unanswered: int
+    reference: WinRate | None = None
 
     @classmethod
-    def of(cls, rewards: GroupRewards, size: int, reward_mean_before: float | None = None) -> Self:
+    def of(
+        cls,
+        rewards: GroupRewards,
+        size: int,
+        reward_mean_before: float | None = None,
+        reference: WinRate | None = None,
+    ) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]
         outcomes, failures = [each.outcome for each in rewards.comparisons], rewards.failures
@@ -82,6 +91,7 @@ class GroupCounts:
             reward_spread=max(known) - min(known) if known else None,
             sabotaged=sum(score.sabotaged > 0 for score in rewards.scores),
             unanswered=sum(each.failure is not None and not each.failure.kind.depends_on_texts for each in failures),
+            reference=reference,
         )
 
     @property

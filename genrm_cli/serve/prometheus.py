@@ -31,6 +31,12 @@ class ServiceCollector(Collector):
         """Yield all metrics."""
         yield from self._groups()
         yield from self._judging()
+        if (rate := self._service.win_rate) is not None:
+            text = "Win rate against the reference answers in the latest step, and its 95 % interval"
+            family = GaugeMetricFamily("genrm_reference_win_percent", text, labels=["value"])
+            for value in ("win", "low", "high"):
+                family.add_metric([value], getattr(rate, f"{value}_percent"))
+            yield family
 
     def _groups(self) -> Iterator[Metric]:
         service, calibration, counts = self._service, self._scorer.latest, self._service.counts

@@ -17,7 +17,7 @@ from typing import BinaryIO
 import orjson
 
 from genrm_cli.errors import SettingRef, StorageError
-from genrm_cli.groups.count_group import count_group
+from genrm_cli.groups.count_group import count_served_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
@@ -178,16 +178,7 @@ class Recorder:
             for each in rewards.comparisons
         )
         self._spool_lines(rewards.key, scored_lines(members, rewards, self._plan), comparisons)
-        metrics = self._metrics
-        metrics.groups += 1
-        metrics.groups_done += 1
-        metrics.lines += len(members)
-        metrics.rollouts += len(members)
-        metrics.rollouts_in_groups += len(members) if len(members) > 1 else 0
-        metrics.planned += len(rewards.comparisons)
-        for comparison in rewards.comparisons:
-            metrics.add_outcome(comparison.outcome)
-        count_group(metrics, judged, rewards, self._plan)
+        count_served_group(self._metrics, judged, rewards, self._plan)
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
         """Record a late member, apart from its group; its comparisons are in the journal."""

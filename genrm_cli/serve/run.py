@@ -11,9 +11,14 @@ from genrm_cli.serve.http.server import listen_on, run_server, url_of
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
+from genrm_cli.serve.steps import StepMetrics
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.location import is_s3
+from genrm_cli.tasks import in_thread
+from genrm_cli.tracking.log_run import RunLog, load_trackers
+
+_LOGGED_WITHIN_S = 30.0
 
 
 async def serve(
@@ -29,17 +34,23 @@ async def serve(
         GenrmError: a setting cannot be used, a judge does not answer, or the journal cannot be opened.
     """
     settings = _with_journal(settings)
-    scorer = ServedScorer(settings, api_keys, on_event)
+    scorer, trackers = ServedScorer(settings, api_keys, on_event), load_trackers(settings.tracking)
     with listen_on(settings.serve, has_token=token is not None) as listening:
         async with scorer:
-            recorder = None
+            recorder = steps = None
             if settings.serve.record is not None:
                 recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
                 await recorder.open()
-            service = RewardService(scorer, settings.serve, on_event, recorder)
+            log = RunLog(trackers, on_event)
+            if trackers or settings.serve.reference is not None:
+                steps = StepMetrics(settings, scorer, log)
+            service = RewardService(scorer, settings.serve, on_event, recorder, steps)
             on_ready(url_of(listening))
             app = build_app(service, scorer, settings.serve, token)
             await run_server(app, listening, settings.serve.read_timeout, service.drain)
+            if steps is not None:
+                steps.end()
+            await in_thread(lambda: log.close(_LOGGED_WITHIN_S))
             if recorder is not None:
                 await recorder.close()
 

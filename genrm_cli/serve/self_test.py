@@ -41,7 +41,8 @@ async def probe_own_server(
     on_check: OnCheck,
 ) -> None:
     """Start a server with these settings on a free port, and test it; nothing is kept."""
-    settings = changed(settings, listen="127.0.0.1:0", record=None, use_journal=False, drain=0.0)
+    kept = dict.fromkeys(("record", "reference", "wandb", "mlflow", "tensorboard"))
+    settings = changed(settings, listen="127.0.0.1:0", use_journal=False, drain=0.0, **kept)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(serve(settings, api_keys, token, on_event, ready.set_result))
     either: set[asyncio.Future[Any]] = {serving, ready}

@@ -148,9 +148,9 @@ class ServedScorer(GroupScorer):
         """Whether the judges can be asked."""
         return self._open_judges is not None and await self._open_judges.is_reachable(timeout_s)
 
-    def arriving(self, key: str, size: int | None) -> ArrivingGroup:
-        """Begin a group; with its size, `ArrivingGroup.add` may ask early."""
-        return ArrivingGroup(key, self._plan, self._open_set(), size)
+    def arriving(self, key: str, size: int | None, plan: GroupPlan | None = None) -> ArrivingGroup:
+        """Begin a group under this plan or the server's; with its size, `ArrivingGroup.add` may ask early."""
+        return ArrivingGroup(key, plan or self._plan, self._open_set(), size)
 
     def conclude(
         self, groups: Sequence[tuple[bytes, Group, JudgedGroup]]

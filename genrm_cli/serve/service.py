@@ -14,12 +14,15 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.metrics.win_counts import WinRate
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member
 from genrm_cli.serve.kept import KeptCohort, KeptCohorts
 from genrm_cli.serve.recorder import Recorder
+from genrm_cli.serve.reference import Compared
 from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.steps import StepMetrics
 from genrm_cli.settings.file_settings import ServeSettings
 
 _LOOK_S = 0.05
@@ -34,6 +37,7 @@ class _Known:
     Attributes:
         key: name under which the answer of a cohort is kept in the journal; None for a group.
         judged: None before it was judged, and for a cohort from before a restart.
+        compared: its comparisons with the reference answer to its prompt; None if there is none.
     """
 
     cohort: Cohort
@@ -44,6 +48,7 @@ class _Known:
     needs_all: bool = False
     deadline: asyncio.TimerHandle | None = None
     judged: JudgedGroup | None = None
+    compared: Compared | None = None
     requests: int = 0
     size_bytes: int = 0
     late: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
@@ -90,8 +95,9 @@ class RewardService:
         settings: ServeSettings,
         on_event: OnEvent = ignore_event,
         recorder: Recorder | None = None,
+        steps: StepMetrics | None = None,
     ) -> None:
-        self._recorder = recorder
+        self._recorder, self._steps = recorder, steps
         self._on_event = on_event
         self.counts = ServiceCounts()
         self.waiting = 0
@@ -117,6 +123,11 @@ class RewardService:
     def is_recording(self) -> bool:
         """Whether all served groups have been recorded, if they are to be."""
         return self._recorder is None or not self._recorder.is_failing
+
+    @property
+    def win_rate(self) -> WinRate | None:
+        """Against the reference answers in the latest step; None without one."""
+        return None if self._steps is None else self._steps.win_rate
 
     def knows(self, name: str) -> bool:
         """Whether a cohort of this name is open or kept."""
@@ -257,15 +268,23 @@ class RewardService:
         known.cohort.is_closed = True
         if known.deadline is not None:
             known.deadline.cancel()
-        known.requests = self.plan.count_requests(len(known.cohort.members))
+        group = _group_of(known.cohort.in_order())
+        known.requests = self.plan.count_requests(len(group.rollouts))
+        if self._steps is not None:
+            known.requests += self._steps.references.count_requests(group)
         self.being_judged += known.requests
-        task = asyncio.ensure_future(self._judge(known, deadline_s))
+        task = asyncio.ensure_future(self._judge(known, group, deadline_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _judge(self, known: _Known, deadline_s: float | None) -> None:
+    async def _judge(self, known: _Known, group: Group, deadline_s: float | None) -> None:
         try:
-            known.judged = await known.arriving.judge(_group_of(known.cohort.in_order()), deadline_s)
+            judging = known.arriving.judge(group, deadline_s)
+            if self._steps is None:
+                known.judged = await judging
+            else:
+                comparing = self._steps.references.compare(group, deadline_s)
+                known.judged, known.compared = await asyncio.gather(judging, comparing)
         except Exception as error:  # noqa: BLE001  (those who wait get it)
             self.being_judged -= known.requests
             self._fail(known, error)
@@ -321,6 +340,9 @@ class RewardService:
 
     def _answer(self, known: _Known, answer: GroupAnswer) -> None:
         self.open_groups -= 1
+        if self._steps is not None and known.judged is not None:
+            self._steps.add(known.judged, answer.rewards, known.compared)
+            known.compared = None
         counts = answer.counts
         self.counts.add(counts)
         self.counts.wasted += known.arriving.wasted
@@ -418,7 +440,8 @@ class RewardService:
     def _answer_of(
         self, known: _Known, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
     ) -> GroupAnswer:
-        counts = GroupCounts.of(rewards, known.cohort.size, self.counts.reward_mean)
+        reference = None if known.compared is None else known.compared.wins.rate()
+        counts = GroupCounts.of(rewards, known.cohort.size, self.counts.reward_mean, reference)
         return GroupAnswer(known.cohort.name, tuple(member.id for member in members), rewards, calibration, counts)
 
 

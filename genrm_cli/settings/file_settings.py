@@ -256,3 +256,11 @@ class ServeSettings:
         None, "Folder or s3://bucket/rl/.../ that receives every rollout with its reward, as genrm score writes them."
     )
     record_every: float = duration(300.0, "Begin a new file of $record after this time.", low=0.1)
+    reference: str | None = setting(
+        None,
+        "File of prompts with one answer each, in any format: each response to one of them is also compared with that "
+        "answer, for one more comparison, which gives a win rate for metrics and changes no reward.",
+    )
+    groups_per_step: int = setting(
+        64, "Groups after which a step is logged: the number of prompts in each training step.", low=1
+    )

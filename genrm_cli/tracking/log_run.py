@@ -1,10 +1,13 @@
-"""Log a finished run to the trackers that its settings name."""
+"""Log runs to the trackers that the settings name."""
 
 import contextlib
 import importlib
+import queue
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +26,7 @@ from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import is_stream, stem_of
 
 _NAMES = re.compile(r"[\w ./-]+")  # what every tracker accepts: a regular expression that masks texts may be another
+_MOST_WAITING = 1_000  # steps
 
 
 def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
@@ -36,73 +40,90 @@ def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """The data of a run for trackers: its name, its configuration, and its numbers."""
+    """The data of a run for trackers: its name, its configuration, and its numbers, or those of one of its steps."""
 
     name: str
     params: JsonObject
     scalars: Mapping[str, float]
+    step: int = 0
 
 
-LogRun = Callable[[TrackedRun], None]
+Log = Callable[[TrackedRun], object]
+Close = Callable[[], object]
+OpenRun = Callable[[TrackedRun], tuple[Log, Close]]
+"""Begins a run at a tracker; returns what logs numbers, and what ends the run."""
 
 
-def _log_wandb(wandb: Any, project: str, run: TrackedRun) -> None:
-    with wandb.init(
-        project=project, name=run.name, config=dict(run.params), settings=wandb.Settings(silent=True, console="off")
-    ) as logged:
-        logged.log(dict(run.scalars))
+def _open_wandb(wandb: Any, project: str, run: TrackedRun) -> tuple[Log, Close]:
+    settings = wandb.Settings(silent=True, console="off")
+    logged = wandb.init(project=project, name=run.name, config=dict(run.params), settings=settings)
+    return lambda each: logged.log(dict(each.scalars), step=each.step), logged.finish
 
 
-def _log_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> None:
+def _open_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> tuple[Log, Close]:
     mlflow.set_experiment(experiment)
-    with mlflow.start_run(run_name=run.name):
-        mlflow.log_params(dict(run.params))
-        mlflow.log_metrics(dict(run.scalars))
+    mlflow.end_run()  # an earlier try
+    mlflow.start_run(run_name=run.name)
+    mlflow.log_params(dict(run.params))
+    return lambda each: mlflow.log_metrics(dict(each.scalars), step=each.step), mlflow.end_run
 
 
-def _log_tensorboard(summary: Any, folder: str, run: TrackedRun) -> None:
+def _open_tensorboard(summary: Any, folder: str, run: TrackedRun) -> tuple[Log, Close]:
     # TensorBoard treats each folder as one run.
     writer = summary.Writer(f"{folder.rstrip('/')}/{run.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
-    for name, value in run.scalars.items():
-        writer.add_scalar(name, value, step=0)
-    writer.close()
+
+    def log(each: TrackedRun) -> None:
+        for name, value in each.scalars.items():
+            writer.add_scalar(name, value, step=each.step)
+        writer.flush()
+
+    return log, writer.close
 
 
 # By name of the setting, which is also the name of the extra to install.
 _TRACKERS = {
-    "wandb": ("wandb", _log_wandb),
-    "mlflow": ("mlflow", _log_mlflow),
-    "tensorboard": ("tensorboard.summary", _log_tensorboard),
+    "wandb": ("wandb", _open_wandb),
+    "mlflow": ("mlflow", _open_mlflow),
+    "tensorboard": ("tensorboard.summary", _open_tensorboard),
 }
 
 
-def load_trackers(settings: TrackingSettings) -> dict[str, LogRun]:
-    """Return the functions that log a run to the trackers in the settings, by name.
+def load_trackers(settings: TrackingSettings) -> dict[str, OpenRun]:
+    """Return the functions that begin a run at the trackers in the settings, by name.
 
     Raises:
         UsageError: the library of a tracker is not installed.
     """
-    loaded: dict[str, LogRun] = {}
-    for name, (module, log) in _TRACKERS.items():
+    loaded: dict[str, OpenRun] = {}
+    for name, (module, open_run) in _TRACKERS.items():
         target = getattr(settings, name)
         try:
             if target:
-                loaded[name] = partial(log, importlib.import_module(module), target)
+                loaded[name] = partial(open_run, importlib.import_module(module), target)
         except ImportError as error:
             extra = f"requires the {name} extra: pip install 'genrm-cli[{name}]'. ({error})"
             raise UsageError(SettingRef(name), f" {extra}") from error
     return loaded
 
 
-def tracked_run(inputs: Sequence[str], record: RunTotals, settings: Settings) -> TrackedRun:
-    """Return the data of a run for trackers: names and numbers, but no text, endpoint or key.
+def run_name(inputs: Sequence[str]) -> str:
+    """Return the name of a run over inputs as on the command line: that of the first one."""
+    first = "stdin" if is_stream(inputs[0]) else stem_of(inputs[0].rstrip("/")).rpartition("/")[2]
+    return first if len(inputs) == 1 else f"{first} and {len(inputs) - 1} more"
+
+
+def tracked_run(
+    name: str, record: RunTotals, settings: Settings, step: int = 0, more: Mapping[str, object] | None = None
+) -> TrackedRun:
+    """Return the data of a run, or of one of its steps, for trackers: names and numbers, but no text, endpoint or key.
 
     Args:
-        inputs: inputs as on the command line; the first one names the run.
-        record: totals of all inputs together.
+        name: name of the run.
+        record: totals of all inputs together, or of the step.
         settings: settings of the run.
+        step: number of the step.
+        more: further numbers, or objects of numbers, by name.
     """
-    first = "stdin" if is_stream(inputs[0]) else stem_of(inputs[0].rstrip("/")).rpartition("/")[2]
     judge, limits = record.judge, settings.limits
     profile = judge.profile
     params = {
@@ -113,22 +134,68 @@ def tracked_run(inputs: Sequence[str], record: RunTotals, settings: Settings) ->
         "genrm_version": __version__,
     }
     metrics = to_json(record)
-    counted: Record = {each.name: metrics[each.name] for each in fields(RunSummary)}
+    counted: Record = {each.name: metrics[each.name] for each in fields(RunSummary)} | dict(more or {})
     if limits.price_in or limits.price_out:
         tokens = record.prompt_tokens, record.completion_tokens
         counted["cost"] = cost_of(*tokens, limits.price_in, limits.price_out)
-    return TrackedRun(
-        first if len(inputs) == 1 else f"{first} and {len(inputs) - 1} more",
-        {name: value for name, value in params.items() if value is not None},
-        dict(number for name, value in counted.items() for number in _iter_numbers(name, value)),
-    )
+    numbers = dict(number for name, value in counted.items() for number in _iter_numbers(name, value))
+    return TrackedRun(name, {name: value for name, value in params.items() if value is not None}, numbers, step)
 
 
-def log_run(trackers: Mapping[str, LogRun], run: TrackedRun, on_event: Callable[[str, Record], None]) -> None:
-    """Log a run to every tracker. A failing tracker only emits an event, because the outputs are already written."""
-    for name, log in trackers.items():
+class RunLog:
+    """Logs a run, or the steps of one, to every tracker, in a thread of its own: a slow tracker delays nobody.
+
+    A tracker that fails only emits an event, once, and is tried again at the next step.
+    """
+
+    def __init__(self, trackers: Mapping[str, OpenRun], on_event: Callable[[str, Record], None]) -> None:
+        """Start the thread, if there is any tracker."""
+        self._trackers, self._on_event = trackers, on_event
+        self._waiting: queue.Queue[TrackedRun | None] = queue.Queue(_MOST_WAITING)
+        self._failed: set[str] = set()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        if trackers:
+            self._thread.start()
+
+    def log(self, run: TrackedRun) -> None:
+        """Log a step, or the only numbers of a run, soon."""
+        try:
+            if self._trackers:
+                self._waiting.put_nowait(run)
+        except queue.Full:
+            self._report(f"{_MOST_WAITING:,} steps wait to be logged", *self._trackers)
+
+    def close(self, within_s: float | None = None) -> None:
+        """End the run once all steps are logged; give up after a while."""
+        if not self._trackers:
+            return
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(None)
+        self._thread.join(within_s)
+        if self._thread.is_alive():
+            self._report(f"it did not end within {within_s:g} s", *self._trackers)
+
+    def _work(self) -> None:
+        opened: dict[str, tuple[Log, Close]] = {}
+        while (run := self._waiting.get()) is not None:
+            for name, open_run in self._trackers.items():
+                with self._reporting(name):
+                    if name not in opened:
+                        opened[name] = open_run(run)
+                    opened[name][0](run)
+        for name, (_, close) in opened.items():
+            with self._reporting(name):
+                close()
+
+    @contextmanager
+    def _reporting(self, name: str) -> Iterator[None]:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # they print links to the run
-                log(run)
+                yield
         except Exception as error:  # noqa: BLE001  each client raises errors of its own
-            on_event("tracker_failed", {"tracker": name, "detail": f"{type(error).__name__}: {error}"})
+            self._report(f"{type(error).__name__}: {error}", name)
+
+    def _report(self, detail: str, *names: str) -> None:
+        for name in {*names} - self._failed:
+            self._failed.add(name)
+            self._on_event("tracker_failed", {"tracker": name, "detail": detail})

@@ -1,12 +1,14 @@
 """Intervals and tests, against arithmetic done by hand."""
 
 import math
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.metrics.running_stats import wilson_interval
+from genrm_cli.metrics.running_stats import student_95, wilson_interval
+from genrm_cli.metrics.win_counts import WinCounts, WinRate
 
 Z = 1.959963984540054
 
@@ -32,3 +34,34 @@ def test_the_interval_is_where_the_score_test_turns(right, more):
     for end in wilson_interval(share, count):
         if 0 < end < 1:
             assert abs(share - end) == pytest.approx(Z * math.sqrt(end * (1 - end) / count), rel=1e-6)
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(0, Z), (2, 4.303), (3, 3.182), (7, 2.365), (30, 2.042)])
+def test_students_quantile_is_that_of_the_tables(freedom, quantile):
+    """To 3 %; without degrees of freedom it is that of the normal distribution."""
+    assert student_95(freedom) == pytest.approx(quantile, rel=0.032)
+
+
+@pytest.mark.parametrize("groups", [8, 32])
+def test_the_interval_of_a_win_rate_allows_for_groups_that_differ(groups):
+    """Where prompts are easy or hard, 95 % of the intervals hold the true rate, of few groups or many."""
+    random, held = Random(groups), 0
+    for _ in range(500):
+        counts = WinCounts()
+        for _ in range(groups):
+            easy = random.betavariate(1.2, 0.8)  # 0.6 on average
+            counts.add([float(random.random() < easy) for _ in range(8)], 0)
+        rate = counts.rate()
+        held += rate.low_percent <= 60 <= rate.high_percent
+    assert 465 <= held <= 490
+
+
+def test_one_group_has_the_interval_of_its_comparisons():
+    """Eight of ten, as above; groups merge, and failures are only counted."""
+    counts, more = WinCounts(), WinCounts()
+    assert counts.rate() is None
+    counts.add([1.0] * 8 + [0.0] * 2, failed=1)
+    assert counts.rate() == WinRate(80.0, pytest.approx(49.0162), pytest.approx(94.3318), 10, 1)
+    more.add([0.5], failed=0)
+    counts.merge(more)
+    assert counts.rate() == WinRate(65.0, counts.rate().low_percent, counts.rate().high_percent, 11, 1)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.pairing import (
+    AGAINST_LAST,
     STRATEGIES,
     Comparison,
     count_comparisons,
@@ -37,7 +38,7 @@ ALL_PAIRS = {
         *[(2, 3), (2, 4), (2, 5), (3, 4), (3, 5), (4, 5)],
     ],
 }
-EVERY = st.sampled_from(STRATEGIES)
+EVERY = st.sampled_from((*STRATEGIES, AGAINST_LAST))
 RING_K = st.integers(0, 60).map(lambda quarters: quarters / 4)
 
 
@@ -142,3 +143,9 @@ def test_golden_budgets():
     assert ring_k_for_budget({16: 10, 8: 10}, 480) == 2
     assert ring_k_for_budget({16: 1000}, 999) == ring_k_for_budget({}, 5) == ring_k_for_budget({1: 9}, 5) == 0
     assert count_comparisons(16, "ring", ring_k=ring_k_for_budget({16: 1}, 10**9)) == 240
+
+
+def test_each_rollout_meets_the_last_one_once_in_either_order():
+    """The last one is first in every other pair; keys decide with which pair it begins."""
+    plans = [[(i, j) for i, j, _ in plan_comparisons(4, AGAINST_LAST, key=str(key))] for key in range(40)]
+    assert {tuple(plan) for plan in plans} == {((3, 0), (1, 3), (3, 2)), ((0, 3), (3, 1), (2, 3))}

@@ -1,11 +1,15 @@
-"""Trackers that are not installed, or fail."""
+"""Trackers that are not installed, fail, or hang."""
 
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
+from genrm_process import PACKAGE_ROOT, Call, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
+from served import serving
+
+from genrm_cli.tracking.log_run import RunLog, TrackedRun
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow", "tensorboard"])
@@ -31,4 +35,46 @@ def test_a_tracker_that_fails_is_a_warning(genrm: Genrm, call: Call, monkeypatch
     genrm.write("in.jsonl", make_rollouts())
     finished = call("score", "in.jsonl", "--offline", "--wandb", "x")
     assert (finished.code, "in.scored.jsonl" in genrm.names()) == (0, True)
-    assert "genrm: warning: --wandb: the run was not logged: OSError: disk full\n" in finished.err
+    assert "genrm: warning: --wandb: not logged: OSError: disk full\n" in finished.err
+
+
+def test_a_tracker_that_recovers_logs_the_next_step() -> None:
+    """One event says that it failed; another tracker is not affected."""
+    events, logged = list[str](), list[str]()
+
+    def log(name: str, run: TrackedRun) -> None:
+        if name == "wandb" and run.step < 3:
+            raise OSError("no route")
+        logged.append(f"{name} {run.step}")
+
+    trackers = {name: lambda run, name=name: (lambda each: log(name, each), list) for name in ("wandb", "mlflow")}
+    steps = RunLog(trackers, lambda event, fields: events.append(f"{fields['tracker']}: {fields['detail']}"))
+    for step in range(1, 5):
+        steps.log(TrackedRun("serve", {}, {}, step))
+    steps.close()
+    assert events == ["wandb: OSError: no route"]
+    assert logged == ["mlflow 1", "mlflow 2", "wandb 3", "mlflow 3", "wandb 4", "mlflow 4"]
+
+
+def test_a_tracker_that_hangs_delays_nobody() -> None:
+    """Steps are taken while it hangs; the end says that it did not end."""
+    events, hangs = list[str](), threading.Event()
+    steps = RunLog({"wandb": lambda run: (lambda each: hangs.wait(), list)}, lambda event, fields: events.append(event))
+    for step in range(2_000):
+        steps.log(TrackedRun("serve", {}, {}, step))
+    steps.close(within_s=0.01)
+    hangs.set()
+    assert events == ["tracker_failed"]
+
+
+def test_a_server_goes_on_without_its_tracker(genrm: Genrm) -> None:
+    """Every group is answered; one warning says why nothing is logged."""
+    (genrm.folder / "wandb.py").write_text("Settings = dict\ndef init(**_): raise OSError('no route')\n")
+    path = f"{PACKAGE_ROOT}:{genrm.folder}"
+    with serving(genrm, "--offline", "--wandb", "x", "--groups-per-step", 1, PYTHONPATH=path) as served:
+        replies = [served.group(messages=f"Why {n}?", responses=[{"text": "a"}, {"text": "b c"}]) for n in range(3)]
+        assert served.terminate() == 0
+    assert [reply["status"] for reply in replies] == ["scored"] * 3
+    assert [line for line in served.messages if "wandb" in line] == [
+        "genrm: warning: --wandb: not logged: OSError: no route\n"
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from genrm_process import Finished, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
+from served import judge_flags, serving, texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 KEY = "sk-local-0123456789abcdef"
@@ -84,3 +85,29 @@ def _logged_by_wandb(data: bytes, name: str) -> float:
     mark = bytes([len(name)]) + name.encode() + b"\x82\x01"
     size, *value = data[data.index(mark) + len(mark) :]
     return float(bytes(value[:size]))
+
+
+def test_every_tracker_has_the_steps_of_a_server(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Three steps of one run each, with the same numbers; the server exits with 0, and says nothing about it."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    answers = genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": "Because it is so."}])
+    store = genrm.folder / "store"
+    flags = ("--reference", answers, "--groups-per-step", 2, "--wandb", "rl", "--mlflow", "rl", "--tensorboard", "tb")
+    modes = {"WANDB_MODE": "offline", "MLFLOW_TRACKING_URI": store.as_uri(), "MLFLOW_ALLOW_FILE_STORE": "true"}
+    with serving(genrm, *judge_flags(judge_server.base_url), *flags, PYTHONWARNINGS="ignore", **modes) as served:
+        for number in range(5):
+            served.group(id=f"g{number}", messages="Why?", responses=[{"text": t} for t in texts(2, f"g{number}")])
+        assert served.terminate() == 0
+    assert not [line for line in served.messages if "warning" in line]
+    [run] = [path.parent for path in store.glob("*/*/params")]
+    (folder,) = (genrm.folder / "tb").iterdir()
+    (path,) = genrm.folder.glob("wandb/offline-run-*/run-*.wandb")
+    events = accumulator.EventAccumulator(str(folder))
+    events.Reload()
+    for name in ("groups", "calls", "reference/win_percent", "reference/low_percent", "reward/std", "latency/mean_s"):
+        rows = [line.split() for line in (run / "metrics" / name).read_text().splitlines()]
+        assert [int(row[2]) for row in rows] == [1, 2, 3]
+        in_board = [(each.step, each.tensor_proto.float_val[0]) for each in events.Tensors(name)]
+        assert in_board == [(int(row[2]), pytest.approx(float(row[1]), rel=1e-6)) for row in rows]
+        assert name.encode() in path.read_bytes()
+    assert [float(line.split()[1]) for line in (run / "metrics" / "groups").read_text().splitlines()] == [2, 2, 1]

@@ -141,7 +141,7 @@ def _score(
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.jobs.due.inputs import is_one_input, output_places
-    from genrm_cli.tracking.log_run import load_trackers, log_run, tracked_run
+    from genrm_cli.tracking.log_run import RunLog, load_trackers, run_name, tracked_run
 
     settings = invocation.settings
     quiet = settings.output.quiet
@@ -158,7 +158,9 @@ def _score(
         if not quiet:
             _show_results(report, run)
         if trackers and report.counts[Status.SCORED]:
-            log_run(trackers, tracked_run(rollouts, _totals(report, run), settings), events)
+            log = RunLog(trackers, events)
+            log.log(tracked_run(run_name(rollouts), _totals(report, run), settings))
+            log.close()
         if (error := report.only_error) is not None:
             raise error
 

@@ -14,6 +14,7 @@ from genrm_cli.sessions.session_options import MAX_TURNS_HELP, MOST_TURNS
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.sources.keys import find_api_key
+from genrm_cli.settings.table import value_of
 
 if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
@@ -106,10 +107,11 @@ def host(
     from genrm_cli.sessions.environments import read_scenarios
     from genrm_cli.sessions.hosting.gymnasium import serve_environment
 
-    if settings.serve.record is not None:
+    about_groups = ("record", "reference", "wandb", "mlflow", "tensorboard")
+    if (given := next((name for name in about_groups if value_of(settings, name) is not None), None)) is not None:
         raise UsageError(
             naming(
-                "$record keeps groups that a judge compared, and $environment asks none: keep the rollouts in the "
+                f"${given} is about groups that a judge compared, and $environment asks none: keep the rollouts in the "
                 "agent, or play and write the sessions with genrm collect."
             )
         )

@@ -1,0 +1,57 @@
+"""How often responses beat fixed answers, with an interval."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from genrm_cli.metrics.running_stats import Mergeable, RunningStats, student_95, wilson_interval
+
+
+@dataclass(frozen=True, slots=True)
+class WinRate:
+    """How often responses beat fixed answers to their prompts.
+
+    Attributes:
+        win_percent: mean over groups of the share of comparisons won, ties half, 0 to 100; its 95 % interval is from
+            `low_percent` to `high_percent`.
+        comparisons: number of comparisons with a verdict.
+        failed: number of comparisons without one, which count neither as won nor as lost.
+    """
+
+    win_percent: float
+    low_percent: float
+    high_percent: float
+    comparisons: int
+    failed: int
+
+
+@dataclass(slots=True)
+class WinCounts(Mergeable):
+    """The share of comparisons won in each group, and what `WinRate` counts."""
+
+    shares: RunningStats = field(default_factory=RunningStats)
+    comparisons: int = 0
+    failed: int = 0
+
+    def add(self, wins: Sequence[float], failed: int) -> None:
+        """Add a group: 1 for each comparison won, 0.5 for a tie, 0 for a loss, and the number of failed ones."""
+        self.comparisons += len(wins)
+        self.failed += failed
+        if wins:
+            self.shares.add(sum(wins) / len(wins))
+
+    def rate(self) -> WinRate | None:
+        """Return the win rate; None without a verdict.
+
+        Comparisons of one group depend on each other. The interval is Wilson's for as many independent comparisons as
+        would vary like the groups.
+
+        Source: N. Dean and M. Pagano, Journal of Survey Statistics and Methodology 3 (2015) 484.
+        """
+        count, mean = self.shares.count, self.shares.mean
+        if mean is None:
+            return None
+        independent = float(self.comparisons if count == 1 else count)
+        if self.shares.squares > 0:
+            independent = min(mean * (1 - mean) * (count - 1) ** 2 / self.shares.squares, self.comparisons)
+        low, high = wilson_interval(mean, independent, student_95(count - 1))
+        return WinRate(100 * mean, 100 * low, 100 * high, self.comparisons, self.failed)
