@@ -168,6 +168,7 @@ def compile_rewards(settings: Settings) -> RewardPlan:
     return RewardPlan(
         estimator=given.estimator,
         on_sabotage=given.on_sabotage,
+        failed_lose=given.unscored == "lowest",
         min_reliability=given.min_reliability,
         single_score=given.default_score,
         shaping=ShapingTerms(

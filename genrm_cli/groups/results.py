@@ -147,7 +147,7 @@ class GroupRewards:
     def rewards(self) -> list[float | None]:
         """n rewards; None for an unscored rollout, never a number in place of a failure.
 
-        They are on the scale of the judge's scores, 1 to 5, unless components, length or style terms change it.
+        They are on the scale of the judge's scores, 1 to 5, which they may leave; components and terms change it.
         """
         return [score.reward for score in self.scores]
 

@@ -16,7 +16,7 @@ from genrm_cli.rewards.diversity import Clusters, clusters_of
 from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many, estimate_panel
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import find_kind, order_of
-from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure
+from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind
 
 _MIDDLE_SCORE = (MIN_SCORE + MAX_SCORE) / 2
 
@@ -160,13 +160,15 @@ class _Work:
         base_scores = [None if self._is_noisy() else score for score in self._base_scores()]
         known = [score for score in base_scores if score is not None]
         if known:
+            for index in self._failed_losers():
+                base_scores[index] = min(known)
             for index in self._blank_losers():
                 base_scores[index] = min(MIN_SCORE, *known)
         return compose_rewards(base_scores, judged.shapes, terms.shaping)
 
     def _base_scores(self) -> Values:
         """Return the base scores; rollouts that cause failures have those that they get by losing, or none."""
-        scores = self.estimate.base_scores
+        scores = [*self.estimate.base_scores]
         if self.lost is not None:
             scores = scores_of_losers(scores, self.lost[1].base_scores, self.culprits)
         elif self.plan.rewards.on_sabotage == "unscored":
@@ -176,6 +178,21 @@ class _Work:
             # There is nothing to compare, and nothing to learn except that blank responses are worse.
             scores[judged.answered[0]] = _MIDDLE_SCORE if single is None else single
         return self._with_copies(scores)
+
+    def _failed_losers(self) -> list[int]:
+        """Return the rollouts without a score because requests about them failed, if these lose."""
+        if not self.plan.rewards.failed_lose:
+            return []
+        unscored = self.culprits if self.plan.rewards.on_sabotage == "unscored" else ()
+        failed = {
+            index
+            for id_, outcome in self.judged.results
+            if isinstance(outcome.result, Failure) and outcome.result.kind is not FailureKind.NOT_ASKED
+            for index in id_.shown
+            if id_.judge < len(self.plan.judges) and index not in unscored
+        }
+        owners = [self.judged.copies.get(index, index) for index in range(self.judged.size)]
+        return [index for index, score in enumerate(self._base_scores()) if score is None and owners[index] in failed]
 
     def _with_copies(self, values: Values) -> Values:
         return Column(values).with_copies(self.judged.copies).values if self.judged.copies else values

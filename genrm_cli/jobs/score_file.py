@@ -289,7 +289,7 @@ def _write_scored_lines(
         if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):
             run.metrics.lines_dropped += 1
             continue
-        if settings.rewards.unscored not in ("null", "drop"):
+        if settings.rewards.unscored not in ("null", "drop", "lowest"):
             given = float(settings.rewards.unscored)
             scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
         record = parse_record_exactly(line.raw)

@@ -116,7 +116,7 @@ def _parse_concurrency(raw: object) -> str | None:
 
 
 def _parse_unscored(raw: object) -> str | None:
-    return _parse_text(raw) if raw in ("null", "drop") or _parse_number(raw) is not None else None
+    return _parse_text(raw) if raw in ("null", "drop", "lowest") or _parse_number(raw) is not None else None
 
 
 def _parse_on_failure(raw: object) -> str | None:
@@ -161,7 +161,7 @@ DURATION = Kind(parse_duration_s, "a duration, such as 90s, 15m or 2h", "DURATIO
 SIZE = Kind(parse_size_bytes, "a size, such as 64MB or 1GiB", "SIZE")
 TEXT_OR_FILE = Kind(parse_text_argument, "text")
 CONCURRENCY = Kind(_parse_concurrency, f"auto or an integer from 1 to {MAX_CONCURRENCY}")
-UNSCORED = Kind(_parse_unscored, "null, drop or a finite number")
+UNSCORED = Kind(_parse_unscored, "null, drop, lowest or a finite number")
 ON_FAILURE = Kind(_parse_on_failure, "mean or a finite number")
 REQUIREMENT = Kind(_parse_requirement, "FIELD=VALUE, for example synthetic=true")
 URL = Kind(_parse_url, "a URL", "URL")

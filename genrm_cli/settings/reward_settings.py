@@ -120,7 +120,8 @@ class RewardSettings:
     )
     unscored: str = reward_setting(
         "null",
-        "Reward of a rollout without a verdict: null, drop (omit its line) or a number.",
+        "Reward of a rollout without one: null, drop (omit its line), a number, or, if all of its comparisons failed, "
+        "lowest, the lowest score of its group.",
         kind=UNSCORED,
         trust=False,
     )

@@ -220,6 +220,18 @@ def test_the_user_may_leave_it_unscored(tmp_path: Path, judge_server: JudgeServe
     assert scored.lines[1]["genrm"]["sabotaged"] == 2
 
 
+def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """It has that advantage, too, whatever made them fail; one that was not asked about stays unscored."""
+    scored = score(tmp_path, judge_server, on_sabotage="keep", unscored="lowest")
+    assert scored.rewards[1] == min(scored.rewards[0], *scored.rewards[2:])
+    assert scored.lines[1]["genrm"]["advantage"] < 0
+    assert scored.lines[1]["genrm"]["failed"] == 2
+    assert score(tmp_path, judge_server, on_sabotage="unscored", unscored="lowest").rewards[1] is None
+    assert score(tmp_path, judge_server, unscored="lowest", max_calls=0, use_journal=False).rewards == [None] * 4
+
+
 def test_compat_keeps_the_default_of_a_failure(tmp_path: Path, judge_server: JudgeServer) -> None:
     """As in NeMo Gym, nobody is blamed."""
     scored = score(tmp_path, judge_server, compat="nemo-gym")

@@ -121,7 +121,7 @@ def test_json_has_its_public_name_everywhere():
         (LENGTH, "-1", "at least 0"),
         ("probe", "maybe", "'maybe' is not true or false"),
         ("strategy", "circle", "not one of circular, all_pairs, ring. Did you mean circular"),
-        ("unscored", "nan", "not null, drop or a finite number"),
+        ("unscored", "nan", "not null, drop, lowest or a finite number"),
     ],
 )
 def test_a_bad_value_is_refused_from_every_source(name, raw, message):
