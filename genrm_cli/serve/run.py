@@ -7,7 +7,7 @@ from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.serve.http.endpoints import build_app
-from genrm_cli.serve.http.server import listen_on, run_server, url_of
+from genrm_cli.serve.http.server import listen_on, run_server
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
@@ -45,9 +45,8 @@ async def serve(
             if trackers or settings.serve.reference is not None:
                 steps = StepMetrics(settings, scorer, log)
             service = RewardService(scorer, settings.serve, on_event, recorder, steps)
-            on_ready(url_of(listening))
             app = build_app(service, scorer, settings.serve, token)
-            await run_server(app, listening, settings.serve.read_timeout, service.drain)
+            await run_server(app, listening, settings.serve.read_timeout, on_ready, service.drain)
             if steps is not None:
                 steps.end()
             await in_thread(lambda: log.close(_LOGGED_WITHIN_S))

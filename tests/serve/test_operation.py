@@ -1,12 +1,17 @@
 """Who may ask, how much, and what whoever operates the server sees."""
 
+import asyncio
 import re
+import signal
 import socket
 import time
 
 import httpx
 import pytest
 from served import judge_flags, serving, texts
+
+from genrm_cli.serve.run import serve
+from genrm_cli.settings import settings_from
 
 
 def metric(served, name):
@@ -124,6 +129,20 @@ def test_a_judge_that_comes_back_is_asked_again(genrm, start_judge):
         while (reply := served.group(**given))["status"] == "failed":
             assert reply["rewards"] == [None] * 3
         assert any(reward is not None for reward in reply["rewards"])
+
+
+def test_sigterm_on_the_first_message_ends_cleanly():
+    """Whoever reads "listening on" may end the server at once."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # the command interrupts what it runs
+    settings, urls = settings_from(judge="lexical", listen="127.0.0.1:0"), []
+
+    def end(url):
+        urls.append(url)
+        signal.raise_signal(signal.SIGTERM)
+
+    asyncio.run(serve(settings, {}, None, lambda event, fields: None, end))
+    signal.signal(signal.SIGTERM, before)
+    assert len(urls) == 1
 
 
 @pytest.mark.slow

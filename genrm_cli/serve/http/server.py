@@ -75,19 +75,18 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
         raise UsageError(SettingRef("listen", settings.listen), f": {error.strerror or error}.") from error
 
 
-def url_of(listening: socket.socket) -> str:
-    """Return the URL of a server."""
-    host, port = listening.getsockname()[:2]
-    return f"http://{host}:{port}"
-
-
 async def run_server(
     app: ASGIApp,
     listening: socket.socket,
     read_timeout_s: float,
+    on_ready: Callable[[str], None],
     drain: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process."""
+    """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process.
+
+    Args:
+        on_ready: takes the URL, once clients can connect and a signal drains.
+    """
     config = uvicorn.Config(
         app,
         http=type("Protocol", (_Protocol,), {"head_timeout_s": read_timeout_s}),
@@ -105,6 +104,8 @@ async def run_server(
     loop = asyncio.get_running_loop()
     for each in _ENDING:
         loop.add_signal_handler(each, stopping.set)
+    host, port = listening.getsockname()[:2]
+    on_ready(f"http://{host}:{port}")
     serving = asyncio.ensure_future(server.serve([listening]))
     stop = asyncio.ensure_future(stopping.wait())
     await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)

@@ -17,7 +17,7 @@ from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.http.endpoints import AccessLimits, Answer, build_router, limits_of, response_of
-from genrm_cli.serve.http.server import listen_on, run_server, url_of
+from genrm_cli.serve.http.server import listen_on, run_server
 from genrm_cli.serve.shapes.call import JsonReply, parse_body
 from genrm_cli.serve.shapes.nemo_gym import aggregate, masked
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
@@ -183,5 +183,4 @@ async def serve_environment(
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
             sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
             app = build_environment_app(sessions, limits_of(settings, token))
-            on_ready(url_of(listening))
-            await run_server(app, listening, settings.read_timeout)
+            await run_server(app, listening, settings.read_timeout, on_ready)
