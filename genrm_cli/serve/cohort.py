@@ -50,6 +50,10 @@ class DisagreementError(RefusedError):
     kind = "disagreement"
 
 
+class SupersededError(DisagreementError):
+    """A later attempt at the group has begun."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """One rollout of a cohort.

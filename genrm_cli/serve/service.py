@@ -17,7 +17,7 @@ from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.win_counts import WinRate
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
-from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member
+from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member, SupersededError
 from genrm_cli.serve.kept import KeptCohort, KeptCohorts
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.reference import Compared
@@ -106,6 +106,7 @@ class RewardService:
         self._journal = KeptCohorts(scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep)
         self._groups: dict[str, _Known] = {}
         self._cohorts: dict[str, _Known] = {}
+        self._attempts: dict[str, int] = {}
         self.open_groups = 0
         self.being_judged = 0
         self.held_bytes = 0
@@ -152,6 +153,24 @@ class RewardService:
     def drop(self, key: str) -> None:
         """Forget the cohort kept under a name: another one of this name begins."""
         self._journal.drop(key)
+
+    def supersede(self, group: str, attempt: int) -> None:
+        """Give up the cohort of the attempt before, if its members still wait: nobody will complete it.
+
+        Raises:
+            SupersededError: a later attempt has begun.
+        """
+        latest = self._attempts.get(group, 0)
+        if attempt == latest:
+            return
+        over = SupersededError(f"attempt {min(attempt, latest)} was superseded by attempt {max(attempt, latest)}")
+        if attempt < latest:
+            raise over
+        self._attempts[group] = attempt
+        if len(self._attempts) > self._settings.max_cohorts:
+            del self._attempts[next(iter(self._attempts))]
+        if (known := self._cohorts.get(name_of_attempt(group, latest))) is not None:
+            self._fail(known, over)
 
     async def join(
         self,
@@ -375,6 +394,8 @@ class RewardService:
             return
         self.open_groups -= 1
         self._forget(known)
+        if known.deadline is not None:
+            known.deadline.cancel()
         if isinstance(error, StorageError):
             self._on_event("storage_failed", {"detail": str(error)})
         known.answer.set_exception(error)
@@ -443,6 +464,11 @@ class RewardService:
         reference = None if known.compared is None else known.compared.wins.rate()
         counts = GroupCounts.of(rewards, known.cohort.size, self.counts.reward_mean, reference)
         return GroupAnswer(known.cohort.name, tuple(member.id for member in members), rewards, calibration, counts)
+
+
+def name_of_attempt(group: str, attempt: int) -> str:
+    """Return the name of the cohort of an attempt at a group."""
+    return f"{group} attempt {attempt}"
 
 
 def _digest_of(name: str, members: Sequence[Member]) -> bytes:

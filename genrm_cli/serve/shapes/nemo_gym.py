@@ -20,7 +20,8 @@ from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohort import Member
+from genrm_cli.serve.cohort import Member, SupersededError
+from genrm_cli.serve.service import name_of_attempt
 from genrm_cli.serve.shapes.call import (
     Call,
     JsonReply,
@@ -44,15 +45,20 @@ async def _verify(call: Call) -> JsonReply:
         refuse_unanswered(row)
     member = member_of("", row, call.service.plan, "nemo_gym")
     rollout = member.rollout
-    if (attempt := row.get("_ng_group_attempt")) not in (None, rollout.group_attempt):
-        raise UnreadableRecordError(f"_ng_group_attempt is {attempt!r}, expected an integer of 0 or more")
+    # A task index is used for other prompts, too, as in validation.
+    group, attempt = f"{group_key(rollout, 1)} {digest_of_prompt(rollout.prompt):016x}", rollout.group_attempt
+    if (given := row.get("_ng_group_attempt")) not in (None, attempt):
+        raise UnreadableRecordError(f"_ng_group_attempt is {given!r}, expected an integer of 0 or more")
     if rollout.index is not None:
         member = replace(member, id=str(rollout.index))
-    # A task index is used for other prompts, too, as in validation.
-    name = f"{group_key(rollout, 1)} {digest_of_prompt(rollout.prompt):016x} attempt {rollout.group_attempt}"
     size = cohort_size_of(row.get("cohort_size"), call)
+    name = name_of_attempt(group, attempt)
     if rollout.index is not None and (rollout.task or "").startswith("group:"):  # of one prompt and step
-        answer = await call.service.join(name, size, member)
+        try:
+            call.service.supersede(group, attempt)
+            answer = await call.service.join(name, size, member)
+        except SupersededError as error:
+            return JsonReply(masked(row, str(error)))
         score = answer.score_of(member.id)
     else:
         score, answer = await call.rounds.join(name, size, member, call.is_gone, is_named=rollout.index is not None)
