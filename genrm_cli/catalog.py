@@ -12,6 +12,12 @@ STRATEGIES: Mapping[str, str] = {
     "ring": "each rollout against the same number of others, as often first as second: N for each ring",
 }
 
+GOALS: Mapping[str, str] = {
+    "rewards": "a reward for every rollout",
+    "best": "the best rollout of each group, for best-of-n",
+    "pair": "the best and the worst rollout of each group, for preference pairs",
+}
+
 ESTIMATORS: Mapping[str, str] = {
     "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",
     "adaptive": "least squares over scores and rankings, adjusted for opponents and the judge's position preference, "

@@ -9,8 +9,10 @@ half the length, one for each order. Then the rings repeat in the other order.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from heapq import heappop, heappush
 from itertools import combinations
 from math import floor, gcd
 from random import Random
@@ -106,6 +108,60 @@ def ring_k_for_budget(
     shares = range(enough * _SHARES + 1)
     most = needed(bisect_right(shares, calls, key=needed) - 1)
     return bisect_left(shares, most, key=needed) / _SHARES
+
+
+def plan_further(scores: Mapping[int, float], asked: Sequence[tuple[int, int]], goal: str, count: int) -> _Pairs:
+    """Plan the comparisons that say most about the `best` rollout, or about the best and the worst, the `pair`.
+
+    These are the pairs with the greatest sum of scores; for `pair`, every other one has the least. A pair is asked
+    once, and in the other order once all pairs have been asked.
+
+    Args:
+        scores: of n rollouts, by index. Their order decides between equal sums.
+        asked: comparisons so far, failed ones included: the first of each pair, then the second.
+        count: comparisons to plan; with those asked at most n(n - 1).
+
+    Source: measured on recorded verdicts; top-two sampling, D. Russo, Oper. Res. 68 (2020) 1625, is its kin.
+    """
+    every, known = len(scores) * (len(scores) - 1) // 2, set(asked)
+    turns = {index: turn for turn, index in enumerate(scores)}
+    leads = Counter(i for i, _ in asked)
+    leads.subtract(j for _, j in asked)
+    planned: _Pairs = []
+    for number in range(len(asked), len(asked) + count):
+        sign = -1 if goal == "pair" and number % 2 else 1
+        # Before all pairs have been asked, those that have not in either order; then those that have in one.
+        i, j = next(
+            (i, j) for i, j in _iter_by_sum(scores, sign) if ((i, j) in known) + ((j, i) in known) == number // every
+        )
+        if (j, i) not in known and ((i, j) in known or (leads[i], turns[i]) > (leads[j], turns[j])):
+            i, j = j, i
+        leads.update({i: 1, j: -1})
+        known.add((i, j))
+        planned.append((i, j))
+    return planned
+
+
+def further_at_once(n: int) -> int:
+    """Return how many comparisons to plan before their verdicts are needed: 2, more in groups above 16.
+
+    The smaller, the better the plan; but each batch takes as long as the judge's slowest reply.
+    """
+    return max(2, n // 8)
+
+
+def _iter_by_sum(scores: Mapping[int, float], sign: int) -> Iterator[tuple[int, int]]:
+    """Yield all pairs, those with the greatest sum of signed scores first."""
+    ranked = sorted(scores, key=lambda index: -sign * scores[index])
+    below = [-sign * scores[index] for index in ranked]
+    waiting = [(below[0] + below[1], 0, 1)]
+    while waiting:
+        _, a, b = heappop(waiting)
+        yield ranked[a], ranked[b]
+        if b + 1 < len(ranked):
+            heappush(waiting, (below[a] + below[b + 1], a, b + 1))
+            if b == a + 1:
+                heappush(waiting, (below[b] + below[b + 1], b, b + 1))
 
 
 def count_offsets(n: int) -> int:

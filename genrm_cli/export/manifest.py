@@ -19,7 +19,7 @@ from genrm_cli.scored.json_form import Json, to_json
 
 MANIFEST_FORMAT = 1
 ADVISORY = "Rewards are a model's judgement: advisory, and no substitute for review by experts before training."
-_SCORED_WITH = ("settings_digest", "strategy", "ring_k", "estimator", "repeats", "judge", "time", "versions")
+_SCORED_WITH = ("settings_digest", "goal", "strategy", "ring_k", "estimator", "repeats", "judge", "time", "versions")
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 

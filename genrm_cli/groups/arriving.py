@@ -12,7 +12,7 @@ from dataclasses import replace
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.comparisons import plan_group
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import begin_group, compute_local, iter_requests_of, shown_to_judges, without_reply
+from genrm_cli.groups.judge_group import begin_group, compute_local, iter_stages, shown_to_judges, without_reply
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet
@@ -143,9 +143,16 @@ class ArrivingGroup:
         Raises:
             GenrmError: the journal cannot be written, or a component cannot be computed.
         """
-        judged, requests = await self._ask_rest(group)
-        self.wasted = len(self._asked) - len(set(requests.values()))
-        judged.results = await _results_of(requests, timeout_s)
+        judged, needed = await self._begin(group), set[asyncio.Task[Outcome]]()
+        ends_s = None if timeout_s is None else loop_time_s() + timeout_s
+        for stage in iter_stages(judged, group, self._plan):
+            requests = {id_: self._ask(id_.judge, id_.repeat, prompt) for id_, prompt in stage}
+            needed.update(requests.values())
+            judged.results += await _results_of(requests, None if ends_s is None else ends_s - loop_time_s())
+            if not all(task.done() for task in needed):  # the next stage depends on them
+                break
+        self.wasted = len(self._asked) - len(needed)
+        judged.sort()
         return judged
 
     def forget_failures(self) -> None:
@@ -168,7 +175,16 @@ class ArrivingGroup:
         Raises:
             GenrmError: as for `judge`.
         """
-        judged, requests = await self._ask_rest(group, late)
+        judged = await self._begin(group)
+        # Compared along the ring, whatever the goal: a late rollout has no part in what the others' verdicts decided.
+        plan = replace(self._plan, pairing=replace(self._plan.pairing, goal="rewards"))
+        first = next(iter_stages(judged, group, plan))
+        # A late one that is equal to another has its comparisons.
+        requests = {
+            id_: self._ask(id_.judge, id_.repeat, prompt)
+            for id_, prompt in first
+            if late in id_.shown and late not in judged.copies.values()
+        }
         moved = [index + (index >= late) for index in range(stored.size)]
         of = [judged.copies.get(index, index) for index in moved]  # a late rollout may stand for one that came in time
         known = {
@@ -178,22 +194,12 @@ class ArrivingGroup:
         judged.sort()
         return judged
 
-    async def _ask_rest(
-        self, group: Group, late: int | None = None
-    ) -> tuple[JudgedGroup, dict[RequestId, asyncio.Task[Outcome]]]:
-        """Compute the components that need no judge, and ask about the whole group, or only about a late rollout.
-
-        A late one that is equal to another has its comparisons.
-        """
+    async def _begin(self, group: Group) -> JudgedGroup:
+        """Compute the components that need no judge."""
         judged = begin_group(group, self._plan)
         if any(map(local_kind, self._plan.rewards.components)):
             await in_thread(lambda: compute_local(judged, group, self._plan))
-        requests = {
-            id_: self._ask(id_.judge, id_.repeat, prompt)
-            for id_, prompt in iter_requests_of(judged, group, self._plan)
-            if late is None or (late in id_.shown and late not in judged.copies.values())
-        }
-        return judged, requests
+        return judged
 
 
 def _is_unanswered(task: asyncio.Task[Outcome]) -> bool:

@@ -4,23 +4,33 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan, PairingPlan
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
-from genrm_cli.pairing import Comparison, plan_comparisons
-from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.pairing import (
+    Comparison,
+    further_at_once,
+    generator_of,
+    permutation,
+    plan_comparisons,
+    plan_further,
+)
+from genrm_cli.rewards.estimators import Verdicts, batch_of, verdict_array, weigh_alone
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Grades, Outcome, Verdict
+
+_DIGITS = 9
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
 
 
 def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
-    """Plan the comparisons of a group; those that share a first response are adjacent.
+    """Plan the comparisons of a group that need no verdicts; those that share a first response are adjacent.
 
     A server with prefix caching then reads that response once.
 
@@ -39,12 +49,37 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
         key=key or "",
         seed=pairing.seed,
     )
+    if pairing.is_directed:
+        planned = islice(planned, len(answered) // 2)
     ordered = sorted(planned, key=lambda comparison: comparison.i)
     return [Comparison(answered[i], answered[j], repeat) for i, j, repeat in ordered]
 
 
+def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparison]]:
+    """Yield the comparisons that depend on verdicts, a few at a time; the results of each must be there for the next.
+
+    They depend on the group's own verdicts alone, so that shards, servers and resumed runs plan the same. A failed
+    comparison counts as asked; a rollout without a verdict counts as average.
+    """
+    left, answered = plan.pairing.count_further(len(judged.answered)), judged.answered
+    order = permutation(len(answered), generator_of(judged.key or "", plan.pairing.seed)) if left else ()
+    while left:
+        by_judge = verdicts_by_judge(judged, plan)
+        scores = weigh_alone(batch_of(judged.size, [verdict_array(used_verdicts(by_judge, plan))]))[0].tolist()
+        # Rounded: machines differ in the last bits, which must not decide.
+        known = {answered[each]: round(scores[answered[each]], _DIGITS) for each in order}
+        count = min(left, further_at_once(len(answered)))
+        asked = [(i, j) for i, j, _ in by_judge]
+        yield [Comparison(i, j, 0) for i, j in plan_further(known, asked, plan.pairing.goal, count)]
+        left -= count
+
+
 def iter_requests(
-    key: str | None, answered: Sequence[int], view: SharedView, plan: GroupPlan
+    key: str | None,
+    answered: Sequence[int],
+    view: SharedView,
+    plan: GroupPlan,
+    further: Sequence[Comparison] | None = None,
 ) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests to the judges whose verdicts count.
 
@@ -53,12 +88,15 @@ def iter_requests(
         answered: indices of the rollouts that have a response.
         view: the responses of `answered` in their order, and what else is shown.
         plan: plan of the run.
+        further: the comparisons, if they depend on verdicts.
     """
     if len(answered) < 2 or not plan.judges:
         return
     response_of = dict(zip(answered, view.responses, strict=True))
     principle, reference = view.principle, view.reference
-    for (i, j, repeat), numbers in _plan_judges(key, answered, plan):
+    every = list(range(len(plan.judges)))
+    planned = _plan_judges(key, answered, plan) if further is None else [(each, every) for each in further]
+    for (i, j, repeat), numbers in planned:
         prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle, reference, view.images)
         for number in numbers:
             yield RequestId(number, repeat, (i, j)), prompt

@@ -38,6 +38,8 @@ def compile_plan(settings: Settings) -> GroupPlan:
     )
     if any(judge.pairing for judge in judges) and (grading := [judge.name for judge in judges if judge.grading]):
         raise UsageError(f"judge {grading[0]!r} grades responses; with share, every judge must compare pairs.")
+    if settings.pairing.goal != "rewards":
+        _refuse_directed(settings, judges)
     given, use_principle = settings.input, settings.judge.use_principle
     patterns = settings.judge.redact_pattern
     plan = GroupPlan(
@@ -79,6 +81,29 @@ def compile_plan(settings: Settings) -> GroupPlan:
             naming("$rubric_field has no effect: it takes $use_principle, or a component with the rubric set row.")
         )
     return plan
+
+
+def _refuse_directed(settings: Settings, judges: Sequence[JudgePlan]) -> None:
+    """Refuse what a plan that follows the verdicts cannot do.
+
+    Raises:
+        UsageError: the message names the alternative.
+    """
+    pairing, goal = settings.pairing, SettingRef("goal", settings.pairing.goal)
+    if pairing.strategy != "ring" or pairing.repeats != 1 or pairing.both_orders or settings.judge.compat is not None:
+        raise UsageError(
+            goal,
+            naming(
+                " chooses each pair, and asks it once; omit $strategy, $repeats, $both_orders and $compat, or the goal."
+            ),
+        )
+    if settings.rewards.min_reliability is not None:
+        raise UsageError(goal, naming(" leaves the reliability unknown; omit $min_reliability, or the goal."))
+    if any(judge.grading is not None or judge.pairing is not None for judge in judges):
+        raise UsageError(
+            goal,
+            " needs judges that all compare the same pairs; omit share and judges that grade responses, or the goal.",
+        )
 
 
 def _shows_images(settings: Settings, judges: Sequence[JudgePlan]) -> bool:
@@ -148,6 +173,7 @@ def _pairing(settings: Settings) -> PairingPlan:
         both_orders=given.both_orders,
         order_balanced=settings.judge.compat is None,  # NeMo Gym always shows the lower index first
         seed=given.seed,
+        goal=given.goal,
     )
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from genrm_cli.groups.comparisons import iter_requests
+from genrm_cli.groups.comparisons import iter_further, iter_requests
 from genrm_cli.groups.graders import iter_gradings, render_scenario
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -68,21 +68,22 @@ async def judge_group(
         _take(judged, id_, await judge.ask(request, slot), plan, judges)
 
     try:
-        async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
-            if any(map(local_kind, plan.rewards.components)):
-                await in_thread(lambda: compute_local(judged, group, plan))
-            for id_, prompt in iter_requests_of(judged, group, plan):
-                judge = judges[id_.judge]
-                request = judge.prepare(prompt, id_.repeat)
-                outcome = judge.recall(request)
-                if outcome is None:
-                    slot = await judge.admit(lane)
-                    if slot is not None:
-                        tasks.create_task(ask(id_, judge, request, slot))
-                        continue
-                    outcome = Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
-                _take(judged, id_, outcome, plan, judges)
-                await judges.yield_regularly()
+        for number, requests in enumerate(iter_stages(judged, group, plan)):
+            async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
+                if not number and any(map(local_kind, plan.rewards.components)):
+                    await in_thread(lambda: compute_local(judged, group, plan))
+                for id_, prompt in requests:
+                    judge = judges[id_.judge]
+                    request = judge.prepare(prompt, id_.repeat)
+                    outcome = judge.recall(request)
+                    if outcome is None:
+                        slot = await judge.admit(lane)
+                        if slot is not None:
+                            tasks.create_task(ask(id_, judge, request, slot))
+                            continue
+                        outcome = Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
+                    _take(judged, id_, outcome, plan, judges)
+                    await judges.yield_regularly()
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
     judged.sort()
@@ -147,21 +148,32 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
 
 def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     """Add the results that are known without asking, and count them."""
-    requests = known = known_calls = 0
-    for id_, prompt in iter_requests_of(judged, group, plan):
-        judge = judges[id_.judge]
-        outcome = judge.recall(judge.prepare(prompt, id_.repeat))
-        requests += 1
-        if outcome is not None:
-            known += outcome.from_journal
-            known_calls += outcome.from_journal * plan.turns_of(id_.judge)
-            judged.results.append((id_, without_reply(outcome, plan)))
-    return KnownGroup(requests, known, known_calls)
+    first = seen = known = known_calls = 0
+    for stage in iter_stages(judged, group, plan):
+        for id_, prompt in stage:
+            judge = judges[id_.judge]
+            outcome = judge.recall(judge.prepare(prompt, id_.repeat))
+            seen += 1
+            if outcome is not None:
+                known += outcome.from_journal
+                known_calls += outcome.from_journal * plan.turns_of(id_.judge)
+                judged.results.append((id_, without_reply(outcome, plan)))
+        first = first or seen
+        if len(judged.results) < seen:  # the rest depends on what is missing
+            break
+    return KnownGroup(first + plan.count_further(len(judged.answered)), known, known_calls)
 
 
 def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield the requests about a group, in order. Takes the arguments of `judge_group`."""
-    return iter_requests_of(begin_group(group, plan), group, plan)
+    """Yield the requests about a group that need no verdicts, in order. Takes the arguments of `judge_group`."""
+    return next(iter_stages(begin_group(group, plan), group, plan))
+
+
+def count_requests(group: Group, plan: GroupPlan) -> int:
+    """Count all requests about a group."""
+    judged = begin_group(group, plan)
+    first = sum(1 for _ in next(iter_stages(judged, group, plan)))
+    return first + plan.count_further(len(judged.answered))
 
 
 def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
@@ -229,9 +241,13 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
         judged.columns[component.name] = column.spread(rows, judged.size)
 
 
-def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield the requests about a group; the first number of an id counts judges, then graders."""
+def iter_stages(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[Iterator[tuple[RequestId, Prompt]]]:
+    """Yield the requests about a group by stages; the first number of an id counts judges, then graders.
+
+    `judged` must hold the results of a stage before the next one is taken.
+    """
     if not judged.answered or not plan.count_requests(len(judged.answered)):
+        yield iter(())
         return
     view = view_for_judges(judged, group, plan)
     if group.rollouts[judged.answered[0]].reference is not None:
@@ -241,11 +257,17 @@ def iter_requests_of(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iter
         for number, grader in enumerate(plan.graders, len(plan.judges))
     )
     known: KnownTexts = {}
-    for id_, prompt in chain(iter_requests(group.key, judged.answered, view, plan), *gradings):
-        shown = neutralise_prompt(plan.profile_of(id_.judge), prompt, known)
-        for index, forms in zip(id_.shown, () if shown.broken is None else shown.broken.in_responses, strict=False):
-            judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
-        yield id_, shown
+
+    def iter_neutral(requests: Iterable[tuple[RequestId, Prompt]]) -> Iterator[tuple[RequestId, Prompt]]:
+        for id_, prompt in requests:
+            shown = neutralise_prompt(plan.profile_of(id_.judge), prompt, known)
+            for index, forms in zip(id_.shown, () if shown.broken is None else shown.broken.in_responses, strict=False):
+                judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
+            yield id_, shown
+
+    yield iter_neutral(chain(iter_requests(group.key, judged.answered, view, plan), *gradings))
+    for further in iter_further(judged, plan):
+        yield iter_neutral(iter_requests(group.key, judged.answered, view, plan, further))
 
 
 def view_for_judges(judged: JudgedGroup, group: Group, plan: GroupPlan) -> SharedView:

@@ -43,10 +43,20 @@ class PairingPlan:
     both_orders: bool = False
     order_balanced: bool = False
     seed: int = 0
+    goal: str = "rewards"
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether verdicts decide which comparisons follow."""
+        return self.goal != "rewards"
 
     def count(self, n: int) -> int:
         """Count the comparisons of n rollouts."""
         return count_comparisons(n, self.strategy, self.repeats, both_orders=self.both_orders, ring_k=self.ring_k)
+
+    def count_further(self, n: int) -> int:
+        """Count those that depend on the verdicts of the others."""
+        return max(0, self.count(n) - n // 2) if self.is_directed else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +296,10 @@ class GroupPlan:
         if judge.grading.whole_group:
             return Effort(repeats * (1 + self.lineups_in_both_orders), n, 1)
         return Effort(n * repeats, 1, 1)
+
+    def count_further(self, n: int) -> int:
+        """Return the number of requests that depend on the verdicts of others."""
+        return self.pairing.count_further(n) * len(self.judges)
 
     def count_gradings(self, n: int) -> int:
         """Return the maximum number of requests to all graders for n rollouts with a response."""

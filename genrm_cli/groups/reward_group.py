@@ -90,7 +90,8 @@ def _estimate(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Ca
     if plan.shares_pairs:
         own = [(group.judged.size, group.own) for group in groups]
         return estimate_panel(own, known)
-    return estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
+    estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
+    return [each.without_errors() for each in estimates] if plan.pairing.is_directed else estimates
 
 
 @dataclass(slots=True)

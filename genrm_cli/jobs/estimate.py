@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from genrm_cli.groups.check import judge_specs
-from genrm_cli.groups.judge_group import count_known, iter_prompts
+from genrm_cli.groups.judge_group import count_known, count_requests
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex, correct_plan
 from genrm_cli.jobs.journals import asks_anybody, known_journal
@@ -70,7 +70,7 @@ def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimat
     if path is None:
         if index.plan.graders:  # they are not asked about responses without text
             groups = (group for _, _, group in index.iter_groups())
-            correct_plan(metrics, sum(1 for group in groups for _ in iter_prompts(group, index.plan)))
+            correct_plan(metrics, sum(count_requests(group, index.plan) for group in groups))
         return estimate_rest(run, None)
     with Journal(str(path), read_only=True) as journal:
         judges, specs = idle_judges(judge_specs(settings), run.open_options, journal)

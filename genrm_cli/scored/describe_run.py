@@ -45,6 +45,7 @@ def run_totals(
         judge=judge_record(settings, judges),
         reward_made_of=reward_record(settings, plan.rewards),
         min_reliability=settings.rewards.min_reliability,
+        goal=pairing.goal,
         strategy=pairing.strategy,
         ring_k=pairing.ring_k if pairing.strategy == "ring" else None,
         estimator=plan.rewards.estimator,

@@ -134,6 +134,7 @@ class RunTotals(RunSummary):
     judge: PanelRecord | JudgeRecord
     reward_made_of: RewardRecord | None
     min_reliability: float | None
+    goal: str
     strategy: str
     ring_k: float | None
     estimator: str

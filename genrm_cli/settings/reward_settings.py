@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from genrm_cli.catalog import ESTIMATORS, STRATEGIES, explained, listed
+from genrm_cli.catalog import ESTIMATORS, GOALS, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
 from genrm_cli.settings.declare import names_file, reward_setting, setting
 from genrm_cli.settings.kinds import UNSCORED
@@ -43,6 +43,12 @@ class PairingSettings:
 
     strategy: str = reward_setting(
         "ring", f"Which rollouts of a group to compare. {explained(STRATEGIES)}.", choices=STRATEGIES
+    )
+    goal: str = reward_setting(
+        "rewards",
+        f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and after half a ring "
+        "choose the pairs by the verdicts so far; standard errors and reliability are then unknown.",
+        choices=GOALS,
     )
     ring_k: float = reward_setting(
         1.0,

@@ -129,7 +129,7 @@ def tracked_run(
     params = {
         "judge": judge.name,
         "profile": ", ".join(profile) if isinstance(profile, tuple) else profile,
-        **{name: getattr(record, name) for name in ("strategy", "ring_k", "estimator", "repeats")},
+        **{name: getattr(record, name) for name in ("goal", "strategy", "ring_k", "estimator", "repeats")},
         "settings_digest": digest_of(settings),
         "genrm_version": __version__,
     }

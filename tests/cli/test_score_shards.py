@@ -15,6 +15,7 @@ CASES = {
     "ring": (("--strategy", "ring", "--ring-k", "1.5"), 9),
     "repeats in both orders": (("--strategy", "all_pairs", "--repeats", "2", "--both-orders"), 5),
     "a budget decides the rings": (("--strategy", "ring", "--budget", "40"), 9),
+    "a goal": (("--goal", "pair", "--ring-k", "1.5"), 9),
     "a trial": (("--limit", "4"), 9),
 }
 

@@ -143,6 +143,7 @@ class Preview:
             "groups_over_steps": counts.groups_over_steps,
             "groups_mostly_blank": contents.mostly_blank,
             "views": dict(sorted(contents.views.items())),
+            "goal": pairing.goal,
             "strategy": pairing.strategy,
             "ring_k": pairing.ring_k if pairing.strategy == "ring" else None,
             "repeats": pairing.repeats,

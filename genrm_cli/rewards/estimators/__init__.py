@@ -12,6 +12,7 @@ from genrm_cli.rewards.estimators.estimates import (
     estimate_many,
 )
 from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights
+from genrm_cli.rewards.estimators.least_squares import weigh_alone
 from genrm_cli.rewards.estimators.shared_pairs import RunStatistics, estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
@@ -39,4 +40,5 @@ __all__ = [
     "estimate_many",
     "estimate_panel",
     "verdict_array",
+    "weigh_alone",
 ]

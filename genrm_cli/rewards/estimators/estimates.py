@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -76,6 +76,10 @@ class Estimate:
     converged: bool = True
     reliability: float | None = None
     qualities: list[float] | None = None
+
+    def without_errors(self) -> "Estimate":
+        """Return the estimate of a plan that depended on its verdicts: the noise that it selected is unknown."""
+        return replace(self, standard_errors=[None] * len(self.standard_errors), reliability=None)
 
 
 def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:

@@ -1,5 +1,6 @@
 """Scores and rankings of a group, combined by least squares."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +13,20 @@ from genrm_cli.rewards.estimators.judge_noise import (
     Weights,
     weights_of,
 )
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Flags, Floats, VerdictBatch, inverse_of
+from genrm_cli.rewards.estimators.verdict_batch import (
+    BatchEstimate,
+    Flags,
+    Floats,
+    VerdictBatch,
+    inverse_of,
+    scored_means,
+)
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 QUALITY_POINTS = 0.7  # base score of one standard deviation of quality, of the kinds of judges as they are
 _LEAST_POINTS = 0.1
+# A group's mean lead is shrunk as if this many further verdicts had shown none: a few verdicts have a lead by chance.
+_UNBIASED_ALONE = 12
 
 
 class Spread(NamedTuple):
@@ -46,6 +56,22 @@ def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
 def weigh(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     """Combine scores and rankings with the weights for this kind of judge."""
     return _combine(batch, calibration, _weights_by_kind(calibration))
+
+
+def weigh_alone(batch: VerdictBatch) -> Floats:
+    """Return [G, n] the base scores of a typical judge, less their mean, by each group's verdicts alone.
+
+    The shrunk mean lead of a group's verdicts counts as the judge's position preference. A rollout without a verdict
+    has 0.
+    """
+    verdicts = batch.valid.sum(axis=1, keepdims=True) + _UNBIASED_ALONE
+    gaps = ((batch.score_1 - batch.score_2) * batch.valid).sum(axis=1, keepdims=True) / verdicts
+    leads = ((MIDDLE_RANKING - batch.ranking) * batch.valid).sum(axis=1, keepdims=True) / verdicts
+    even = replace(
+        batch, score_1=batch.score_1 - gaps / 2, score_2=batch.score_2 + gaps / 2, ranking=batch.ranking + leads
+    )
+    made = weigh(even, Calibration())
+    return np.where(made.scored, made.base_scores - scored_means(made.base_scores, made.scored), 0.0)
 
 
 def points_of(calibration: Calibration) -> float:
