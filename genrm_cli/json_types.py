@@ -13,5 +13,5 @@ def field_at(record: JsonObject, path: str) -> Any:
     """Return the value at a dotted path of a record; None if there is none."""
     value: Any = record
     for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        value = value.get(part) if isinstance(value, dict) else None
     return value

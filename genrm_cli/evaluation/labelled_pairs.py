@@ -14,8 +14,7 @@ from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
-from genrm_cli.scored.json_form import extended
-from genrm_cli.scored.write_lines import outcome_record
+from genrm_cli.scored.write_lines import outcome_fields
 from genrm_cli.settings import Settings
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
@@ -72,7 +71,7 @@ class Case:
             outcome = self._outcome(chosen_first)
             verdict = outcome.result if isinstance(outcome.result, Verdict) else None
             result = None if verdict is None else preference_of(verdict, chosen_first=chosen_first)
-            orders.append(extended(OrderRecord, outcome_record(outcome, verdict), result=result))
+            orders.append(OrderRecord(**outcome_fields(outcome, verdict), result=result))
         return PairRecord(
             id=self.pair.id,
             item=self.pair.item,

@@ -231,7 +231,7 @@ def _read_lines(
             on_reject(Reject(line.number, error.message, text, error.kind, source.unit, of_set))
             continue
         if not (run.plan.uses_own_principle or run.plan.shows_as_gym):  # NeMo Gym's groups differ by it
-            rollouts = [replace(rollout, principle=None) for rollout in rollouts]
+            rollouts = [each if each.principle is None else replace(each, principle=None) for each in rollouts]
         place = line.number if name is None else f"{name}:{line.number}"
         metrics.not_numbers += len(nulls)
         if nulls:

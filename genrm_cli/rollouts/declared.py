@@ -1,7 +1,7 @@
 """Metadata that a record must declare before it may be judged, such as `synthetic=true`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -78,7 +78,7 @@ def check_declared(record: JsonObject, requirements: Sequence[Requirement]) -> N
 def _look_up(record: object, parts: Sequence[str]) -> tuple[bool, object]:
     """Return whether the path exists, and its value, which may be null."""
     for part in parts:
-        if not isinstance(record, Mapping) or part not in record:
+        if not isinstance(record, dict) or part not in record:
             return False, None
         record = record[part]
     return True, record
@@ -93,6 +93,6 @@ def _parse_scalar(text: str) -> str | float | bool | None:
 
 
 def _shown(found: object) -> str:
-    if isinstance(found, Mapping | list):
+    if isinstance(found, dict | list):
         return kind_of(found)
     return repr(found[:_SHOWN_CHARS]) if isinstance(found, str) else json.dumps(found)[:_SHOWN_CHARS]

@@ -61,7 +61,8 @@ _STEP_NAMES = ("step", "global_step", "global_steps", "training_step")
 
 def step_of(record: JsonObject) -> str | None:
     """Return the training step that a line names, with the name of its field; None if it names none."""
-    return next((found for name in _STEP_NAMES if (found := value_at(record, name)) is not None), None)
+    found = (value_at(record, name) for name in _STEP_NAMES if name in record)
+    return next((step for step in found if step is not None), None)
 
 
 def digest_of_key(key: str) -> int:

@@ -7,7 +7,7 @@ Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.json_types import JsonObject
@@ -25,7 +25,7 @@ def is_of_gym(record: JsonObject) -> bool:
 
 def gym_line(prompt: object, response: object) -> dict[str, object] | None:
     """Return a prompt and an object of the Responses API, or null, as a line of NeMo Gym; None for other responses."""
-    if response is not None and not (isinstance(response, Mapping) and (not response or "output" in response)):
+    if response is not None and not (isinstance(response, dict) and (not response or "output" in response)):
         return None
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     return {"responses_create_params": {"input": messages}, "response": response}
@@ -47,7 +47,7 @@ def refuse_as_gym(record: JsonObject) -> None:
     given = {name: "" if record.get(name) is None else record[name] for name in optional}
     history = record.get("conversation_history", [])
     for index, message in enumerate(history if isinstance(history, list) else ()):
-        fields = message.items() if isinstance(message, Mapping) else ()
+        fields = message.items() if isinstance(message, dict) else ()
         given |= {f"conversation_history[{index}].{name}": value for name, value in fields}
     for name, value in given.items():
         if not isinstance(value, str):
@@ -61,7 +61,7 @@ def refuse_unanswered(row: JsonObject) -> None:
         UnreadableRecordError: it would be answered with HTTP 422.
     """
     response = row.get("response")
-    if not isinstance(response, Mapping) or not isinstance(response.get("output"), list):
+    if not isinstance(response, dict) or not isinstance(response.get("output"), list):
         raise UnreadableRecordError("response has no list output, which NeMo Gym refuses (HTTP 422)")
 
 
@@ -70,7 +70,7 @@ def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
     if "conversation_history" in records[0]:
         return view_gym_request({**records[0], "response_objs": [record.get("response_objs") for record in records]})
     first = records[0].get("responses_create_params")
-    given = first.get("input") if isinstance(first, Mapping) else None
+    given = first.get("input") if isinstance(first, dict) else None
     return _view(gym_conversation(given), [record.get("response") for record in records])
 
 
@@ -90,7 +90,7 @@ def gym_conversation(given: object) -> tuple[Turn, ...]:
     if isinstance(given, str):
         return tuple(Turn("user", "") for _ in given)
     items = given if isinstance(given, list) else []
-    return tuple(_turn_of_item(item) for item in items if isinstance(item, Mapping))
+    return tuple(_turn_of_item(item) for item in items if isinstance(item, dict))
 
 
 def digest_of_gym_input(record: JsonObject) -> int | None:
@@ -99,7 +99,7 @@ def digest_of_gym_input(record: JsonObject) -> int | None:
     A task that the environment states in the output is not part of it.
     """
     request = record.get("responses_create_params")
-    if not isinstance(request, Mapping):
+    if not isinstance(request, dict):
         return None
     given = json.dumps(request.get("input"), sort_keys=True).encode()
     return int.from_bytes(hashlib.blake2b(given, digest_size=8).digest(), "little")
@@ -111,7 +111,7 @@ def gym_history(history: object) -> tuple[Turn, ...]:
     return tuple(
         Turn(str(message.get("role", "user")), str(message.get("content", "")))
         for message in messages
-        if isinstance(message, Mapping)
+        if isinstance(message, dict)
     )
 
 
@@ -123,8 +123,8 @@ def gym_response_text(response: object) -> str:
 
 def gym_texts(response: object) -> tuple[str, str]:
     """Return reasoning and text of a response as NeMo Gym measures their lengths."""
-    output = response.get("output") if isinstance(response, Mapping) else None
-    items = [item for item in output if isinstance(item, Mapping)] if isinstance(output, list) else []
+    output = response.get("output") if isinstance(response, dict) else None
+    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     reasoning = [_parts(item.get("summary"), None) for item in items if item.get("type") == "reasoning"]
     texts = [_parts(item.get("content"), "output_text") for item in items if item.get("type") == "message"]
     return "".join(reasoning), "".join(texts)
@@ -137,7 +137,7 @@ def gym_texts_of_record(record: JsonObject) -> tuple[str, str]:
 
 def with_gym_response(rollout: Rollout, record: JsonObject) -> Rollout:
     """Return a rollout with the response that NeMo Gym finds in its record, which may be an empty object."""
-    is_empty = rollout.response is None and isinstance(_response_of(record), Mapping)
+    is_empty = rollout.response is None and isinstance(_response_of(record), dict)
     return replace(rollout, response=()) if is_empty else rollout
 
 
@@ -172,5 +172,5 @@ def _parts(parts: object, kind: str | None) -> str:
     return "".join(
         part["text"]
         for part in (parts if isinstance(parts, list) else ())
-        if isinstance(part, Mapping) and isinstance(part.get("text"), str) and kind in (None, part.get("type"))
+        if isinstance(part, dict) and isinstance(part.get("text"), str) and kind in (None, part.get("type"))
     )

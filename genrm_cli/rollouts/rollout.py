@@ -50,8 +50,18 @@ class Criterion(NamedTuple):
     points: float = 1.0
 
 
+class _Part:
+    """An item as pickle keeps it: by its values, as by default each passes through Python."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        names: Iterable[str] = self.__slots__
+        return type(self), tuple(getattr(self, name) for name in names)
+
+
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(_Part):
     """Text that the policy wrote for its reader, without reasoning.
 
     Attributes:
@@ -64,7 +74,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(_Part):
     """Reasoning of the policy, not shown to a judge.
 
     Attributes:
@@ -76,14 +86,14 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(_Part):
     """A refusal that the server marked as such."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(_Part):
     """A tool call; the arguments are JSON text, or whatever the policy wrote instead."""
 
     name: str
@@ -91,7 +101,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(_Part):
     """The result of a tool call."""
 
     text: str
@@ -99,7 +109,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Media:
+class Media(_Part):
     """An image, a file or another part that is not text, named by its kind.
 
     Attributes:

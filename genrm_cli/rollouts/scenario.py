@@ -1,6 +1,6 @@
 """The scenario of a session, read from its record."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _ACUTE = frozenset({"crisis", "imminent", "acute", "emergency"})
@@ -36,8 +36,8 @@ def parse_scenario(record: Mapping[str, object]) -> Scenario:
     Strings, lists and objects are read as texts; other types are ignored. Never fails.
     """
     metadata = record.get("metadata")
-    inner = metadata.get("scenario") if isinstance(metadata, Mapping) else None
-    places = [place for place in (record.get("scenario"), inner, metadata, record) if isinstance(place, Mapping)]
+    inner = metadata.get("scenario") if isinstance(metadata, dict) else None
+    places = [place for place in (record.get("scenario"), inner, metadata, record) if isinstance(place, dict)]
     return Scenario(
         goal=" ".join(_first(places, "goal", "goals", "objective", "description")),
         constraints=_first(places, "hard_constraints", "constraints"),
@@ -47,7 +47,7 @@ def parse_scenario(record: Mapping[str, object]) -> Scenario:
     )
 
 
-def _first(places: list[Mapping[str, object]], *names: str) -> tuple[str, ...]:
+def _first(places: Sequence[Mapping[str, object]], *names: str) -> tuple[str, ...]:
     """Return the texts of the first field that has any."""
     found = (tuple(_iter_texts(place.get(name), _DEPTH)) for place in places for name in names)
     return next((texts for texts in found if texts), ())
@@ -60,7 +60,7 @@ def _iter_texts(value: object, depth: int) -> Iterator[str]:
     elif depth > 0 and isinstance(value, list | tuple):
         for each in value:
             yield from _iter_texts(each, depth - 1)
-    elif depth > 0 and isinstance(value, Mapping):
+    elif depth > 0 and isinstance(value, dict):
         for name, each in value.items():
             # A flag such as {"veteran": true} is named by its key.
             yield from _iter_texts(str(name) if each is True else each, depth - 1)

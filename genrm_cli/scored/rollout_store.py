@@ -5,14 +5,14 @@ import pickle
 from array import array
 from collections import OrderedDict
 from contextlib import AbstractContextManager
-from dataclasses import fields
 from typing import Generic, TypeVar
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Media, Rollout, Turn
 from genrm_cli.storage.spool import Spool
 
 _PROMPTS_REMEMBERED = 4_096
-_FIELDS = tuple(field.name for field in fields(Rollout) if field.name not in ("prompt", "tools", "prompt_media"))
+_SHARED: Record = {"prompt": (), "tools": (), "prompt_media": ()}  # by rollouts of one task
 _Kept = TypeVar("_Kept")
 _Prompt = tuple[tuple[Turn, ...], tuple[str, ...], tuple[Media, ...]]
 
@@ -39,8 +39,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
 
     def append(self, key: str | None, rollout: Rollout, kept: _Kept) -> None:
         """Keep the rollout of the next row with its group key and a value."""
-        values = [getattr(rollout, name) for name in _FIELDS]
-        row = (key, self._keep_prompt(rollout), values, kept)
+        row = (key, self._keep_prompt(rollout), vars(rollout) | _SHARED, kept)
         offset, _ = self._rollouts.append(pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
         self._offsets.append(offset)
 
@@ -62,7 +61,9 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         packed = self._rollouts.read(self._offsets[row], end - self._offsets[row])
         key, span, values, kept = pickle.loads(packed)  # noqa: S301  (our own bytes, in a file without a name)
         prompt, tools, media = self._prompt_at(span)
-        return key, Rollout(prompt, tools=tools, prompt_media=media, **dict(zip(_FIELDS, values, strict=True))), kept
+        rollout = Rollout.__new__(Rollout)  # as unpickling does it: with what was computed, and without its checks
+        vars(rollout).update(values, prompt=prompt, tools=tools, prompt_media=media)
+        return key, rollout, kept
 
     def _prompt_at(self, span: tuple[int, int]) -> _Prompt:
         if self._last is None or self._last[0] != span:

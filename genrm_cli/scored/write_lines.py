@@ -3,12 +3,11 @@
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import ComparisonResult, GroupRewards, RolloutScore
 from genrm_cli.rewards.compose import Total
-from genrm_cli.scored.json_form import Json, extended, to_json
+from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.lines import (
     ComparisonRecord,
     DiversityRecord,
     FailureRecord,
-    OutcomeRecord,
     RolloutResult,
     ScoredLine,
     TotalRecord,
@@ -18,22 +17,27 @@ from genrm_cli.verdicts import Failure, Grades, Outcome, Verdict
 
 def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
     """Return the result of a rollout of a group."""
+    return RolloutResult(**_result(score, rewards))
+
+
+def _result(score: RolloutScore, rewards: GroupRewards) -> Json:
+    """Return the fields of the result of a rollout; a `RolloutResult` to copy them from would be made for each."""
     numbers, columns = score.numbers, rewards.columns
-    return RolloutResult(
-        reward=score.reward,
-        status=score.status,
-        reason=score.reason,
-        reason_text=score.reason_text,
-        base_score=numbers.base_score,
-        standard_error=score.standard_error,
-        rank=numbers.rank,
-        advantage=numbers.advantage,
-        comparisons=score.comparisons,
-        failed=score.failed,
-        sabotaged=score.sabotaged or None,
-        components={name: column.values[score.index] for name, column in columns.items()} if columns else None,
-        shortened=score.shortened or None,
-    )
+    return {
+        "reward": score.reward,
+        "status": score.status,
+        "reason": score.reason,
+        "reason_text": score.reason_text,
+        "base_score": numbers.base_score,
+        "standard_error": score.standard_error,
+        "rank": numbers.rank,
+        "advantage": numbers.advantage,
+        "comparisons": score.comparisons,
+        "failed": score.failed,
+        "sabotaged": score.sabotaged or None,
+        "components": {name: column.values[score.index] for name, column in columns.items()} if columns else None,
+        "shortened": score.shortened or None,
+    }
 
 
 def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> ScoredLine:
@@ -41,9 +45,8 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
     columns, clusters = rewards.columns, rewards.clusters
     notes = {name: note for name, column in columns.items() if (note := column.note(score.index))}
     failures = {name: column.failure for name, column in columns.items() if column.failure}
-    return extended(
-        ScoredLine,
-        result_of(score, rewards),
+    return ScoredLine(
+        **_result(score, rewards),
         reliability=rewards.reliability,
         adjustments=score.numbers.adjustments,
         group=rewards.key,
@@ -76,29 +79,28 @@ def _total_record(total: Total, plan: GroupPlan) -> TotalRecord:
     )
 
 
-def outcome_record(outcome: Outcome, verdict: Verdict | None) -> OutcomeRecord:
-    """Return the result of one request, with the verdict that counts for it."""
+def outcome_fields(outcome: Outcome, verdict: Verdict | None) -> Json:
+    """Return the fields of an `OutcomeRecord`, with the verdict that counts for the request."""
     result = outcome.result
-    return OutcomeRecord(
-        score_1=None if verdict is None else verdict.score_1,
-        score_2=None if verdict is None else verdict.score_2,
-        ranking=None if verdict is None else verdict.ranking,
-        failure=FailureRecord(kind=result.kind, detail=result.detail) if isinstance(result, Failure) else None,
-        attempts=outcome.attempts,
-        latency_s=round(outcome.latency_s, 4),
-        prompt_tokens=outcome.prompt_tokens,
-        completion_tokens=outcome.completion_tokens,
-        grades=result.values if isinstance(result, Grades) else None,
-    )
+    return {
+        "score_1": None if verdict is None else verdict.score_1,
+        "score_2": None if verdict is None else verdict.score_2,
+        "ranking": None if verdict is None else verdict.ranking,
+        "failure": FailureRecord(kind=result.kind, detail=result.detail) if isinstance(result, Failure) else None,
+        "attempts": outcome.attempts,
+        "latency_s": round(outcome.latency_s, 4),
+        "prompt_tokens": outcome.prompt_tokens,
+        "completion_tokens": outcome.completion_tokens,
+        "grades": result.values if isinstance(result, Grades) else None,
+    }
 
 
 def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
     """Return one line of the comparisons file as JSON; with replies, a request without one has `null`."""
     shown, outcome = comparison.shown, comparison.outcome
     key = outcome.journal_key.hex() if outcome.journal_key and not with_reply else None  # where the reply can be found
-    record = extended(
-        ComparisonRecord,
-        outcome_record(outcome, comparison.verdict),
+    record = ComparisonRecord(
+        **outcome_fields(outcome, comparison.verdict),
         group=comparison.group,
         component=comparison.component,
         i=shown[0] if len(shown) <= 2 else None,

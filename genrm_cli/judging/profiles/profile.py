@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -114,8 +114,8 @@ def sample_prompt(profile: AnyProfile, conversation: Sequence[tuple[str, str]], 
     return ChatPrompt(conversation)
 
 
-KnownTexts = dict[Forms, dict[str, tuple[str, tuple[str, ...]]]]
-"""Texts that were neutralised, by what was looked for, so that each is neutralised once."""
+KnownTexts = dict[Forms, dict[Any, tuple[Any, tuple[str, ...]]]]
+"""Texts, and tuples of them, that were neutralised, by what was looked for, so that each is neutralised once."""
 
 
 def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTexts) -> Prompt:
@@ -130,15 +130,16 @@ def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTe
 
     def neutral(value: Any) -> Any:
         nonlocal changed
-        if isinstance(value, str):
-            found = texts.get(value)
-            if found is None:
-                found = texts[value] = forms.neutralise(value)
-            changed = changed or bool(found[1])
-            return found[0]
-        return tuple(map(neutral, value)) if isinstance(value, tuple | list) else value
+        if isinstance(value, list):
+            value = tuple(value)
+        if not isinstance(value, str | tuple):
+            return value
+        if value not in texts:
+            texts[value] = forms.neutralise(value) if isinstance(value, str) else (tuple(map(neutral, value)), ())
+        changed = changed or texts[value][0] != value
+        return texts[value][0]
 
-    shown = {each.name: neutral(getattr(prompt, each.name)) for each in fields(prompt) if each.name != "images"}
+    shown = {name: neutral(getattr(prompt, name)) for name in prompt.__slots__ if name != "images"}
     broken = Broken(forms, tuple(texts[response][1] for response in prompt.responses))
     return replace(prompt, **{**shown, "broken": broken}) if changed else prompt
 

@@ -5,7 +5,7 @@ is in another file, and the id of the request names the group.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from genrm_cli.errors import SettingRef
@@ -49,13 +49,13 @@ def _fields_in(record: JsonObject) -> Fields:
 
 
 def _is_request(value: object) -> bool:
-    request = _body_of(value) if isinstance(value, Mapping) else {}
+    request = _body_of(value) if isinstance(value, dict) else {}
     asks = (isinstance(request.get(name), str | list) for name in ("contents", "input", "prompt", "inputText"))
-    return is_messages(request.get("messages")) or isinstance(request.get("contents"), Mapping) or any(asks)
+    return is_messages(request.get("messages")) or isinstance(request.get("contents"), dict) or any(asks)
 
 
 def _is_reply(value: object) -> bool:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return isinstance(value, str)
     return "body" in value or value.get("type") in _OUTCOMES or _choices_of(value) is not None
 
@@ -64,8 +64,8 @@ def _body_of(value: object) -> JsonObject:
     """Return a request or a reply without the frame of HTTP around it; an empty object for anything else."""
     if isinstance(value, str):
         return {"text": value}
-    body = value.get("body", value) if isinstance(value, Mapping) else None
-    return body if isinstance(body, Mapping) else {}
+    body = value.get("body", value) if isinstance(value, dict) else None
+    return body if isinstance(body, dict) else {}
 
 
 def _recognise(record: Record) -> bool:
@@ -73,7 +73,7 @@ def _recognise(record: Record) -> bool:
     if not read.response:
         return "custom_id" in record and "error" in record and record.get("response") is None
     reply = record[read.response[0]]
-    return bool(read.prompt) or (isinstance(reply, Mapping) and (len(read.metadata) > 1 or "candidates" in reply))
+    return bool(read.prompt) or (isinstance(reply, dict) and (len(read.metadata) > 1 or "candidates" in reply))
 
 
 def _read(record: Record) -> list[Rollout]:
@@ -111,7 +111,7 @@ def _asked_by(request: JsonObject) -> tuple[DecodedPrompt, tuple[Media, ...]]:
     others = [
         name
         for holder in (request, request.get("config"))
-        for name, value in (holder.items() if isinstance(holder, Mapping) else ())
+        for name, value in (holder.items() if isinstance(holder, dict) else ())
         if (part_named(name) == "prompt" and (holder is not request or name not in names))
         or name == "previous_response_id"
         if any(text not in whole for text in iter_texts(value))
@@ -138,8 +138,8 @@ def _choices_of(reply: JsonObject) -> list[Any] | None:
         return list(map(_choice_of, candidates))
     if isinstance(reply.get("output"), list):  # of the Responses API
         return [{"message": None, **reply, "finish_reason": "length" if is_truncated(reply) else None}]
-    if isinstance(message := reply.get("message", reply.get("output")), Mapping):
-        message = inner if isinstance(inner := message.get("message"), Mapping) else message  # of Bedrock's Converse
+    if isinstance(message := reply.get("message", reply.get("output")), dict):
+        message = inner if isinstance(inner := message.get("message"), dict) else message  # of Bedrock's Converse
         return [{"message": message, "stop_reason": message.get("stop_reason", reply.get("stopReason"))}]
     if "content" in reply and ("role" in reply or "stop_reason" in reply):
         return [reply]
@@ -151,7 +151,7 @@ def _choices_of(reply: JsonObject) -> list[Any] | None:
 
 def _choice_of(candidate: object) -> Record:
     """Return a candidate of Gemini as a choice."""
-    if not isinstance(candidate, Mapping):
+    if not isinstance(candidate, dict):
         raise UnreadableRecordError("a candidate is not an object, expected one with content")
     message = {**_message_of(candidate.get("content")), "role": "assistant"}
     return {"message": message, "finish_reason": candidate.get("finishReason")}
@@ -161,13 +161,13 @@ def _message_of(content: object) -> Record:
     """Return a chat message from a content of Gemini: its parts are texts, thoughts, calls and results."""
     if isinstance(content, str):
         return {"role": "user", "content": content}
-    if not isinstance(content, Mapping):
+    if not isinstance(content, dict):
         return {"role": "assistant", "content": None}
-    parts = [part for part in list_or_empty(content.get("parts")) if isinstance(part, Mapping)]
+    parts = [part for part in list_or_empty(content.get("parts")) if isinstance(part, dict)]
     calls = [
         {"function": {"name": call.get("name"), "arguments": call.get("args")}}
         for part in parts
-        if isinstance(call := part.get("functionCall"), Mapping)
+        if isinstance(call := part.get("functionCall"), dict)
     ]
     texts = [_part_of(part) for part in parts if "functionCall" not in part]
     return {"role": text_or_empty(content.get("role")) or "user", "content": texts} | (
@@ -178,7 +178,7 @@ def _message_of(content: object) -> Record:
 def _part_of(part: JsonObject) -> Record:
     if isinstance(part.get("text"), str):
         return {"type": "thinking" if part.get("thought") is True else "text", "text": part["text"]}
-    if isinstance(result := part.get("functionResponse"), Mapping):
+    if isinstance(result := part.get("functionResponse"), dict):
         return {"type": "text", "text": json.dumps(result.get("response"), ensure_ascii=False)}
     return {"type": next((str(name) for name in part), "part")}
 

@@ -31,7 +31,7 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 
 def _recognise(record: Record) -> bool:
-    return isinstance(record.get("messages"), list) and isinstance(record.get("scenario"), Mapping)
+    return isinstance(record.get("messages"), list) and isinstance(record.get("scenario"), dict)
 
 
 def _read(record: Record) -> list[Rollout]:
@@ -58,7 +58,7 @@ def _read(record: Record) -> list[Rollout]:
 def _group_of(record: Record) -> str | None:
     """Return the group that `genrm collect` wrote: same scenario, client and seed, and the same history to a branch."""
     metadata = record.get("metadata")
-    group = identifier(metadata.get("group")) if isinstance(metadata, Mapping) else None
+    group = identifier(metadata.get("group")) if isinstance(metadata, dict) else None
     return None if group is None else f"group:{group}"
 
 
@@ -75,14 +75,14 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     reward = record.get("reward")
     if reward is None:
         reward = {}
-    if not isinstance(reward, Mapping):
+    if not isinstance(reward, dict):
         annotate_line(record, scores)
         return
     (score,) = scores
     components = reward.get("components")
-    before = dict(components) if isinstance(components, Mapping) else {}
+    before = dict(components) if isinstance(components, dict) else {}
     detail = score.detail | {"previous_reward": before.get("genrm")}
-    if components is not None and not isinstance(components, Mapping):
+    if components is not None and not isinstance(components, dict):
         detail["previous_components"] = components
     ours = dict(score.detail.get("components") or {"genrm": score.reward})
     if "total" not in score.detail and "genrm" in ours:
@@ -101,20 +101,20 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
 def _scores(record: Record) -> list[Score]:
     """Return the score that `_annotate` wrote: the total if configured, otherwise our component."""
     reward = record.get("reward")
-    if not isinstance(reward, Mapping):
+    if not isinstance(reward, dict):
         return written_scores(record)
     detail, components = detail_of(record), reward.get("components")
     if "total" in detail:
         return [Score(number_or_none(reward.get("total_reward")), detail)]
     name = _written_before(record).get("genrm", "genrm")
-    return [Score(number_or_none(components.get(name)) if isinstance(components, Mapping) else None, detail)]
+    return [Score(number_or_none(components.get(name)) if isinstance(components, dict) else None, detail)]
 
 
 def _written_before(record: Record) -> dict[str, str]:
     """Return the names under which an earlier run wrote its components, by component."""
     genrm = record.get("genrm")
     components, renamed = (
-        part if isinstance(genrm, Mapping) and isinstance(part := genrm.get(key), Mapping) else {}
+        part if isinstance(genrm, dict) and isinstance(part := genrm.get(key), dict) else {}
         for key in ("components", "component_names")
     )
     return {"genrm": "genrm"} | {name: str(renamed.get(name, name)) for name in components}

@@ -7,7 +7,7 @@ lm-evaluation-harness writes one line per document and filter. `resps` has one l
 one text per repeat. Source: EleutherAI `lm_eval/evaluator.py`, `lm_eval/loggers/evaluation_tracker.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from genrm_cli.json_types import Record
@@ -40,12 +40,12 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 
 def _is_inspect(record: Record) -> bool:
-    return _is_sample(record) or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), Mapping))
+    return _is_sample(record) or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), dict))
 
 
 def _is_sample(record: Record) -> bool:
     output = record.get("output")
-    return has_all(record, ("id", "epoch", "input")) and isinstance(output, Mapping) and "choices" in output
+    return has_all(record, ("id", "epoch", "input")) and isinstance(output, dict) and "choices" in output
 
 
 def _read_inspect(record: Record) -> list[Rollout]:
@@ -63,8 +63,8 @@ def _samples(record: Record) -> list[Any]:
 
 def _read_sample(sample: Record) -> Rollout:
     messages, output = sample.get("messages"), sample.get("output")
-    choices = output.get("choices") if isinstance(output, Mapping) else None
-    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], Mapping) else {}
+    choices = output.get("choices") if isinstance(output, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     name = identifier(sample.get("id"))
     known: Record = {
         "task": None if name is None else f"sample:{name}",
@@ -87,13 +87,13 @@ def _annotate_inspect(record: Record, scores: Sequence[Score]) -> None:
     """Add a score called `genrm` to each sample, as inspect_ai's own scorers do."""
     for sample, score in zip(_samples(record), scores, strict=True):
         given = sample.get("scores")
-        others = dict(given) if isinstance(given, Mapping) else {}
+        others = dict(given) if isinstance(given, dict) else {}
         detail = (
             score.detail | {"previous_genrm": without_history(others["genrm"])}
             if "genrm" in others
             else dict(score.detail)
         )
-        if "scores" in sample and not isinstance(given, Mapping):
+        if "scores" in sample and not isinstance(given, dict):
             detail["previous_scores_of_inspect"] = given
         sample["scores"] = others | {"genrm": {"value": score.reward, "metadata": detail}}
 
@@ -103,8 +103,8 @@ def _scores_of_inspect(record: Record) -> list[Score]:
     scores = []
     for sample in _samples(record):
         given = sample.get("scores")
-        ours = given.get("genrm") if isinstance(given, Mapping) else None
-        if not isinstance(ours, Mapping) or not isinstance(ours.get("metadata"), dict):
+        ours = given.get("genrm") if isinstance(given, dict) else None
+        if not isinstance(ours, dict) or not isinstance(ours.get("metadata"), dict):
             raise UnreadableRecordError("not scored: a sample has no score called genrm; run `genrm score` on it first")
         scores.append(Score(number_or_none(ours.get("value")), ours["metadata"]))
     return scores
@@ -158,12 +158,10 @@ def _responses(resps: object) -> list[str]:
 
 
 def _asked_by(arguments: object) -> DecodedPrompt:
-    first = arguments.get("gen_args_0") if isinstance(arguments, Mapping) else arguments
+    first = arguments.get("gen_args_0") if isinstance(arguments, dict) else arguments
     while isinstance(first, list) and first and not isinstance(first[0], str):
         first = first[0]
-    context = (
-        first.get("arg_0") if isinstance(first, Mapping) else first[0] if isinstance(first, list) and first else None
-    )
+    context = first.get("arg_0") if isinstance(first, dict) else first[0] if isinstance(first, list) and first else None
     if not isinstance(context, str):
         raise UnreadableRecordError("arguments contain no context, expected gen_args_0.arg_0 to be a text")
     return asked_of(context)

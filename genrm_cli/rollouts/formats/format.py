@@ -1,6 +1,6 @@
 """The definition of a format: recognise a line, read its rollouts, write their scores back."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -149,7 +149,7 @@ def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callabl
             else value
             for name, value in record.items()
         }
-        return {**own, **row} if isinstance(own, Mapping) else row
+        return {**own, **row} if isinstance(own, dict) else row
 
     return own_record
 

@@ -1,6 +1,6 @@
 """The formats whose lines hold several responses: one row each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -47,7 +47,7 @@ _COLUMNS = Fields(
 def _column(record: Record, names: Sequence[str]) -> list[Any]:
     """Return the first of these fields that is a list of texts or of lists; empty if there is none."""
     values = (record[name] for name in names if isinstance(record.get(name), list))
-    return next((each for each in values if not any(isinstance(value, Mapping) for value in each)), [])
+    return next((each for each in values if not any(isinstance(value, dict) for value in each)), [])
 
 
 def _is_columns(record: Record) -> bool:
@@ -114,7 +114,7 @@ def _is_many(record: Record) -> bool:
 def _are_alternatives(values: list[object], is_named_so: bool) -> bool:
     """Whether a list holds alternatives, by its name or as texts (null if one failed); messages may be one response."""
     if is_messages(values):
-        return is_named_so and {each["role"] for each in values if isinstance(each, Mapping)} == {"assistant"}
+        return is_named_so and {each["role"] for each in values if isinstance(each, dict)} == {"assistant"}
     return is_named_so or (any(values) and all(isinstance(each, str | None) for each in values))
 
 
@@ -126,7 +126,7 @@ def _read_many(record: Record) -> list[Rollout]:
 
 def _is_vllm(record: Record) -> bool:
     outputs = record.get("outputs")
-    texts = isinstance(outputs, list) and all(isinstance(each, Mapping) and "text" in each for each in outputs)
+    texts = isinstance(outputs, list) and all(isinstance(each, dict) and "text" in each for each in outputs)
     return texts and ("prompt" in record or "prompt_token_ids" in record)
 
 

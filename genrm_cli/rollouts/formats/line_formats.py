@@ -1,6 +1,6 @@
 """The formats whose lines are one rollout each, one row each; and a format whose fields the user names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -124,9 +124,7 @@ def _prompt_of_areal(record: Record) -> object:
 
 def _read_tinker(record: Record) -> list[Rollout]:
     # The grader speaks after the rollout has ended.
-    turns = [
-        turn for turn in list_at(record, "turns") if not (isinstance(turn, Mapping) and turn.get("role") == "grader")
-    ]
+    turns = [turn for turn in list_at(record, "turns") if not (isinstance(turn, dict) and turn.get("role") == "grader")]
     example = identifier(record.get("example_id")) or identifier(record.get("idx"))
     task = None if example is None else f"example:{record.get('benchmark', '')}:{example}"
     return [read_trajectory(record, turns, task=task, prompt_media=())]
@@ -156,7 +154,7 @@ def _read_conversation(record: Record) -> list[Rollout]:
     if field is None:
         raise UnreadableRecordError("no messages, expected a list of messages")
     messages = record[field]
-    is_asked = messages and isinstance(messages[-1], Mapping) and messages[-1].get("role") in ("user", "human")
+    is_asked = messages and isinstance(messages[-1], dict) and messages[-1].get("role") in ("user", "human")
     rollout = split_messages(record, messages, turns_of_messages(messages)) if is_asked else read_chat(record, messages)
     return with_parts(record, _fields_of_conversation(record), [rollout])
 
@@ -167,7 +165,7 @@ def _fields_of_conversation(record: Record) -> Fields:
 
 
 def _message_of_sharegpt(turn: object) -> object:
-    if not isinstance(turn, Mapping) or "from" not in turn:
+    if not isinstance(turn, dict) or "from" not in turn:
         return turn  # some tools write role and content here
     if turn["from"] == "function_call":
         return {"role": "assistant", "content": None, "tool_calls": [turn.get("value")]}
@@ -320,7 +318,7 @@ def _value_at(record: Record, path: str) -> object:
 
 
 def _step(value: object, part: str, path: str) -> object:
-    if not isinstance(value, Mapping) or part not in value:
-        keys = ", ".join(sorted(map(str, value))[:_SHOWN_KEYS]) if isinstance(value, Mapping) else "no object"
+    if not isinstance(value, dict) or part not in value:
+        keys = ", ".join(sorted(map(str, value))[:_SHOWN_KEYS]) if isinstance(value, dict) else "no object"
         raise UnreadableRecordError(f"no field {path}: {part!r} is missing, expected one of: {keys}")
     return value[part]

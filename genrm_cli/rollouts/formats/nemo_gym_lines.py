@@ -3,7 +3,7 @@
 Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_collect_rollouts`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import (
@@ -31,12 +31,12 @@ from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, has
 
 
 def _recognise(record: Record) -> bool:
-    return isinstance(record.get("responses_create_params"), Mapping)
+    return isinstance(record.get("responses_create_params"), dict)
 
 
 def _read(record: Record) -> list[Rollout]:
     request = record.get("responses_create_params")
-    if not isinstance(request, Mapping):
+    if not isinstance(request, dict):
         raise UnreadableRecordError("responses_create_params is not an object")
     prompt, media = turns_of_request(request), media_of_messages(request.get("input"))
     response = record.get("response")
@@ -44,7 +44,7 @@ def _read(record: Record) -> list[Rollout]:
         return [rollout_of(record, prompt, None, prompt_media=media)]
     # Some environments put the task into the first turns of the output, with an empty input.
     opening, items = split_opening(items_of_output(output_items(response)))
-    truncated = is_truncated(record) or (isinstance(response, Mapping) and is_truncated(response))
+    truncated = is_truncated(record) or (isinstance(response, dict) and is_truncated(response))
     return [
         rollout_of(
             record,
@@ -99,7 +99,7 @@ def _read_compare(record: Record) -> list[Rollout]:
         raise UnreadableRecordError("response_objs is not a list")
     history = record.get("conversation_history")
     if isinstance(history, list):  # as for NeMo Gym, a message without a role is the user's
-        history = [{"role": "user", **message} if isinstance(message, Mapping) else message for message in history]
+        history = [{"role": "user", **message} if isinstance(message, dict) else message for message in history]
     return read_list(record, history, responses)
 
 
@@ -120,7 +120,7 @@ def _is_output(value: object) -> bool:
 
 
 def _is_item(item: object) -> bool:
-    kind = item.get("type") if isinstance(item, Mapping) else None
+    kind = item.get("type") if isinstance(item, dict) else None
     return isinstance(kind, str) and (kind in ("message", "reasoning") or kind.endswith(("_call", "_call_output")))
 
 

@@ -1,6 +1,6 @@
 """Lines whose responses are objects of their writer: rLLM, UltraFeedback, arena-hard, ART."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from genrm_cli.json_types import Record
@@ -50,10 +50,10 @@ def _read_episode(record: Record, trajectory: object) -> Rollout:
 
 def _messages_of_steps(trajectory: object) -> list[Any]:
     """Return the messages of the last step that has any: those of each step begin with those of earlier steps."""
-    steps = trajectory.get("steps") if isinstance(trajectory, Mapping) else None
+    steps = trajectory.get("steps") if isinstance(trajectory, dict) else None
     if not isinstance(steps, list):
         raise UnreadableRecordError("a trajectory has no steps, expected a list")
-    logs = [step.get("chat_completions") for step in steps if isinstance(step, Mapping)]
+    logs = [step.get("chat_completions") for step in steps if isinstance(step, dict)]
     return next((log for log in reversed(logs) if isinstance(log, list) and log), [])
 
 
@@ -96,7 +96,7 @@ def _is_ultrafeedback(record: Record) -> bool:
 
 
 def _have(values: Sequence[object], name: str) -> bool:
-    return all(isinstance(each, Mapping) and name in each for each in values)
+    return all(isinstance(each, dict) and name in each for each in values)
 
 
 def _read_ultrafeedback(record: Record) -> list[Rollout]:
@@ -121,7 +121,7 @@ def _asked(instruction: object, system: object) -> object:
 def _is_arena_hard(record: Record) -> bool:
     messages = record.get("messages")
     last = messages[-1] if isinstance(messages, list) and messages else None
-    return "uid" in record and isinstance(last, Mapping) and isinstance(last.get("content"), Mapping)
+    return "uid" in record and isinstance(last, dict) and isinstance(last.get("content"), dict)
 
 
 def _read_arena_hard(record: Record) -> list[Rollout]:
@@ -132,7 +132,7 @@ def _read_arena_hard(record: Record) -> list[Rollout]:
 
 def _message_of(message: object) -> object:
     """Return a message whose content is no longer an object of the answer and the thought before it."""
-    if not isinstance(message, Mapping) or not isinstance(message.get("content"), Mapping):
+    if not isinstance(message, dict) or not isinstance(message.get("content"), dict):
         return message
     content = message["content"]
     return {**message, "content": content.get("answer"), "reasoning_content": content.get("thought")}
@@ -156,12 +156,12 @@ def _trajectories(record: Record) -> list[Any]:
 
 def _read_trajectory(record: Record, trajectory: object) -> Rollout:
     """Read a trajectory: the policy's part begins with its first choice; assistant messages before it are context."""
-    steps = trajectory.get("messages_and_choices") if isinstance(trajectory, Mapping) else None
+    steps = trajectory.get("messages_and_choices") if isinstance(trajectory, dict) else None
     if not isinstance(steps, list):
         raise UnreadableRecordError("a trajectory has no messages_and_choices, expected a list")
-    first = next((at for at, step in enumerate(steps) if isinstance(step, Mapping) and "message" in step), len(steps))
-    messages = [step["message"] if isinstance(step, Mapping) and "message" in step else step for step in steps]
-    reason = steps[-1].get("finish_reason") if steps and isinstance(steps[-1], Mapping) else None
+    first = next((at for at, step in enumerate(steps) if isinstance(step, dict) and "message" in step), len(steps))
+    messages = [step["message"] if isinstance(step, dict) and "message" in step else step for step in steps]
+    reason = steps[-1].get("finish_reason") if steps and isinstance(steps[-1], dict) else None
     is_cut = reason == "length"
     return split_messages(record, messages, turns_of_messages(messages[:first]), is_truncated=is_cut)
 

@@ -1,7 +1,7 @@
 """The shapes that formats share: a prompt and a response, a conversation, several responses to one prompt."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from genrm_cli.errors import SettingRef
@@ -77,7 +77,7 @@ def _messages_in(prompt: str) -> list[JsonObject] | None:
 
 def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = False) -> tuple[Item, ...] | None:
     """Return the items of what the policy wrote after a prompt, the reasoning that the prompt opened included."""
-    if isinstance(response, Mapping) and (name := _text_field(response)) is not None:
+    if isinstance(response, dict) and (name := _text_field(response)) is not None:
         response = response[name]
     if is_messages(response) and turns_of_messages(response[: len(asked.turns)]) == asked.turns:
         response = response[len(asked.turns) :]  # pipelines of transformers repeat the prompt
@@ -101,7 +101,7 @@ def _text_field(response: JsonObject) -> str | None:
     Raises:
         UnreadableRecordError: several could, or one could be part of the prompt of this response alone.
     """
-    if any(isinstance(response.get(name), Mapping | list) for name in ("message", "choices", "content", "output")):
+    if any(isinstance(response.get(name), dict | list) for name in ("message", "choices", "content", "output")):
         return None
     names = [name for name, value in response.items() if name != "message" and part_named(name) and has_text(value)]
     if len(names) > 1:

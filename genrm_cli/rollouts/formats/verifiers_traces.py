@@ -25,7 +25,7 @@ from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordErro
 
 
 def _recognise(record: Record) -> bool:
-    return isinstance(record.get("traces"), list) and isinstance(record.get("task"), Mapping)
+    return isinstance(record.get("traces"), list) and isinstance(record.get("task"), dict)
 
 
 def _read(record: Record) -> list[Rollout]:
@@ -43,13 +43,13 @@ def _trainable(record: Record) -> list[int]:
     if not isinstance(traces, list):
         raise UnreadableRecordError("traces is missing, expected a list")
     for trace in traces:
-        if not isinstance(trace, Mapping):
+        if not isinstance(trace, dict):
             raise UnreadableRecordError("a trace is not an object")
     return [position for position, trace in enumerate(traces) if _is_trainable(trace.get("agent"))]
 
 
 def _is_trainable(agent: object) -> bool:
-    return not isinstance(agent, Mapping) or agent.get("trainable") is not False
+    return not isinstance(agent, dict) or agent.get("trainable") is not False
 
 
 def _read_trace(record: Record, trace: JsonObject) -> Rollout:
@@ -59,7 +59,7 @@ def _read_trace(record: Record, trace: JsonObject) -> Rollout:
     tools = tool_names([node.get("message") for node in branch])
     items = tuple(item for node in branch[first:] for item in _items_of_node(node, tools))
     calls = trace.get("calls")
-    last_call = calls[-1] if isinstance(calls, list) and calls and isinstance(calls[-1], Mapping) else {}
+    last_call = calls[-1] if isinstance(calls, list) and calls and isinstance(calls[-1], dict) else {}
     return rollout_of(
         record,
         turns_of_messages(opening),
@@ -74,7 +74,7 @@ def _read_trace(record: Record, trace: JsonObject) -> Rollout:
 
 def _last_branch(nodes: object) -> list[JsonObject]:
     """Return the nodes from a root to the last node."""
-    if not isinstance(nodes, list) or not all(isinstance(node, Mapping) for node in nodes):
+    if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
         raise UnreadableRecordError("nodes is missing, expected a list of objects")
     branch: list[JsonObject] = []
     at: object = len(nodes) - 1
@@ -87,7 +87,7 @@ def _last_branch(nodes: object) -> list[JsonObject]:
 def _items_of_node(node: JsonObject, tools: Mapping[str, str]) -> list[Item]:
     """Return a node's items; an assistant message that the policy did not sample is context."""
     message = node.get("message")
-    if node.get("sampled") is True or not isinstance(message, Mapping) or message.get("role") != "assistant":
+    if node.get("sampled") is True or not isinstance(message, dict) or message.get("role") != "assistant":
         return list(iter_items_of_message(message, tools))
     return [Turn("context", turn.text) for turn in turns_of_messages([message])]
 
@@ -96,7 +96,7 @@ def _task_of(record: Record) -> str | None:
     """Return the group set by the consumer, or else the key or content hash of the task."""
     for field, names in (("group", ("id",)), ("task", ("key", "hash"))):
         value = record.get(field)
-        said = value if isinstance(value, Mapping) else {}
+        said = value if isinstance(value, dict) else {}
         if found := next((found for name in names if (found := identifier(said.get(name)))), None):
             return f"{field}:{found}"
     return None
@@ -125,8 +125,8 @@ def _scores(record: Record) -> list[Score]:
     rewards: list[object] = []
     for position in _trainable(record):
         given = record["traces"][position].get("rewards")
-        ours = given.get("genrm") if isinstance(given, Mapping) else None
-        rewards.append(ours.get("score") if isinstance(ours, Mapping) else None)
+        ours = given.get("genrm") if isinstance(given, dict) else None
+        rewards.append(ours.get("score") if isinstance(ours, dict) else None)
     # An episode that failed before any trace began has one score, but no field for its reward.
     return paired_scores(rewards or [None], detail_of(record))
 

@@ -7,9 +7,11 @@ from genrm_cli.rollouts.reading.message_parts import (
     answer_text,
     arguments_of,
     content_of,
+    is_media,
     kind_of,
     list_or_empty,
     media_of_messages,
+    media_of_part,
     reasoning_of_part,
     text_of_content,
     text_or_empty,
@@ -83,9 +85,9 @@ def tool_names(messages: Sequence[object]) -> dict[str, str]:
     return {
         call["id"]: read.name
         for message in messages
-        if isinstance(message, Mapping)
+        if isinstance(message, dict)
         for call in list_or_empty(message.get("tool_calls"))
-        if isinstance(call, Mapping) and isinstance(call.get("id"), str) and (read := _call_of(call)) is not None
+        if isinstance(call, dict) and isinstance(call.get("id"), str) and (read := _call_of(call)) is not None
     }
 
 
@@ -99,7 +101,7 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
     Raises:
         UnreadableRecordError: it is not a chat message.
     """
-    if not isinstance(message, Mapping):
+    if not isinstance(message, dict):
         raise UnreadableRecordError(f"a message is {kind_of(message)}, expected an object")
     role, content = _role_of(message), content_of(message)
     if role == "assistant":
@@ -130,9 +132,9 @@ def items_of_assistant(message: JsonObject) -> Iterator[Item]:
     elif thoughts:
         yield Reasoning(thoughts)
     yield from inline
-    refusals = [message.get("refusal")] + [part.get("refusal") for part in parts if isinstance(part, Mapping)]
+    refusals = [message.get("refusal")] + [part.get("refusal") for part in parts if isinstance(part, dict)]
     yield from (Refusal(refusal) for refusal in refusals if isinstance(refusal, str) and refusal)
-    yield from (_call_of_part(part) for part in parts if isinstance(part, Mapping) and part.get("type") == "tool_use")
+    yield from (_call_of_part(part) for part in parts if isinstance(part, dict) and part.get("type") == "tool_use")
     yield from _calls_of_message(message)
 
 
@@ -144,9 +146,9 @@ def _items_of_content(content: object) -> Iterator[Item]:
     parts: list[object] = []
     for part in content:
         parts.append(part)
-        if media := media_of_messages({"content": [part]}):
+        if isinstance(part, dict) and is_media(part):
             yield from items_of_text(answer_text(parts))
-            yield from media
+            yield media_of_part(part)
             parts = []
     yield from items_of_text(answer_text(parts))
 
@@ -155,7 +157,7 @@ def _calls_of_message(message: JsonObject) -> Iterator[ToolCall]:
     for call in list_or_empty(message.get("tool_calls")):
         if (read := _call_of(call)) is not None:
             yield read
-    if isinstance(message.get("function_call"), Mapping):
+    if isinstance(message.get("function_call"), dict):
         yield ToolCall(text_or_empty(message["function_call"].get("name")), arguments_of(message["function_call"]))
 
 
@@ -164,14 +166,12 @@ def _call_of(call: object) -> ToolCall | None:
     if isinstance(call, str):
         # Not parsed: nested JSON could smuggle lone surrogates and deep nesting past the checks of the line.
         return ToolCall("", call)
-    if not isinstance(call, Mapping):
+    if not isinstance(call, dict):
         return None
     function = call.get("function", call)
     if isinstance(function, str):  # inspect_ai
         return ToolCall(function, arguments_of(call))
-    return (
-        ToolCall(text_or_empty(function.get("name")), arguments_of(function)) if isinstance(function, Mapping) else None
-    )
+    return ToolCall(text_or_empty(function.get("name")), arguments_of(function)) if isinstance(function, dict) else None
 
 
 def _call_of_part(part: JsonObject) -> ToolCall:
@@ -181,13 +181,13 @@ def _call_of_part(part: JsonObject) -> ToolCall:
 def _results_within(content: object) -> Iterator[Item]:
     """Yield tool results that are parts of a user message (Anthropic)."""
     for part in content if isinstance(content, list) else ():
-        if isinstance(part, Mapping) and part.get("type") == "tool_result":
+        if isinstance(part, dict) and part.get("type") == "tool_result":
             yield ToolResult(text_of_content(part.get("content")))
             yield from media_of_messages(part)
 
 
 def _turn_of_message(message: object) -> Turn:
-    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise UnreadableRecordError("a message has no role; expected objects with role and content")
     words, calls = text_of_content(content_of(message)), tuple(_calls_of_message(message))
     if not calls:

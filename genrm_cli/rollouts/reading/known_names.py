@@ -4,7 +4,7 @@ A name may have several roles: writers disagree. A format says which of them it 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Literal, TypeGuard
@@ -94,7 +94,7 @@ def iter_texts(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from iter_texts(each)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         names = [name for name in _TEXT_KEYS if name in value] or value
         for name in names:
             yield from iter_texts(value[name])
@@ -107,20 +107,18 @@ def has_text(value: object) -> bool:
 
 def may_hold(name: str, value: object) -> bool:
     """Whether a value could be a prompt or a response: no number, and `message` only as an object."""
-    return isinstance(value, list | Mapping | None) or (isinstance(value, str) and name != "message")
+    return isinstance(value, list | dict | None) or (isinstance(value, str) and name != "message")
 
 
 def is_messages(value: object) -> TypeGuard[list[JsonObject]]:
     """Whether a value is a list of messages."""
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) and "role" in each for each in value)
-    )
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) and "role" in each for each in value)
 
 
 def is_api_choices(value: object) -> bool:
     """Whether a value is the list of choices of an API's completion; other `choices` are those of a question."""
     return isinstance(value, list) and all(
-        isinstance(each, Mapping)
+        isinstance(each, dict)
         and ("message" in each or ("text" in each and not {"index", "finish_reason", "logprobs"}.isdisjoint(each)))
         for each in value
     )

@@ -3,7 +3,7 @@
 Nothing is guessed: a text under a known name that could be part of either must be read, or repeat what is read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import Message, SettingRef
@@ -50,7 +50,7 @@ def has_prompt(record: JsonObject) -> bool:
 
 def _is_column(value: object) -> bool:
     """Whether a value is several prompts, or an object of its writer."""
-    return isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(each, str) for each in value))
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, str) for each in value))
 
 
 def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> Fields:
@@ -82,8 +82,7 @@ def parts_of(record: JsonObject, read: Fields) -> Fields:
         name
         for plain in (*CONTEXTS, *HISTORIES)
         for name, value in others.items()
-        if plain_name(name) == plain
-        and not (plain == "options" and isinstance(value, Mapping) and not _options_of(value))
+        if plain_name(name) == plain and not (plain == "options" and isinstance(value, dict) and not _options_of(value))
     ]
     history = tuple(name for name in beside if _is_history(others[name]))
     context = tuple(name for name in beside if name not in history and not is_api_choices(others[name]))
@@ -256,14 +255,10 @@ def _part_text(value: object) -> str:
 
 def _options_of(value: object) -> list[tuple[object, object]]:
     """Return the labelled options of a question; empty if a value is none, as settings called `options`."""
-    if isinstance(value, list) and all(
-        isinstance(each, Mapping) and {"label", "text"} <= each.keys() for each in value
-    ):
+    if isinstance(value, list) and all(isinstance(each, dict) and {"label", "text"} <= each.keys() for each in value):
         return [(each["label"], each["text"]) for each in value]
-    if isinstance(value, Mapping) and value.keys() == {"label", "text"} and isinstance(value["text"], list):
+    if isinstance(value, dict) and value.keys() == {"label", "text"} and isinstance(value["text"], list):
         return list(zip(value["label"], value["text"], strict=False))
-    if isinstance(value, Mapping) and all(
-        isinstance(text, str) and len(str(label)) < 3 for label, text in value.items()
-    ):
+    if isinstance(value, dict) and all(isinstance(text, str) and len(str(label)) < 3 for label, text in value.items()):
         return list(value.items())
     return []

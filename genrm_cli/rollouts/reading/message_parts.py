@@ -1,7 +1,6 @@
 """Read the content of a message: text, reasoning and media in parts."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
@@ -54,7 +53,7 @@ def answer_text(content: object) -> str:
 
 def reasoning_of_part(part: object) -> str:
     """Return the reasoning that a content part holds; empty for other parts."""
-    if not isinstance(part, Mapping):
+    if not isinstance(part, dict):
         return ""
     field = _REASONING_FIELDS.get(text_or_empty(part.get("type")))
     return "" if field is None else text_or_empty(part.get(field)) or text_or_empty(part.get("text"))
@@ -62,10 +61,10 @@ def reasoning_of_part(part: object) -> str:
 
 def media_of_messages(messages: object) -> tuple[Media, ...]:
     """Return the images and files in messages or items, nested ones included."""
-    if isinstance(messages, Mapping):
+    if isinstance(messages, dict):
         content = content_of(messages) if content_of(messages) is not None else messages.get("output")
         parts = content if isinstance(content, list) else ()
-        return tuple(_media_of_part(part) for part in parts if isinstance(part, Mapping) and is_media(part))
+        return tuple(media_of_part(part) for part in parts if isinstance(part, dict) and is_media(part))
     if not isinstance(messages, list):
         return ()
     return tuple(media for message in messages for media in media_of_messages(message))
@@ -103,7 +102,7 @@ def list_or_empty(value: object) -> list[Any]:
 def _text_of_part(part: object) -> str:
     if isinstance(part, str):
         return part
-    if not isinstance(part, Mapping):
+    if not isinstance(part, dict):
         raise UnreadableRecordError(f"a content part is {kind_of(part)}, expected an object")
     for name in _TEXT_FIELDS:
         if isinstance(part.get(name), str):
@@ -111,14 +110,14 @@ def _text_of_part(part: object) -> str:
     kind = text_or_empty(part.get("type")) or "part"
     if kind == "tool_use":
         return call_text(text_or_empty(part.get("name")), arguments_of(part))
-    return "" if kind in _REASONING_FIELDS or kind == "tool_result" else _media_of_part(part).mark
+    return "" if kind in _REASONING_FIELDS or kind == "tool_result" else media_of_part(part).mark
 
 
-def _media_of_part(part: JsonObject) -> Media:
+def media_of_part(part: JsonObject) -> Media:
     """Return an image or file; the URL of an image is where OpenAI, Anthropic or Qwen have it."""
     kind = text_or_empty(part.get("type")) or "part"
     url = next((part[name] for name in ("image_url", "source", "image", "url") if part.get(name)), None)
-    if isinstance(url, Mapping):
+    if isinstance(url, dict):
         url = url.get("url") or f"data:{url.get('media_type')};base64,{url.get('data')}"
     is_image = "image" in kind or "image_url" in part
     return Media(kind, url if is_image and isinstance(url, str) and url.startswith(_URLS) else None)

@@ -1,11 +1,11 @@
 """Read record fields that several formats share: names, attempts, principle, exclusion, truncation."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Item, Media, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -18,9 +18,8 @@ _TASK_FIELDS = (
     ("example_id", "example"),
 )
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
-_TOOLS = ("tools", "responses_create_params.tools", "request.tools", "response.tools")
+_WITH_TOOLS = ("responses_create_params", "request", "response")
 _MEDIA_FIELDS = ("image", "images", "video", "videos", "audio", "audios")  # of the prompt, beside its text
-_FINISH_FIELDS = ("finish_reason", "stop_reason")
 _CUT_OFF = frozenset(
     ("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "token_limit", "max_seq_len")
 )
@@ -53,7 +52,7 @@ def rollout_of(
     media = tuple(
         Media(name.removesuffix("s"))
         for name in _MEDIA_FIELDS
-        if isinstance(record.get(name), list | Mapping) and record[name]
+        if (held := record.get(name)) and isinstance(held, list | dict)
     )
     return Rollout(prompt, response, **(said | known | {"prompt_media": (*known.get("prompt_media", ()), *media)}))
 
@@ -64,7 +63,7 @@ def task_of(record: JsonObject) -> str | None:
         if (value := identifier(record.get(name))) is not None:
             return f"{kind}:{value}"
     scenario = record.get("scenario")
-    if isinstance(scenario, Mapping) and (value := identifier(scenario.get("scenario_id"))) is not None:
+    if isinstance(scenario, dict) and (value := identifier(scenario.get("scenario_id"))) is not None:
         return f"scenario:{value}"
     return None
 
@@ -85,18 +84,18 @@ def principle_of(record: JsonObject) -> str | None:
 
 def tools_of(record: JsonObject) -> tuple[str, ...]:
     """Return the tools of a line, a list or its JSON text; definitions of the Responses API are nested."""
-    for place in _TOOLS:
-        value = field_at(record, place)
+    for holder in (record, *(record.get(name) for name in _WITH_TOOLS)):
+        value = holder.get("tools") if isinstance(holder, dict) else None
         if isinstance(value, str) and value.startswith("["):
             with suppress(ValueError, RecursionError):
                 value = json.loads(value)
-        if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
             return tuple(json.dumps(_nested(each), ensure_ascii=False) for each in value)
     return ()
 
 
 def _nested(tool: JsonObject) -> JsonObject:
-    if tool.get("type", "function") != "function" or isinstance(tool.get("function"), Mapping):
+    if tool.get("type", "function") != "function" or isinstance(tool.get("function"), dict):
         return tool
     return {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
 
@@ -104,7 +103,7 @@ def _nested(tool: JsonObject) -> JsonObject:
 def excluded_of(record: JsonObject) -> str | None:
     """Return why a rollout must not be compared according to its writer: it is masked, or it failed."""
     settings = record.get("instance_config")
-    nested = isinstance(settings, Mapping) and settings.get("mask_sample") is True
+    nested = isinstance(settings, dict) and settings.get("mask_sample") is True
     if record.get("mask_sample") is True or nested:
         return "masked (mask_sample)"
     if _is_masked(record.get("sample_loss_mask")):
@@ -128,7 +127,7 @@ def failure_of(error: object) -> str | None:
     if not error:
         return None
     last = error[-1] if isinstance(error, list) else error
-    if isinstance(last, Mapping):
+    if isinstance(last, dict):
         last = last.get("type") or last.get("code") or last.get("message")
     words = " ".join(last.split())[:60] if isinstance(last, str) else "error"
     return f"failed ({words or 'error'})"
@@ -137,11 +136,12 @@ def failure_of(error: object) -> str | None:
 def is_truncated(record: JsonObject) -> bool:
     """Whether a record, a choice or a Responses API object says that a limit cut the response off."""
     details = record.get("incomplete_details")
-    reasons = [record.get(name) for name in _FINISH_FIELDS]
-    reasons += [details.get("reason")] if isinstance(details, Mapping) else []
-    cut_off = any(isinstance(reason, str) and reason.lower() in _CUT_OFF for reason in reasons)
-    cut_off |= _is_slime(record) and record["status"] == "truncated"
-    return cut_off or any(record.get(name) is True for name in ("truncated", "is_truncated"))
+    inner = details.get("reason") if isinstance(details, dict) else None
+    for reason in (record.get("finish_reason"), record.get("stop_reason"), inner):
+        if isinstance(reason, str) and reason.lower() in _CUT_OFF:
+            return True
+    cut_off = _is_slime(record) and record["status"] == "truncated"
+    return cut_off or record.get("truncated") is True or record.get("is_truncated") is True
 
 
 def identifier(value: object) -> str | None:

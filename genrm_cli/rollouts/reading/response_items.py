@@ -41,7 +41,7 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
         return items_of_text(response)
     if isinstance(response, list):
         return items_of_messages(response)
-    if isinstance(response, Mapping):
+    if isinstance(response, dict):
         if "output" in response:
             return items_of_output(output_items(response))
         if response.get("choices") and is_api_choices(choices := response["choices"]):
@@ -52,7 +52,7 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
                     " if they are in a file",
                 )
             return items_of_response(choices[0])
-        if isinstance(response.get("message"), Mapping):
+        if isinstance(response.get("message"), dict):
             return items_of_messages([{"role": "assistant", **response["message"]}])
         if {"role", "content", "tool_calls"} & response.keys():
             return items_of_messages([{"role": "assistant", **response}])
@@ -88,7 +88,7 @@ def turns_of_item(item: JsonObject) -> tuple[Turn, ...]:
 
 def is_empty(response: object) -> bool:
     """Whether a response is null, an empty object, or an object of the Responses API with an output of null."""
-    return response is None or response == {} or (isinstance(response, Mapping) and response.get("output", "") is None)
+    return response is None or response == {} or (isinstance(response, dict) and response.get("output", "") is None)
 
 
 def output_items(response: object) -> list[JsonObject]:
@@ -100,7 +100,7 @@ def output_items(response: object) -> list[JsonObject]:
     Raises:
         UnreadableRecordError: `output` is not a list of items.
     """
-    output = response.get("output") if isinstance(response, Mapping) else None
+    output = response.get("output") if isinstance(response, dict) else None
     if isinstance(output, str):
         return [{"type": "message", "role": "assistant", "content": output}]
     if not isinstance(output, list):
@@ -121,7 +121,7 @@ def flatten_items(items: Iterable[object]) -> Iterator[JsonObject]:
     for item in items:
         if isinstance(item, list):
             yield from flatten_items(item)
-        elif isinstance(item, Mapping):
+        elif isinstance(item, dict):
             yield item
         else:
             raise UnreadableRecordError("an item of input or output is not an object")

@@ -1,6 +1,6 @@
 """Describe a record in an unknown format, and suggest what to do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
@@ -146,10 +146,10 @@ def _iter_readable(value: object, path: str = "", depth: int = 0) -> Iterator[st
     """Yield the dotted path of each field that holds a text, messages or a reply of an API, or a list of these."""
     if isinstance(value, list) and value and not is_messages(value):
         value = value[0]
-    is_reply = isinstance(value, Mapping) and ("choices" in value or {"role", "content"} <= value.keys())
+    is_reply = isinstance(value, dict) and ("choices" in value or {"role", "content"} <= value.keys())
     if path and " " not in path and (isinstance(value, str) or is_messages(value) or is_reply):
         yield path
-    elif isinstance(value, Mapping) and depth < _MAX_DEPTH:
+    elif isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, inner in value.items():
             yield from _iter_readable(inner, f"{path}.{key}" if path else str(key), depth + 1)
 

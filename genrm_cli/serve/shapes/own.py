@@ -6,7 +6,8 @@ from urllib.parse import unquote
 from genrm_cli.groups.results import ComparisonResult, RolloutScore
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json, to_json
-from genrm_cli.scored.write_lines import outcome_record, result_of
+from genrm_cli.scored.lines import OutcomeRecord
+from genrm_cli.scored.write_lines import outcome_fields, result_of
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
     MAX_SIZE,
@@ -97,7 +98,7 @@ def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Jso
         record["caused_by"] = [answer.ids[index] for index in comparison.caused_by]
     if comparison.outcome.reply_text is not None:  # dropped without keep_replies
         record["reply"] = comparison.outcome.reply_text
-    return record | to_json(outcome_record(comparison.outcome, comparison.verdict))
+    return record | to_json(OutcomeRecord(**outcome_fields(comparison.outcome, comparison.verdict)))
 
 
 ROUTES = (
