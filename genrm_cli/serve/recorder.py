@@ -7,7 +7,7 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -46,8 +46,8 @@ _SUFFIX = ".spool"
 class GroupSpool:
     """Groups that are not in a file yet: a hidden local file that outlives a killed server.
 
-    Blocks of scored lines and comparisons, one group after another; locked while a process writes it. Blocks that the
-    disk has no room for wait in memory.
+    Blocks of scored lines, comparisons and a mark, one group after another; locked while a process writes it. Blocks
+    that the disk has no room for wait in memory.
     """
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
@@ -82,9 +82,9 @@ class GroupSpool:
             raise
         return cls(path, file)
 
-    def add(self, scored: bytes, comparisons: bytes) -> None:
+    def add(self, *parts: bytes) -> None:
         """Add a group, and write all that waits; raise `StorageError` if some of it still waits."""
-        block = b" ".join(map(base64.b64encode, (scored, comparisons))) + b"\n"
+        block = b" ".join(map(base64.b64encode, parts)) + b"\n"
         self._waiting.append(block)
         self.size_bytes += len(block)
         self.flush()
@@ -108,13 +108,13 @@ class GroupSpool:
         """Length of the blocks that wait."""
         return self.size_bytes - self._written_bytes
 
-    def iter_blocks(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield scored lines and comparisons of each group; a block that a kill cut off is left out."""
+    def iter_blocks(self) -> Iterator[tuple[bytes, bytes, bytes]]:
+        """Yield scored lines, comparisons and mark of each group; a block that a kill cut off is left out."""
         self._file.seek(0)
         for line in chain(self._file, self._waiting):
             if line.endswith(b"\n"):
-                scored, comparisons = map(base64.b64decode, line.rstrip(b"\n").split(b" "))
-                yield scored, comparisons
+                scored, comparisons, mark = map(base64.b64decode, line.rstrip(b"\n").split(b" "))
+                yield scored, comparisons, mark
 
     def close(self) -> None:
         """Release the file without removing it."""
@@ -162,13 +162,17 @@ class Recorder:
         """Whether some served groups could not be written."""
         return bool(self._unwritten) or (self._spool is not None and self._spool.waiting_bytes > 0)
 
-    async def open(self) -> None:
-        """Write the groups that killed servers left."""
+    async def open(self, keep_marks: Callable[[Iterable[bytes]], None]) -> None:
+        """Write the groups that killed servers left, once their marks are kept: nothing may record them again."""
         for left in GroupSpool.iter_left(self._spool_folder):
+            keep_marks([mark for _, _, mark in left.iter_blocks() if mark])
             await in_thread(lambda spool=left: self._write(spool, None))  # type: ignore[misc]
 
-    def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards) -> None:
+    def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards, mark: bytes) -> None:
         """Record a group. A file never holds two groups of one name.
+
+        Args:
+            mark: says that the group was recorded, for `open` after a kill; empty if it may be recorded again.
 
         Raises:
             StorageError: nothing could be written for so long that no further group may wait in memory.
@@ -177,15 +181,15 @@ class Recorder:
             orjson.dumps(comparison_json(each, with_reply=self._plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
             for each in rewards.comparisons
         )
-        self._spool_lines(rewards.key, scored_lines(members, rewards, self._plan), comparisons)
+        self._spool_lines(rewards.key, scored_lines(members, rewards, self._plan), comparisons, mark)
         count_served_group(self._metrics, judged, rewards, self._plan)
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
         """Record a late member, apart from its group; its comparisons are in the journal."""
         alone = replace(rewards, scores=[rewards.scores[index]], comparisons=[])
-        self._spool_lines(rewards.key, scored_lines([member], alone, self._plan), b"")
+        self._spool_lines(rewards.key, scored_lines([member], alone, self._plan), b"", b"")
 
-    def _spool_lines(self, key: str | None, scored: bytes, comparisons: bytes) -> None:
+    def _spool_lines(self, key: str | None, *parts: bytes) -> None:
         if self._spool is not None and (key in self._names or self._spool.size_bytes > _MOST_BYTES):
             self._rotate()
         spool = self._spool or self._begin()
@@ -193,7 +197,7 @@ class Recorder:
             spool.flush()
         self._names.add(key)
         try:
-            spool.add(scored, comparisons)
+            spool.add(*parts)
         except StorageError as error:
             self._say_failure(error)
         else:
@@ -279,7 +283,7 @@ class Recorder:
             comparisons = outputs.open(f"{place}.comparisons.jsonl")
             metrics = None if totals is None else outputs.open(f"{place}.metrics.json")
             scored = outputs.open(f"{place}.scored.jsonl")
-            for scored_block, comparisons_block in spool.iter_blocks():
+            for scored_block, comparisons_block, _ in spool.iter_blocks():
                 scored.write(scored_block)
                 comparisons.write(comparisons_block)
             scored.finish()

@@ -40,11 +40,11 @@ async def serve(
             recorder = steps = None
             if settings.serve.record is not None:
                 recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
-                await recorder.open()
             log = RunLog(trackers, on_event)
             if trackers or settings.serve.reference is not None:
                 steps = StepMetrics(settings, scorer, log)
             service = RewardService(scorer, settings.serve, on_event, recorder, steps)
+            await service.open()
             app = build_app(service, scorer, settings.serve, token)
             await run_server(app, listening, settings.serve.read_timeout, on_ready, service.drain)
             if steps is not None:

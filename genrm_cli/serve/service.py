@@ -150,6 +150,11 @@ class RewardService:
         self._keep(known)
         return known.cohort
 
+    async def open(self) -> None:
+        """Record what killed servers left, before the first request."""
+        if self._recorder is not None:
+            await self._recorder.open(lambda marks: self._journal.write({}, marks))
+
     def drop(self, key: str) -> None:
         """Forget the cohort kept under a name: another one of this name begins."""
         self._journal.drop(key)
@@ -353,7 +358,7 @@ class RewardService:
                 kept[known.key] = KeptCohort.of(known.cohort, {"": answer})
             is_worth_it = answer.counts.scored and not (known.needs_all and answer.counts.shortfall)
             if self._recorder and known.judged and is_worth_it and not self._journal.has(part):
-                self._recorder.add(known.cohort.in_order(), known.judged, answer.rewards)
+                self._recorder.add(known.cohort.in_order(), known.judged, answer.rewards, part if is_final else b"")
                 recorded += [part] if is_final else []
         self._journal.write(kept, recorded)
 

@@ -1,7 +1,9 @@
 """`--record`: what was served becomes files that report, export and score read."""
 
+import contextlib
 import random
 import resource
+import sqlite3
 import time
 
 import pytest
@@ -57,11 +59,14 @@ def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server
 
 @pytest.mark.slow
 def test_a_killed_server_loses_no_served_group(genrm, judge_server):
-    """What it had not written yet, the next server writes."""
-    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s"]
+    """What it had not written yet, the next server writes, and nothing twice if the kill came before the commit."""
+    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s", "--journal", "j.sqlite"]
     with serving(genrm, *flags) as served:
         post_groups(served, ["one", "two"])
         served.kill()
+    with contextlib.closing(sqlite3.connect(genrm.folder / "j.sqlite")) as journal:
+        journal.execute("DELETE FROM kept")
+        journal.commit()
     assert scored_files(genrm.folder / "served") == []
     with serving(genrm, *flags) as served:
         (path,) = scored_files(genrm.folder / "served")
@@ -69,6 +74,8 @@ def test_a_killed_server_loses_no_served_group(genrm, judge_server):
         asked = judge_server.stats()["requests"]
         post_groups(served, ["one", "two"])
         assert judge_server.stats()["requests"] == asked
+        assert served.terminate() == 0
+    assert scored_files(genrm.folder / "served") == [path]
 
 
 @pytest.mark.slow
