@@ -1,9 +1,9 @@
 """One endpoint: its limit of calls in flight, its health, and its trial calls.
 
 An endpoint is suspected when its calls fail for reasons of its own: connection, 5xx or authentication errors in 10
-calls in a row or in more than half of the last 50, or 429 or timeouts in 50 calls in a row. A trial call with a
-harmless prompt then decides, so that prompts that break a server do not mark it unhealthy. An unhealthy endpoint gets
-one trial call at a time until one is answered.
+calls in a row or in more than half of the last 50, or 429 or timeouts in 50 calls in a row; or when no endpoint has
+answered for `give_up_after`. A trial call with a harmless prompt then decides, so that prompts that break a server do
+not mark it unhealthy. An unhealthy endpoint gets one trial call at a time until one is answered.
 """
 
 import asyncio
@@ -122,10 +122,16 @@ class Endpoint:
         self.down, self._suspect, self._on_trial = True, False, False
         self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
 
-    def try_soon(self) -> None:
-        """Make the next trial `first_trial_s` after the last one: a new request would wait for it."""
+    def suspect(self) -> None:
+        """Let a trial decide whether the endpoint is up."""
+        self._suspect = not self.down
+
+    def try_soon(self, *, ends_rest: bool) -> None:
+        """Make the next trial `first_trial_s` after the last one, for a new request; if told, end a rest."""
         self._trial_at_s += self.first_trial_s - self._trial_wait_s
         self._trial_wait_s = self.first_trial_s
+        if ends_rest:
+            self._rests_until_s = 0.0
 
     def free_in_s(self, now_s: float) -> float:
         """Return the seconds until a trial is due or a rest ends; 0 if there is nothing to wait for."""

@@ -133,7 +133,7 @@ class EndpointPool:
     async def _acquire(self, waiting: Waiting, *, first_in_line: bool, home: Endpoint | None = None) -> Slot | None:
         if self._given_up is not None:
             raise self._given_up
-        if self._resumes and not self.is_up:
+        if self._resumes and (self._silent is not None or not self.is_up):
             self._try_soon()
         if first_in_line and (endpoint := self._choose(home)) is not None:
             return self._take(endpoint)
@@ -150,14 +150,15 @@ class EndpointPool:
             raise
 
     def _try_soon(self) -> None:
-        """Try the endpoints, all of them down, for a request of a server, which waits `give_up_after_s` at most."""
+        """Try the endpoints, none of which answers, for a request of a server: it waits `give_up_after_s` at most."""
         now_s = loop_time_s()
-        if self._failing_since_s is None:
+        is_first = self._failing_since_s is None
+        if is_first:
             self._failing_since_s = now_s
             self._watch()
         for endpoint in self.endpoints:
             waits_s = endpoint.free_in_s(now_s)
-            endpoint.try_soon()
+            endpoint.try_soon(ends_rest=is_first)
             if 0 < (sooner_s := endpoint.free_in_s(now_s)) < waits_s:
                 asyncio.get_running_loop().call_later(sooner_s + 0.001, self._wake)
 
@@ -296,8 +297,13 @@ class EndpointPool:
         # A 429 is never the fault of one request, and a call in flight may still be answered.
         only_busy = self._last_ending is Ending.BUSY and self.in_flight == 0
         silent_s = loop_time_s() - self._failing_since_s
-        if silent_s >= self._give_up_after_s and (only_busy or all(endpoint.down for endpoint in self.endpoints)):
+        if silent_s < self._give_up_after_s:
+            return
+        if only_busy or all(endpoint.down for endpoint in self.endpoints):
             self._give_up()
+        elif self._last_ending is not Ending.BUSY:  # few calls in flight: the streak that shows it would take hours
+            for endpoint in self.endpoints:
+                endpoint.suspect()
 
     def _give_up(self) -> None:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)

@@ -277,6 +277,44 @@ def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_trial() -
     run(scenario())
 
 
+def test_a_judge_that_takes_calls_and_answers_none_is_given_up_by_the_same_clock() -> None:
+    """After `give_up_after` and one trial, however many wait, and however few of them at a time."""
+
+    async def scenario() -> None:
+        pool = EndpointPool([endpoint("a", 1)], 5.0, lambda event, fields: None, resumes=True)
+
+        async def insist() -> None:
+            while slot := await pool.acquire(since_s=0.0):
+                await asyncio.sleep(2)
+                pool.release(slot, Ending.TIMED_OUT, "no reply within 2 s")
+
+        results = await asyncio.gather(*[insist() for _ in range(20)], return_exceptions=True)
+        assert all(isinstance(result, JudgeError) for result in results)
+        assert loop_time_s() < 10
+
+    run(scenario())
+
+
+def test_a_request_after_an_outage_does_not_wait_for_a_rest() -> None:
+    """The judge refused and named a late time; later requests are tried at once, or given up by their own clock."""
+
+    async def scenario() -> None:
+        pool = EndpointPool([endpoint("a", 4)], 5.0, lambda event, fields: None, resumes=True)
+
+        async def insist() -> None:
+            while True:
+                pool.release(await take(pool), Ending.BUSY, "HTTP 429", retry_after_s=300.0)
+
+        for _ in range(3):
+            with pytest.raises(JudgeError):
+                await insist()
+        assert loop_time_s() < 20
+        pool.release(await take(pool), Ending.ANSWERED)
+        assert loop_time_s() < 20
+
+    run(scenario())
+
+
 def test_a_stop_wakes_all_who_wait() -> None:
     """After a stop, no slot is given out; all waits and pauses end; the first reason counts."""
 
