@@ -27,6 +27,14 @@ ESTIMATORS: Mapping[str, str] = {
     "bradley_terry": "Bradley-Terry model of wins",
 }
 
+ADVANTAGES: Mapping[str, str] = {
+    "unit": "reward less the group's mean, divided by the group's standard deviation",
+    "pooled": "divided by the root of the mean of the group's variance and the run's, so that a group without real "
+    "differences counts less",
+    "reliability": "unit, times the reliability of the group",
+    "raw": "reward less the group's mean",
+}
+
 INPUT_FORMATS: Mapping[str, str] = {
     "nemo_gym": "rollouts of NeMo Gym",
     "compare": "requests of NeMo Gym's genrm_compare",

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from statistics import fmean
 from types import TracebackType
 from typing import Self
 
@@ -215,6 +216,11 @@ class GroupScorer:
 
     def _reward(self, groups: list[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
         results = reward_verdicts(groups, plan, calibration)
+        variances = [variance for result in results if (variance := result.variance) is not None]
+        for variance in variances:
+            self._statistics.add_variance(variance)
+        if calibration.reward_variance is None and variances:
+            results = [result.scaled(plan.rewards.advantage, fmean(variances)) for result in results]
         for group, result in zip(groups, results, strict=True):
             count_group(self.metrics, group.judged, result, plan)
         return results

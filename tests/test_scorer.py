@@ -139,7 +139,7 @@ def test_a_group_is_scored(judge_server: JudgeServer) -> None:
 
 @pytest.mark.parametrize("estimator", ["combined", pytest.param("win_rate", marks=pytest.mark.slow)])
 def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server: JudgeServer, estimator: str) -> None:
-    """`score_groups` calibrates on all groups and so gives the rewards of `genrm score`."""
+    """`score_groups` calibrates on all groups and so gives the rewards and advantages of `genrm score`."""
     command = Genrm(tmp_path)
     path = command.write("rollouts.jsonl", make_rollouts(24, 4))
     judge_server.behave(verdict="hash")
@@ -156,6 +156,8 @@ def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server
     assert rewards == pytest.approx([line["reward"] for line in lines], abs=1e-12)
     errors = [error for result in results for error in result.standard_errors]
     assert errors == pytest.approx([line["genrm"]["standard_error"] for line in lines], abs=1e-12)
+    advantages = [advantage for result in results for advantage in result.advantages]
+    assert advantages == pytest.approx([line["genrm"]["advantage"] for line in lines], abs=1e-9)
 
 
 def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> None:

@@ -52,9 +52,9 @@ class GenrmReward:
         Args:
             url: URL of the server; by default `GENRM_SERVE_URL`.
             returns: `advantages` or `rewards`; by default advantages where the trainer divides by a group's standard
-                deviation anyway (`scale_rewards="group"`), and rewards elsewhere, because the standard deviation of
-                advantages is 1 in every group. Next to other reward functions TRL counts None as 0, which is the mean
-                of the advantages, but worse than any reward.
+                deviation anyway (`scale_rewards="group"`), and rewards elsewhere, because advantages are scaled
+                already. Next to other reward functions TRL counts None as 0, which is the mean of the advantages, but
+                worse than any reward.
             on_failure: reward of a completion without one, such as an empty one: a number, or `mean` for the mean of
                 its group; rewards are then returned.
 

@@ -193,6 +193,7 @@ def compile_rewards(settings: Settings) -> RewardPlan:
     _check_names(settings, names, weights, divided)
     return RewardPlan(
         estimator=given.estimator,
+        advantage=given.advantage,
         on_sabotage=given.on_sabotage,
         failed_lose=given.unscored == "lowest",
         min_reliability=given.min_reliability,

@@ -109,6 +109,7 @@ class RewardPlan:
         on_sabotage: whether rollouts that made comparisons fail `lose` these, are left `unscored`, or `keep` what the
             other comparisons give.
         failed_lose: whether rollouts whose comparisons all failed get the lowest score of their group.
+        advantage: how advantages are scaled; see `weight_of`.
         min_reliability: groups below it stay unscored; None for no limit.
         single_score: base score of the only rollout of a group; None leaves it unscored.
         names: names of all components of a rollout, `genrm` first if there are verdicts.
@@ -123,6 +124,7 @@ class RewardPlan:
     """
 
     estimator: str = "adaptive"
+    advantage: str = "pooled"
     on_sabotage: str = "lose"
     failed_lose: bool = False
     min_reliability: float | None = None

@@ -1,8 +1,9 @@
 """The result of a group: its rewards, their basis, and the reasons for missing ones."""
 
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -11,7 +12,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.sabotage import Causes
 from genrm_cli.rewards.component import Column
-from genrm_cli.rewards.compose import RolloutReward, Total
+from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
 from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome, Reason, Verdict
@@ -131,6 +132,7 @@ class GroupRewards:
         columns: all components by name; empty if rewards come from verdicts alone.
         clusters: near-duplicates; None if diversity is not configured.
         comparisons: every request about the group, with its verdict, grades or failure.
+        weight: by which advantages of unit variance are multiplied.
     """
 
     key: str | None
@@ -142,6 +144,7 @@ class GroupRewards:
     columns: Mapping[str, Column]
     clusters: Clusters | None = None
     comparisons: list[ComparisonResult] = field(default_factory=list)
+    weight: float = 1.0
 
     @property
     def rewards(self) -> list[float | None]:
@@ -153,11 +156,26 @@ class GroupRewards:
 
     @property
     def advantages(self) -> list[float | None]:
-        """n advantages: (reward - group mean) / group standard deviation (n - 1); None for an unscored rollout.
+        """n advantages: reward less the group's mean, scaled as the setting `advantage` says; None where unscored.
 
         0 if all rewards are equal, or only one rollout has a reward.
         """
-        return [score.numbers.advantage for score in self.scores]
+        return [self.advantage_of(score) for score in self.scores]
+
+    def advantage_of(self, score: RolloutScore) -> float | None:
+        """Return the advantage of a rollout of this group; None for an unscored one."""
+        unit = score.numbers.advantage
+        return None if unit is None else self.weight * unit
+
+    @property
+    def variance(self) -> float | None:
+        """Sample variance of the rewards; None for fewer than two."""
+        known = [reward for reward in self.rewards if reward is not None]
+        return statistics.variance(known) if len(known) > 1 else None
+
+    def scaled(self, kind: str, pool: float | None) -> "GroupRewards":
+        """Return the same rewards, with advantages for a run in which rewards have this mean variance."""
+        return replace(self, weight=weight_of(kind, self.variance, pool, self.reliability))
 
     @property
     def standard_errors(self) -> list[float | None]:

@@ -66,10 +66,11 @@ def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibrati
     losing = [_losing(group, plan) for group in groups if group.causes and loses]
     estimates = _estimate([*groups, *losing], plan, calibration)
     lost = iter(zip(losing, estimates[len(groups) :], strict=True))
-    return [
+    made = (
         _Work(group, plan, estimate, next(lost) if group.causes and loses else None).rewards()
         for group, estimate in zip(groups, estimates, strict=False)
-    ]
+    )
+    return [rewards.scaled(plan.rewards.advantage, calibration.reward_variance) for rewards in made]
 
 
 def _has_failures(judged: JudgedGroup) -> bool:

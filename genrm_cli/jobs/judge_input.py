@@ -122,6 +122,7 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
     """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of them."""
     calibration = outcomes.calibrate(map(len, index.table.iter_groups()))
     chunk: list[tuple[int, list[int], JudgedGroup]] = []
+    is_pooled = index.plan.rewards.advantage == "pooled"
 
     def conclude_chunk() -> None:
         rewards = reward_groups([judged for _, _, judged in chunk], index.plan, calibration)
@@ -129,7 +130,8 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
             if run.stop.is_set():
                 raise StoppedError
             count_group(run.metrics, judged, result, index.plan)
-            scores.enter_scores(rows, [scored_line(score, result, index.plan).as_score() for score in result.scores])
+            scored = [scored_line(score, result, index.plan).as_score() for score in result.scores]
+            scores.enter_scores(rows, scored, result.variance if is_pooled else None)
             lines = (comparison_json(each, with_reply=index.plan.keep_replies) for each in result.comparisons)
             scores.enter_comparisons(number, lines)
         chunk.clear()

@@ -18,7 +18,7 @@ class RolloutReward:
         adjustments: the length and style terms.
         reward: base score plus adjustments.
         rank: 1 = best of the group; equal rewards share the better rank.
-        advantage: (reward - group mean) / group standard deviation; 0 without spread.
+        advantage: (reward - group mean) / group standard deviation, of unit variance; 0 without spread.
     """
 
     base_score: float | None
@@ -80,6 +80,28 @@ def advantages_of(rewards: Sequence[float]) -> list[float]:
     mean = math.fsum(rewards) / n
     deviation = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / (n - 1))
     return [(reward - mean) / deviation for reward in rewards]
+
+
+def weight_of(kind: str, variance: float | None, pool: float | None, reliability: float | None) -> float:
+    """Return by what the advantages of a group, of unit variance, are multiplied.
+
+    - `unit`: 1.
+    - `pooled`: √2 / √(1 + pool / variance): a group without real differences, whose spread is noise, counts less.
+    - `reliability`: the share of its spread that is signal.
+    - `raw`: its standard deviation, so that advantages are reward less mean.
+
+    Args:
+        kind: one of `catalog.ADVANTAGES`.
+        variance: of the rewards of the group; None for fewer than two.
+        pool: mean of the variances over the groups of the run; None if it is unknown, which makes `pooled` the same as
+            `unit`, as an unknown reliability does.
+        reliability: of the group, 0 to 1.
+    """
+    if kind == "raw":
+        return math.sqrt(variance or 0.0)
+    if kind == "pooled" and pool is not None and variance:
+        return math.sqrt(2 / (1 + pool / variance))
+    return reliability if kind == "reliability" and reliability is not None else 1.0
 
 
 class Weight(NamedTuple):

@@ -25,7 +25,7 @@ class RolloutResult:
         base_score: the estimator's score, before length and style terms.
         standard_error: of the base score against the group's mean; None if unknown.
         rank: 1 is the best of the group; equal rewards share a rank.
-        advantage: (reward - group mean) / group standard deviation.
+        advantage: reward less the group's mean, scaled as the setting `advantage` says.
         comparisons: verdicts that count for it.
         failed: failed requests about it.
         sabotaged: those that its text made fail; None if there are none.

@@ -31,7 +31,7 @@ def _result(score: RolloutScore, rewards: GroupRewards) -> Json:
         "base_score": numbers.base_score,
         "standard_error": score.standard_error,
         "rank": numbers.rank,
-        "advantage": numbers.advantage,
+        "advantage": rewards.advantage_of(score),
         "comparisons": score.comparisons,
         "failed": score.failed,
         "sabotaged": score.sabotaged or None,

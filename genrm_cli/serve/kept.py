@@ -26,19 +26,21 @@ class KeptAnswer:
     columns: Mapping[str, tuple[float | None, ...]]
     calibration: Mapping[str, float]
     counts: GroupCounts
+    weight: float
 
     @classmethod
     def of(cls, answer: GroupAnswer) -> Self:
         """Return an answer as it is kept."""
         columns = {name: tuple(column.values) for name, column in answer.rewards.columns.items()}
         rewards = answer.rewards
-        return cls(tuple(answer.ids), tuple(rewards.scores), columns, answer.calibration.as_dict(), answer.counts)
+        fitted, weight = answer.calibration.as_dict(), rewards.weight
+        return cls(tuple(answer.ids), tuple(rewards.scores), columns, fitted, answer.counts, weight)
 
     def answer(self, name: str) -> GroupAnswer:
         """Return the answer for the members of the cohort of this name."""
         columns = {name: Column(list(values)) for name, values in self.columns.items()}
         scores, reliability = list(self.scores), self.counts.reliability
-        rewards = GroupRewards(None, scores, {}, {}, reliability, converged=True, columns=columns)
+        rewards = GroupRewards(None, scores, {}, {}, reliability, converged=True, columns=columns, weight=self.weight)
         fitted = dict(self.calibration)
         groups, comparisons = int(fitted.pop("groups")), int(fitted.pop("comparisons"))
         calibration = CalibrationRecord(groups, comparisons, Calibration(**fitted))  # type: ignore[arg-type]

@@ -43,6 +43,7 @@ class RunningCalibration:
         self._total = RunStatistics()
         self.name = f"{name} {len(self._total.numbers(judges))}"
         self._pending: dict[bytes, RunStatistics] = {}
+        self._variances: list[float] = []  # of rewards that are known since the last group was added
         self._fitted_groups = 0
         if sums is not None:
             numbers = sums.read(self.name)
@@ -50,8 +51,8 @@ class RunningCalibration:
                 self._total = RunStatistics.of_numbers(numbers, judges)
         self._record = self._fit()
 
-    def add(self, part: bytes, size: int, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> None:
-        """Add the verdicts of a group of this size, unless they have been added before.
+    def add(self, part: bytes, size: int, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> bool:
+        """Add the verdicts of a group of this size, unless they have been added before; return whether they were.
 
         Args:
             part: digest of the group; equal groups have equal digests.
@@ -59,9 +60,18 @@ class RunningCalibration:
             own: the verdicts of each judge that count, where judges answer different comparisons; else none.
         """
         if part in self._pending or (self._sums is not None and self._sums.has(self.name, part)):
-            return
+            return False
         self._pending[part] = RunStatistics()
         self._pending[part].add_group(size, verdicts, own)
+        for variance in self._variances:
+            self._pending[part].add_variance(variance)
+        self._variances = []
+        return True
+
+    def add_variance(self, variance: float | None) -> None:
+        """Add the variance of the rewards of a group that was added; it counts from the next group on."""
+        if variance is not None:
+            self._variances.append(variance)
 
     def latest(self) -> CalibrationRecord:
         """Return the calibration, fitted again if it has grown enough."""
@@ -163,15 +173,18 @@ class ServedScorer(GroupScorer):
         Raises:
             StorageError: the journal cannot be written.
         """
-        found = []
+        found, are_new = [], []
         for part, group, judged in groups:
             self._begin(group, self._plan)
             verdicts = verdicts_of(judged, self._plan)
-            self._running.add(part, judged.size, verdicts.used, verdicts.own)
+            are_new.append(self._running.add(part, judged.size, verdicts.used, verdicts.own))
             self.metrics.groups_done += 1
             found.append(verdicts)
         record = self._running.latest()
-        return self._reward(found, self._plan, record.fitted), record
+        results = self._reward(found, self._plan, record.fitted)
+        for result, is_new in zip(results, are_new, strict=True):
+            self._running.add_variance(result.variance if is_new else None)
+        return results, record
 
     def reward_late(self, judged: JudgedGroup) -> tuple[GroupRewards, CalibrationRecord]:
         """Return the rewards of a group with a late rollout; the statistics stay unchanged."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from genrm_cli.catalog import ESTIMATORS, GOALS, STRATEGIES, explained, listed
+from genrm_cli.catalog import ADVANTAGES, ESTIMATORS, GOALS, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
 from genrm_cli.settings.declare import names_file, reward_setting, setting
 from genrm_cli.settings.kinds import UNSCORED
@@ -31,6 +31,7 @@ COMPATIBLE: Mapping[str, Mapping[str, str | float | bool]] = {
     "nemo-gym": {
         "strategy": "circular",
         "estimator": "simple_tiebreaker",
+        "advantage": "unit",
         "default_score": REFERENCE_SCORE,
         "on_sabotage": "keep",
     }
@@ -85,6 +86,9 @@ class RewardSettings:
 
     estimator: str = reward_setting(
         "adaptive", f"How verdicts become base scores. {explained(ESTIMATORS)}.", choices=ESTIMATORS
+    )
+    advantage: str = reward_setting(
+        "pooled", f"How advantages are scaled. {explained(ADVANTAGES)}.", choices=ADVANTAGES
     )
     on_sabotage: Literal["lose", "unscored", "keep"] = reward_setting(
         "lose",

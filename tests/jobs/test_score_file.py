@@ -2,6 +2,7 @@ import gzip
 import json
 import math
 import random
+import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,6 +98,23 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, na
         return found
 
     assert by_line(one) == by_line(other)
+
+
+def test_advantages_are_on_the_scale_of_the_run(tmp_path: Path) -> None:
+    """Pooled ones from the variances of the group and of all groups; raw ones from the mean alone."""
+    lines = make_rollouts(groups=3, size=4)
+    scored = score(tmp_path, lines).lines
+    groups = [scored[start : start + 4] for start in (0, 4, 8)]
+    rewards = [[line["reward"] for line in group] for group in groups]
+    variances = [statistics.variance(group) for group in rewards]
+    for group, known, own in zip(groups, rewards, variances, strict=True):
+        scale = math.sqrt((own + statistics.fmean(variances)) / 2)
+        expected = [(reward - statistics.fmean(known)) / scale for reward in known]
+        assert [line["genrm"]["advantage"] for line in group] == pytest.approx(expected)
+    raw = score(tmp_path, lines, advantage="raw").lines[:4]
+    assert [line["genrm"]["advantage"] for line in raw] == pytest.approx(
+        [reward - statistics.fmean(rewards[0]) for reward in rewards[0]]
+    )
 
 
 @settings(max_examples=4)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import verdicts_of
 
-from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of
+from genrm_cli.catalog import ADVANTAGES
+from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of, weight_of
 from genrm_cli.rewards.estimators import Calibration, estimate
 from genrm_cli.rewards.shaping import ShapingTerms, measure_text
 
@@ -123,3 +124,15 @@ def test_without_a_spread_there_is_no_advantage(rewards):
 def test_equal_rewards_share_the_better_rank(rewards, ranks):
     """1 is the best; after two first ones comes the third."""
     assert ranks_of(rewards) == ranks
+
+
+@given(st.floats(1e-3, 1e3), st.floats(0, 1e3), st.floats(0, 1))
+def test_the_weights_of_advantages(variance, pool, reliability):
+    """Each is that of its formula; groups of the run's spread have unit variance when pooled, and flat ones none."""
+    weights = {kind: weight_of(kind, variance, pool, reliability) for kind in ADVANTAGES}
+    deviation = math.sqrt(variance)
+    pooled = math.sqrt(2) * deviation / math.sqrt(variance + pool)
+    assert weights == pytest.approx({"unit": 1, "pooled": pooled, "reliability": reliability, "raw": deviation})
+    assert weight_of("pooled", pool or 1.0, pool or 1.0, None) == pytest.approx(1)
+    assert weight_of("pooled", variance / 2, pool, None) <= weights["pooled"] <= math.sqrt(2)
+    assert [weight_of(kind, variance, None, None) for kind in ("unit", "pooled", "reliability")] == [1, 1, 1]

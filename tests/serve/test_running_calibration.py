@@ -55,6 +55,20 @@ def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
     assert record.fitted.noise.slopes == pytest.approx(wanted.noise.slopes)
 
 
+def test_variances_of_rewards_count_from_the_next_group_on(tmp_path):
+    """A group's rewards are known only after its verdicts were added; a repeated group has none to add."""
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        running = RunningCalibration(journal.sums, "judge")
+        assert running.add(b"1", SIZE, verdicts_of(1))
+        running.add_variance(0.5)
+        assert running.latest().fitted.reward_variance is None
+        assert not running.add(b"1", SIZE, verdicts_of(1))
+        running.add(b"2", SIZE, verdicts_of(2))
+        running.add_variance(1.5)
+        assert running.latest().fitted.reward_variance == 0.5
+        assert add_groups(running, [3]).fitted.reward_variance == 1.0
+
+
 def test_a_group_counts_once(tmp_path):
     """However often it is judged, before and after a restart; under another name it counts anew."""
     with Journal(str(tmp_path / "j.sqlite")) as journal:

@@ -9,7 +9,7 @@ DECIDING = """
     require_metadata strategy ring_k budget repeats both_orders seed judge model profile
     principle temperature top_p max_reply_tokens max_model_len redact_pattern compat quorum estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
-    group_style_penalty_coeff default_score on_sabotage unscored use_principle default_ranking
+    group_style_penalty_coeff default_score on_sabotage advantage unscored use_principle default_ranking
 """
 
 

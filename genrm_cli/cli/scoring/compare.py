@@ -149,7 +149,7 @@ def _print_tables(rollouts: "Sequence[Rollout]", result: "GroupRewards") -> None
     for index, (rollout, score) in enumerate(zip(rollouts, result.scores, strict=True)):
         numbers = score.numbers
         values = [column.values[index] for column in result.columns.values()]
-        shown = (numbers.reward, numbers.base_score, numbers.rank, numbers.advantage, *values)
+        shown = (numbers.reward, numbers.base_score, numbers.rank, result.advantage_of(score), *values)
         excerpt = " ".join((rollout.answer or "").split())[:60]
         add_row(table, str(index), *map(number_text, shown), excerpt)
     print_table(table)

@@ -76,6 +76,7 @@ class Calibration:
         label_noise: of the values of its labels; None with too few verdicts.
         judges: of each judge, where judges answer different comparisons; else empty.
         agreement: correlations of the qualities that these judges see.
+        reward_variance: mean of the variances of the rewards of a group; None if no rewards are known.
     """
 
     groups: int = 0
@@ -91,6 +92,7 @@ class Calibration:
     label_noise: WinNoise | None = None
     judges: "tuple[Calibration, ...]" = ()
     agreement: tuple[tuple[float, ...], ...] = ()
+    reward_variance: float | None = None
 
     @property
     def signal_sought(self) -> bool:

@@ -23,9 +23,11 @@ class RunStatistics:
 
     Attributes:
         joined: of the verdicts that count.
+        variances: number and sum of the variances of the rewards of each group.
     """
 
     joined: CalibrationStatistics = field(default_factory=CalibrationStatistics)
+    variances: Floats = field(default_factory=lambda: np.zeros(2))
     _judges: list[CalibrationStatistics] = field(default_factory=list)
     _products: dict[tuple[int, int], Floats] = field(default_factory=dict)
     _pairs: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -55,9 +57,14 @@ class RunStatistics:
                 self._products[i, j] = self._products.get((i, j), np.zeros(_SHAPE)) + sums[i] @ sums[j].T
                 self._pairs[i, j] = self._pairs.get((i, j), 0.0) + float((graphs[i] * graphs[j]).sum())
 
+    def add_variance(self, variance: float) -> None:
+        """Add the variance of the rewards of a group of two or more."""
+        self.variances += (1, variance)
+
     def merge(self, other: "RunStatistics") -> None:
         """Add the verdicts of another part of the run, by the same judges."""
         self.joined.merge(other.joined)
+        self.variances += other.variances
         self._judges += [CalibrationStatistics() for _ in other._judges[len(self._judges) :]]
         for mine, theirs in zip(self._judges, other._judges, strict=False):
             mine.merge(theirs)
@@ -71,7 +78,7 @@ class RunStatistics:
         found = [number for each in (self.joined, *self._judges, *missing) for number in each.numbers()]
         for pair in _pairs_of(judges):
             found += [*self._products.get(pair, np.zeros(_SHAPE)).ravel().tolist(), self._pairs.get(pair, 0.0)]
-        return found
+        return [*found, *map(float, self.variances)]
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float], judges: int) -> "RunStatistics":
@@ -81,11 +88,12 @@ class RunStatistics:
             ValueError: their number is not that of `numbers`.
         """
         pairs, size = _pairs_of(judges), len(CalibrationStatistics().numbers())
-        of_pairs = np.array(numbers[size * (1 + judges) :]).reshape(len(pairs), _SHAPE[0] * _SHAPE[1] + 1)
+        of_pairs = np.array(numbers[size * (1 + judges) : -2]).reshape(len(pairs), _SHAPE[0] * _SHAPE[1] + 1)
         parts = [numbers[at : at + size] for at in range(0, size * (1 + judges), size)]
         joined, *own = map(CalibrationStatistics.of_numbers, parts)
         products = {pair: row[:-1].reshape(_SHAPE) for pair, row in zip(pairs, of_pairs, strict=True)}
-        return cls(joined, own, products, {pair: float(row[-1]) for pair, row in zip(pairs, of_pairs, strict=True)})
+        shared = {pair: float(row[-1]) for pair, row in zip(pairs, of_pairs, strict=True)}
+        return cls(joined, np.array(numbers[-2:]), own, products, shared)
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
@@ -93,7 +101,13 @@ class RunStatistics:
         agreement = np.eye(len(judges))
         for (i, j), products in self._products.items():
             agreement[i, j] = agreement[j, i] = _agreement(judges[i], judges[j], products, self._pairs[i, j])
-        return replace(self.joined.fit(), judges=judges, agreement=tuple(map(tuple, agreement.tolist())))
+        count, total = self.variances.tolist()
+        return replace(
+            self.joined.fit(),
+            judges=judges,
+            agreement=tuple(map(tuple, agreement.tolist())),
+            reward_variance=total / count if count else None,
+        )
 
 
 def _pairs_of(judges: int) -> list[tuple[int, int]]:

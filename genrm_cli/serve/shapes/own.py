@@ -45,7 +45,7 @@ async def _judge(call: Call) -> JsonReply:
         "id": name,
         "status": answer.counts.status,
         "rewards": [score.reward for score in scores],
-        "advantages": [score.numbers.advantage for score in scores],
+        "advantages": [answer.rewards.advantage_of(score) for score in scores],
         "standard_errors": [score.standard_error for score in scores],
         "responses": [_response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)],
         "comparisons": [_comparison_record(each, answer) for each in answer.rewards.comparisons],

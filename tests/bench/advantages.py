@@ -1,0 +1,100 @@
+"""Judge calls that each kind of advantage needs for the policy gradient that unit variance gives.
+
+    .venv/bin/python tests/bench/advantages.py [VERDICTS.jsonl]
+
+The gradient is that of an absolute objective, where noise dominates: it grows with the squared correlation of
+advantages and truth over all rollouts of a run. Below 1, a kind saves calls. Simulated groups differ in how far their
+rollouts differ; recorded verdicts, on all pairs in both orders, have the consensus of their unused ones as the truth.
+"""
+
+import sys
+
+import numpy as np
+from numpy.random import default_rng
+
+from genrm_cli.catalog import ADVANTAGES
+from genrm_cli.rewards.compose import weight_of
+from genrm_cli.rewards.estimators import ESTIMATORS, CalibrationStatistics
+from genrm_cli.simulation.plan_metrics import indices_of, plan_within
+from genrm_cli.simulation.recorded_verdicts import read_judges
+from genrm_cli.simulation.replay import DRAWS, dense_verdicts
+from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
+
+GROUPS, ROUNDS, DROPPED = 2_000, 1_000, 0.25
+NOISY = {"noise": 2.0, "score_noise": 2.5, "ranking_noise": 1.2}
+SPREADS = {
+    "all alike": lambda generator: np.ones(GROUPS),
+    "lognormal .5": lambda generator: np.exp(0.5 * generator.standard_normal(GROUPS)),
+    "half at .15": lambda generator: np.where(generator.random(GROUPS) < 0.5, 0.15, 1.0),
+    "4 of 5 at .1": lambda generator: np.where(generator.random(GROUPS) < 0.8, 0.1, 1.0),
+}
+
+
+def centred(values):
+    """Return values less the means of their groups."""
+    return values - values.mean(axis=1, keepdims=True)
+
+
+def sums_by_kind(batch, truth):
+    """Return [G, 2] the sums of advantage times truth and of squared advantages, by kind of advantage."""
+    statistics = CalibrationStatistics()
+    statistics.add_batch(batch)
+    estimate = ESTIMATORS["adaptive"](batch, statistics.fit())
+    rewards, truth = centred(np.where(estimate.scored, estimate.base_scores, 0)), centred(truth)
+    variances = rewards.var(axis=1, ddof=1)
+    unit = rewards / np.sqrt(np.where(variances > 1e-12, variances, 1))[:, None]
+    reliabilities = estimate.reliabilities if estimate.assessed.all() else np.ones(len(unit))
+    rows = list(zip(variances.tolist(), reliabilities.tolist(), strict=True))
+    weights = {kind: np.array([weight_of(kind, v, variances.mean(), r) for v, r in rows]) for kind in ADVANTAGES}
+    weights["drop the lowest quarter"] = 1.0 * (variances > np.quantile(variances, DROPPED))
+    scaled = {kind: unit * weight[:, None] for kind, weight in weights.items()}
+    return {kind: np.stack([(each * truth).sum(1), (each * each).sum(1)], axis=1) for kind, each in scaled.items()}
+
+
+def show(name, sums):
+    """Print the calls of each kind, with its interval by bootstrap over groups."""
+    groups = len(sums["unit"])
+    draws = np.vstack([np.ones(groups), default_rng(0).multinomial(groups, np.full(groups, 1 / groups), ROUNDS)])
+    gains = {kind: (draws @ of)[:, 0] ** 2 / (draws @ of)[:, 1] for kind, of in sums.items()}
+    calls = {kind: gains["unit"] / of for kind, of in gains.items() if kind != "unit"}
+    rows = [(kind, of[0], *np.quantile(of[1:], (0.025, 0.975))) for kind, of in calls.items()]
+    shown = [f"{kind} {value:.2f} [{low:.2f}, {high:.2f}]" for kind, value, low, high in rows]
+    print(f"{name:44}", *shown, flush=True)
+
+
+def simulated():
+    """Print the table of simulated judges."""
+    for judge, model in (("typical", JudgeModel()), ("noisy", JudgeModel(**NOISY))):
+        for n, rings in ((8, 1), (8, 2), (4, 1)):
+            for name, draw in SPREADS.items():
+                spread = draw(default_rng(7))[:, None]
+                world = draw_world(model, GROUPS, n, default_rng(1))
+                world = World(model, world.truth * spread, world.quality * spread, world.level, world.lean, world.noise)
+                indices = indices_of(plan_within("ring", n, rings * n), n, range(GROUPS), 0)
+                batch = judge_pairs(world, *indices, default_rng(2))
+                show(f"{judge}, N={n}, {rings} rings, {name}", sums_by_kind(batch, world.truth))
+
+
+def recorded(uri):
+    """Print the table of recorded judges, at the size of the file and of 24 of its groups."""
+    for judge, found in read_judges(uri).items():
+        dense = dense_verdicts(list(found.values()))
+        for rings in (1, 2) if dense is not None else ():
+            plan = plan_within("ring", dense.shape[1], rings * dense.shape[1])
+            if plan.calls > dense.shape[1] * (dense.shape[1] - 3):
+                continue
+            found = {}
+            for draw in range(DRAWS):
+                shown, groups = dense.shuffled(default_rng([0, draw])), np.arange(dense.shape[0])
+                first, second = indices_of(plan, dense.shape[1], range(dense.shape[0]), draw)
+                unused = shown.valid.copy()
+                unused[groups[:, None], first, second] = False
+                for kind, sums in sums_by_kind(shown.chosen(first, second), shown.consensus(unused)).items():
+                    found[kind] = found.get(kind, 0) + sums
+            show(f"{judge}, {dense.shape[0]} x {dense.shape[1]}, {rings} rings", found)
+
+
+if __name__ == "__main__":
+    simulated()
+    for given in sys.argv[1:]:
+        recorded(given)
