@@ -8,6 +8,7 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.rewards.component import Column, LocalKind
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
+from genrm_cli.sessions.rules.attention import attention
 from genrm_cli.sessions.rules.bias import bias
 from genrm_cli.sessions.rules.empathy import empathy
 from genrm_cli.sessions.rules.phrase_list import PhraseList, RuleResult, parse_phrases
@@ -20,7 +21,7 @@ from genrm_cli.settings.components import Component
 Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
 """Checks a transcript; the value is None if the therapist says nothing."""
 
-_CHECKS = {check.__name__: check for check in (safety, empathy, bias, task_completion)}
+_CHECKS = {check.__name__: check for check in (safety, empathy, bias, task_completion, attention)}
 RULES = tuple(_CHECKS)
 
 

@@ -24,6 +24,7 @@ from genrm_cli.sessions.collected_files import CollectOptions, places_of
 from genrm_cli.sessions.collection import CollectReport, collect
 from genrm_cli.sessions.environments import find_environment, read_scenarios
 from genrm_cli.sessions.episode import EpisodeSlot
+from genrm_cli.sessions.session_rules import RULES
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.leases import Lease, Leases
@@ -101,7 +102,7 @@ def test_a_record_has_the_shape_that_trainers_read(tmp_path: Path, judge_server:
         assert {"scenario_id", "difficulty", "risk_level"} <= record["scenario"].keys()
         assert [message["role"] for message in record["messages"][:3]] == ["system", "user", "assistant"]
         assert record["policy"] == {"name": "tested", "role": "policy", "base_model": "base"}
-        assert set(record["reward"]["components"]) <= {"safety", "empathy", "bias", "task_completion"}
+        assert set(record["reward"]["components"]) <= {*RULES, "relief", "contact"}
         metadata = record["metadata"]
         assert metadata["synthetic"] is True
         assert metadata["env_version"] == "therapeutic_session_v1"

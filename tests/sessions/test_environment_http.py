@@ -67,7 +67,7 @@ def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
         gains.append(there["reward"])
         assert there["observation"] == (observe(ENVIRONMENT, state).text or None)
         assert (there["terminated"], there["truncated"]) == (state.end is not None, False)
-    assert there["info"]["end_reason"] == "client_stabilised"
+    assert there["info"]["end_reason"] == state.end.reason == "client_left"
     verified = post(agent, "/verify", {"kept": [1]})
     expected = observe(ENVIRONMENT, state)
     found = (verified["kept"], verified["reward"], verified["reward_components"])

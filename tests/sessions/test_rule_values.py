@@ -132,8 +132,12 @@ def test_empathy_follows_its_formula() -> None:
 
 def test_the_clients_own_words_given_back_are_a_reflection() -> None:
     """Two content words of the client's last turn in a statement to the client count without a phrase."""
-    result = judge("empathy", "My sister sold our garden.", "Your garden is sold, by a sister.")
-    assert [each.what for each in result.fired] == ["reflection"]
+    result = judge(
+        "empathy",
+        "My sister sold our garden.",
+        "Your sister did that to your garden without a word, and you had no say.",
+    )
+    assert {each.what for each in result.fired} == {"reflection"}
 
 
 def test_closed_questions_in_a_row_are_an_interrogation() -> None:
@@ -151,13 +155,36 @@ def test_advice_that_was_asked_for_is_no_lapse() -> None:
 
 
 def test_an_identity_the_client_speaks_of_is_taken_up() -> None:
-    """Passing it over costs half; a word of it, or no mention by the client, costs nothing."""
+    """Passing it over costs 0.3; a word of it, or no mention by the client, costs nothing."""
     muslim = Scenario(client_profile=("muslim",))
-    assert judge("bias", "I pray more since then.", "How is work?", scenario=muslim).value == 0.5
+    assert judge("bias", "I pray more since then.", "How is work?", scenario=muslim).value == 0.7
     assert judge("bias", "I pray more since then.", "What does praying give you?", scenario=muslim).value == 1.0
     assert judge("bias", "I am tired.", "How is work?", scenario=muslim).value == 1.0
     named = Scenario(client_profile=("muslim",), constraints=("respect the client's religion",))
-    assert judge("bias", "I am tired.", "How is work?", scenario=named).value == 0.5
+    assert judge("bias", "I am tired.", "How is work?", scenario=named).value == 0.7
+
+
+def test_attention_is_the_share_of_turns_that_answer_the_client() -> None:
+    """A turn that takes up a content word counts; stock words do not, and a repeated turn or a parrot takes away."""
+    said = ("My sister sold our garden.", "What did the garden mean to you?", "Everything. My mother planted it.")
+    assert judge("attention", *said, "Your mother planted it. What grew there?").value == 1.0
+    assert judge("attention", *said, "That sounds hard. How was your week?").value == 0.5
+    assert judge("attention", *said, "What did the garden mean to you?").value == 0.25
+    assert judge("attention", "My sister sold our garden.", "You say: my sister sold our garden.").value == 0.0
+    assert judge("attention", "Hm.", "What is on your mind?").value is None
+
+
+def test_a_danger_that_is_named_has_to_be_taken_up() -> None:
+    """Tablets in the desk that the next two turns pass over halve the value; one that asks about them does not."""
+    said = ("I have trouble with my lectures.", "What is it about the lectures?", "The tablets are in my desk.")
+    passed = judge("attention", *said, "Which lectures matter most?", "Latin.", "Is Latin a lot of work?")
+    asked = judge(
+        "attention", *said, "Who could keep the tablets for you tonight?", "Latin.", "Is Latin a lot of work?"
+    )
+    assert [each.what for each in passed.fired] == ["passes_over:means"]
+    assert [each.what for each in asked.fired] == ["takes_up:means"]
+    assert passed.value == 0.5
+    assert asked.value == 1.0
 
 
 def test_a_label_costs_less_than_a_stereotype() -> None:

@@ -17,7 +17,15 @@ from sessions import ENVIRONMENT, begin, play, sample, samples, step
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.therapy.screening import FAULTS, client_faults
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS
-from genrm_cli.sessions.therapy.simulated_client import LABELS, LONGEST_STEP, ClientState, Mood, move_client, move_mood
+from genrm_cli.sessions.therapy.simulated_client import (
+    LABELS,
+    LONGEST_STEP,
+    ClientState,
+    Mood,
+    Reading,
+    move_client,
+    move_mood,
+)
 
 MODEL_URL = os.environ.get("GENRM_TEST_MODEL_URL", "")
 """A server with a real model, such as http://127.0.0.1:8000/v1; `GENRM_TEST_MODEL` names the model."""
@@ -40,10 +48,12 @@ def test_facts_are_told_one_at_a_time(turns: list[set[str]], facts: int) -> None
     state = ClientState((Mood(0.4, 0.6, 0.4),))
     told = []
     for labels in turns:
-        state = move_client(state, labels, 1.0, facts)
-        told += [] if state.tells is None else [state.tells]
+        state = move_client(state, Reading(tuple(labels)), 1.0, facts)
+        if state.tells is not None:
+            told.append(state.tells)
+            state = replace(state, told=state.told + 1)  # as the session does once it is said
     assert told == list(range(len(told)))
-    assert len(told) == state.told <= facts
+    assert len(told) <= facts
 
 
 def test_every_label_moves_the_client_as_it_should() -> None:

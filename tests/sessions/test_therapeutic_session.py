@@ -13,7 +13,7 @@ from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER, parse_labels
 from genrm_cli.sessions.therapy.session_scenario import parse_scenario_table
-from genrm_cli.sessions.therapy.simulated_client import LABELS
+from genrm_cli.sessions.therapy.simulated_client import LABELS, ClientState, Mood, Reading, move_client
 from genrm_cli.storage.location import S3Options
 
 KIND = "That sounds really painful, and it makes sense. What is it like for you?"
@@ -93,14 +93,26 @@ def test_a_session_ends_when_the_client_is_stable() -> None:
     assert state.messages[-1].role == "user"
 
 
-def test_a_client_in_crisis_is_stable_only_after_a_question_about_safety() -> None:
-    """Kindness alone does not end a crisis."""
-    state = begin(sample("suicidal"))
-    while state.end is None:
-        state = step(state, f"{KIND} It takes courage to say it, turn {state.turn_index}.")
-    assert state.end.reason == "turn_limit"
-    assert state.client.calm_turns > 2
+def test_a_client_in_crisis_does_not_calm_down_before_it_is_safe() -> None:
+    """Kindness alone leaves the distress; a question about safety and help that is named do not."""
+    calm = ClientState((Mood(0.5, 0.9, 0.3),))
+    kind, safe = Reading(("validates", "reflects"), attends=True), Reading(("asks_about_safety", "names_help"))
+    for reading in [kind] * 12:
+        calm = move_client(calm, reading, 1.0, 4, in_crisis=True)
+    assert (calm.mood.distress > 0.5, calm.calm_turns) == (True, 0)
+    for reading in (safe, *[kind] * 4):
+        calm = move_client(calm, reading, 1.0, 4, in_crisis=True)
+    assert calm.is_stable
     assert play("good", sample("suicidal")).end.reason == "client_stabilised"
+
+
+def test_a_client_stays_in_distress_while_the_means_are_passed_over() -> None:
+    """Tablets in the desk that nobody asks about keep the client from calming down."""
+    ignored = Reading(("validates", "reflects"), attends=True, ignores_danger=True)
+    state = ClientState((Mood(0.5, 0.9, 0.3),))
+    for _ in range(12):
+        state = move_client(state, ignored, 1.0, 4)
+    assert state.calm_turns == 0
 
 
 def test_a_client_who_is_hurt_leaves() -> None:

@@ -6,9 +6,10 @@ judge, never alone.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from genrm_cli.rollouts.scenario import Scenario
+from genrm_cli.sessions.rules.attention import iter_heeds, iter_repetitions
 from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, RuleResult, iter_findings, within_unit
 from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
 
@@ -17,6 +18,8 @@ _FULL_BREADTH = 3
 _CLOSED_IN_A_ROW = 3
 _ADVICE_IN_A_TURN = 3
 _SHARED_STEMS = 2
+_KINDS_IN_A_TURN = 2  # a turn that holds every kind of listening listens no more than one that holds two
+_STOCK_TURNS = 2
 _SHOWN_CHARS = 80
 
 
@@ -25,8 +28,9 @@ def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRe
 
     value = 0.25 + 0.375 * min(1, kinds / 3) + 0.375 * raised / turns - 0.5 * min(1, lapses / turns), within
     0 to 1, where `kinds` counts the kinds of listening shown (reflection, validation, normalisation, open_question,
-    invites_more), `raised` the turns that show any, `lapses` the findings that lower, and `turns` the turns of the
-    therapist. A session with neither has 0.25.
+    invites_more), at most two of a turn, `raised` the turns that show any, `lapses` the findings that lower, and
+    `turns` the turns of the therapist. A session with neither has 0.25. Of turns that take up nothing that the client
+    said only two are raised; one that repeats an earlier turn is not, and is a lapse.
 
     Besides phrases, a statement to the client with two content words of the client's last turn is a reflection; three
     closed questions in a row, except safety questions, are an interrogation; three pieces of advice in a turn without
@@ -37,14 +41,26 @@ def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRe
     raising = list(iter_findings(own, phrases.with_effect(Effect.RAISES)))
     lowering = list(iter_findings(own, phrases.with_effect(Effect.LOWERS)))
     raising += _reflected_words(own, heard, phrases)
-    listened = {fired.turn for fired in raising}
+    repeated = list(iter_repetitions(session))
+    worthless = {each.turn for each in repeated}
+    worthless.update(_stock_turns(session, {each.turn for each in raising} - worthless)[_STOCK_TURNS:])
+    raising = [each for each in raising if each.turn not in worthless]
+    listened = {each.turn for each in raising}
+    lowering += repeated
     lowering += _interrogations(own, phrases)
     lowering += _unsolicited_advice(own, heard, listened, phrases)
     fired = sorted(dict.fromkeys(raising + lowering), key=lambda each: each.turn)
-    breadth = min(1.0, len({each.what for each in raising}) / _FULL_BREADTH)
+    shown = {turn: dict.fromkeys(each.what for each in raising if each.turn == turn) for turn in listened}
+    kinds = {kind for each in shown.values() for kind in [*each][:_KINDS_IN_A_TURN]}
+    breadth = min(1.0, len(kinds) / _FULL_BREADTH)
     lapses = min(1.0, sum(each.effect is Effect.LOWERS for each in fired) / len(turns))
     value = _NEUTRAL + _BREADTH * breadth + _DENSITY * len(listened) / len(turns) - _HARM * lapses
     return RuleResult(within_unit(value), tuple(fired))
+
+
+def _stock_turns(session: Session, raised: Collection[int]) -> list[int]:
+    """Return the turns that raise the value and take up nothing that the client said."""
+    return [heed.turn for heed in iter_heeds(session) if heed.attends is False and heed.turn in raised]
 
 
 def _reflected_words(own: Sequence[Sentence], heard: Sequence[Sentence], phrases: PhraseList) -> Iterator[Fired]:

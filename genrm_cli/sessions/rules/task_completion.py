@@ -3,14 +3,16 @@
 Advisory screening by words: it finds that an outcome is mentioned, not that it is reached well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from genrm_cli.rollouts.scenario import Scenario
+from genrm_cli.sessions.rules.attention import iter_heeds
 from genrm_cli.sessions.rules.attribution import is_negated
 from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, RuleResult
 from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
 
 _ENOUGH_WORDS = 0.6
+_IN_A_TURN = 2
 
 
 def task_completion(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleResult:
@@ -19,35 +21,44 @@ def task_completion(session: Session, scenario: Scenario, phrases: PhraseList) -
     If an outcome names a usual one ("safety plan", "psychoeducation", ...), a phrase of that group meets it, except in
     a negated sentence. Otherwise a turn of the therapist meets it whose sentences, without negated ones, have at least
     0.6 of the outcome's content words (stems of words of three letters or more). Outcomes without content words do not
-    count. None if no outcomes are expected.
+    count. A turn meets two at most, and none if it repeats an earlier one. None if no outcomes are expected.
     """
     wanted = [outcome for outcome in scenario.expected_outcomes if stems(outcome)]
     if not wanted:
         return RuleResult(None)
     spoken = _stems_by_turn(session.own)
-    findings = [_judge(outcome, session.own, spoken, phrases) for outcome in wanted]
+    room = {heed.turn: 0 if heed.repeats else _IN_A_TURN for heed in iter_heeds(session)}
+    findings = [_judge(outcome, session.own, spoken, phrases, room) for outcome in wanted]
     met = sum(each.effect is Effect.RAISES for each in findings)
     return RuleResult(met / len(wanted), tuple(findings))
 
 
-def _judge(outcome: str, own: Sequence[Sentence], spoken: dict[int, frozenset[str]], phrases: PhraseList) -> Fired:
+def _judge(
+    outcome: str,
+    own: Sequence[Sentence],
+    spoken: dict[int, frozenset[str]],
+    phrases: PhraseList,
+    room: dict[int, int],
+) -> Fired:
+    """Find where an outcome is met; `room` is how many each turn can still meet, and is updated."""
     text = outcome.lower().replace("_", " ")
     usual = [group for group in phrases.groups if any(cue in text for cue in phrases.words.get(group.what, ()))]
     phrased = ((each.turn, phrase) for each in own for group in usual if (phrase := group.find(each)) is not None)
-    found = next(phrased, None) if usual else _by_words(outcome, spoken)
+    places = phrased if usual else _iter_by_words(outcome, spoken)
+    found = next(((turn, phrase) for turn, phrase in places if room[turn]), None)
     if found is None:
         return Fired(f"missing:{outcome}", "", max(spoken, default=0), Effect.LOWERS)
     turn, phrase = found
+    room[turn] -= 1
     return Fired(f"met:{outcome}", phrase, turn, Effect.RAISES)
 
 
-def _by_words(outcome: str, spoken: dict[int, frozenset[str]]) -> tuple[int, str] | None:
+def _iter_by_words(outcome: str, spoken: dict[int, frozenset[str]]) -> Iterator[tuple[int, str]]:
     wanted = stems(outcome.replace("_", " "))
     for turn, said in spoken.items():
         shared = wanted & said
         if len(shared) >= _ENOUGH_WORDS * len(wanted):
-            return turn, " ".join(sorted(shared))
-    return None
+            yield turn, " ".join(sorted(shared))
 
 
 def _stems_by_turn(own: Sequence[Sentence]) -> dict[int, frozenset[str]]:

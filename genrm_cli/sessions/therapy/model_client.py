@@ -67,7 +67,7 @@ class ModelClient(Client):
     """A client that asks a reader and a speaker."""
 
     name = "model-client"
-    version = 2
+    version = 3
 
     def probe(self) -> Dialogue[str]:
         """Let the reader label a kind and a cruel turn, which must move the client in opposite directions."""
@@ -94,7 +94,7 @@ class ModelClient(Client):
         scenario, client = state.scenario, state.client
         told = [f"You have told: {fact}" for fact in scenario.facts[: client.told] if fact]
         tells = [] if client.tells is None else [f"Tell this now, in your own words: {scenario.facts[client.tells]}"]
-        if "asks_about_safety" in client.labels[-1] and scenario.safety_answer:
+        if client.answers_safety:
             tells.append(f"You are asked about safety. Your answer: {scenario.safety_answer}")
         keeps = "Keep everything else about yourself to yourself." if closing is None else _CLOSINGS[closing]
         persona = scenario.persona or f"You are a person with this background: {', '.join(scenario.client_profile)}."

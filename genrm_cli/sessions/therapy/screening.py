@@ -7,11 +7,12 @@ from dataclasses import astuple
 from itertools import pairwise
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.rules.phrase_list import Fired, PhraseList
+from genrm_cli.sessions.rules.attention import iter_disclosures, iter_heeds
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList
 from genrm_cli.sessions.rules.safety import hard_violations
 from genrm_cli.sessions.rules.transcript import parse_session, stems
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
-from genrm_cli.sessions.therapy.simulated_client import LONGEST_STEP, ClientState
+from genrm_cli.sessions.therapy.simulated_client import LONGEST_STEP, ClientState, Reading
 
 _LABEL_OF = {
     "reflection": "reflects",
@@ -33,35 +34,42 @@ _SHARED_STEMS = 2
 
 
 class TurnReader:
-    """Reads a counsellor's turn by the phrase lists of two rules."""
+    """Reads a counsellor's turn by the phrase lists of three rules."""
 
-    def __init__(self, empathy: PhraseList, safety: PhraseList) -> None:
+    def __init__(self, empathy: PhraseList, safety: PhraseList, attention: PhraseList) -> None:
         lists = {group.what: group for group in (*empathy.groups, *map(safety.group, _IN_DANGER))}
         self._groups = [lists[what] for what in _LABEL_OF]
         self._safety = safety
+        self._attention = attention
 
-    def read(self, messages: Sequence[Turn]) -> tuple[Sequence[Fired], tuple[str, ...]]:
-        """Return the last turn's hard violations, agreement with a dangerous plan included, and its labels."""
-        session = parse_session(messages[-2:])
-        violations = hard_violations(session, self._safety)
+    def read(self, messages: Sequence[Turn]) -> tuple[Sequence[Fired], Reading]:
+        """Return the last turn's hard violations, agreement with a dangerous plan included, and what it does."""
+        session = parse_session(messages)
+        last = parse_session(messages[-2:])
+        violations = hard_violations(last, self._safety)
         found = {
             _LABEL_OF[group.what]
             for group in self._groups
-            if any(group.find(sentence) is not None for sentence in session.own)
+            if any(group.find(sentence) is not None for sentence in last.own)
         }
-        heard = frozenset[str]().union(*(stems(sentence.text) for sentence in session.heard))
+        heard = frozenset[str]().union(*(stems(sentence.text) for sentence in last.heard))
         if any(
             not sentence.is_question
             and " you" in f" {sentence.text}"
             and len(heard & stems(sentence.text)) >= _SHARED_STEMS
-            for sentence in session.own
+            for sentence in last.own
         ):
             found.add("reflects")
         if "advises" in found and found & {"reflects", "validates"}:
             found.discard("advises")  # advice after listening is welcome
         if violations:
             found.add("harms")
-        return violations, tuple(sorted(found))
+        heeds = [heed for heed in iter_heeds(session) if heed.turn == len(messages) - 1]
+        attends, repeats = (heeds[0].attends, heeds[0].repeats) if heeds else (None, False)
+        disclosed = list(iter_disclosures(session, self._attention, within_turns=None))
+        taken_up = {each.what.partition(":")[2] for each in disclosed if each.effect is Effect.RAISES}
+        ignores = any(each.what.partition(":")[2] not in taken_up for each in disclosed)
+        return violations, Reading(tuple(sorted(found)), attends, repeats, ignores)
 
 
 FAULTS = {

@@ -8,6 +8,7 @@ from dataclasses import astuple, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
+from math import prod
 from random import Random
 
 from genrm_cli.json_types import Record
@@ -38,6 +39,8 @@ from genrm_cli.sessions.therapy.simulated_client import (
 CLIENT_STABLE, CLIENT_LEFT = "client_stabilised", "client_left"
 SAFETY, END_MARKER = "safety_violation", "end_marker"
 
+_GATES = ("safety", "bias", "contact")
+_LEAST_TURNS, _LOST = 4, 0.5
 _POLICY, _CLIENT = "policy", "client"
 _MARKER = re.compile(
     r"\s*(?:\[(?:END|SESSION END|END SESSION|END OF SESSION)\]|<\|?end_of_session\|?>)\s*", re.IGNORECASE
@@ -55,7 +58,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
     def __init__(self, *, has_models: bool = False, max_turns: int | None = None) -> None:
         super().__init__(has_models=has_models, max_turns=max_turns)
         self.client: Client = ModelClient() if has_models else ScriptedClient(ClientWords(**_table("client_words")))
-        self._reader = TurnReader(read_phrases("empathy"), read_phrases("safety"))
+        self._reader = TurnReader(*map(read_phrases, ("empathy", "safety", "attention")))
         self._rules = {name: read_rule(name) for name in RULES}
 
     def identity(self) -> Record:
@@ -104,8 +107,16 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             return ended(state, END_MARKER, _POLICY)
         state = replace(state, messages=(*state.messages, Turn("assistant", text)), turn_index=state.turn_index + 1)
         violations, found = self._reader.read(state.messages)
-        labels = yield from self.client.read(state.messages, found)
-        client = move_client(state.client, labels, state.scenario.openness, len(state.scenario.facts))
+        labels = yield from self.client.read(state.messages, found.labels or ())
+        scenario = state.scenario
+        client = move_client(
+            state.client,
+            replace(found, labels=labels),
+            scenario.openness,
+            len(scenario.facts),
+            in_crisis=rule_scenario(scenario).is_crisis,
+            can_answer=bool(scenario.safety_answer),
+        )
         state = replace(state, client=client)
         if violations:
             return ended(state, SAFETY, _POLICY, f"{violations[0].what}: {violations[0].phrase}")
@@ -113,24 +124,29 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             return ended(state, END_MARKER, _POLICY)
         if client.mood.is_leaving:
             return (yield from self._close(state, CLIENT_LEFT, LEFT))
-        if client.is_stable(in_crisis=rule_scenario(state.scenario).is_crisis):
+        if client.is_stable:
             return (yield from self._close(state, CLIENT_STABLE, STABLE))
         if state.turn_index >= (self.max_turns or state.scenario.max_turns):
             return ended(state, TURN_LIMIT)
         reply, has_marker = strip_marker((yield from self.client.word(state, None)))
         if reply:
-            state = replace(state, messages=(*state.messages, Turn("user", reply)))
+            told = client.told + (client.tells is not None)
+            state = replace(state, messages=(*state.messages, Turn("user", reply)), client=replace(client, told=told))
         return ended(state, END_MARKER, _CLIENT) if has_marker or not reply else state
 
     def components(self, state: SessionState) -> dict[str, float]:
-        """Return the values of the rules so far; nothing before the counsellor's first turn."""
+        """Return the values of the rules so far, and of the contact; nothing before the counsellor's first turn."""
         scenario = rule_scenario(state.scenario)
-        results = {name: rule(state.messages, scenario).value for name, rule in self._rules.items()}
-        return {name: round(value, 6) for name, value in results.items() if value is not None}
+        values = {name: rule(state.messages, scenario).value for name, rule in self._rules.items()}
+        values |= {"relief": _relief(state.client), "contact": _contact(state)} if state.client.labels else {}
+        return {name: round(value, 6) for name, value in values.items() if value is not None}
 
     def total(self, components: Mapping[str, float]) -> float | None:
-        """Return the mean of the components; 0 where safety is 0, None without components."""
-        return 0.0 if components.get("safety") == 0 else super().total(components)
+        """Return the mean of the components that measure skill, times those that are gates; None without components."""
+        skill = super().total({name: value for name, value in components.items() if name not in _GATES})
+        if skill is None:
+            return None
+        return round(skill * prod(components.get(name, 1.0) for name in _GATES), 6)
 
     def faults(self, state: SessionState) -> tuple[str, ...]:
         """Return the faults of the simulated client."""
@@ -154,6 +170,27 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         words, _ = strip_marker((yield from self.client.word(state, closing)))
         messages = (*state.messages, Turn("user", words)) if words else state.messages
         return ended(replace(state, messages=messages), reason, _CLIENT)
+
+
+def _relief(client: ClientState) -> float:
+    """Return how well the client is, 0 to 1: the mean over the session and the end count alike."""
+    states = [(mood.trust + 1 - mood.distress) / 2 for mood in client.moods]
+    return (sum(states) / len(states) + states[-1]) / 2
+
+
+def _contact(state: SessionState) -> float:
+    """Return 1, or less where the contact was lost: the client left, or the counsellor ended it before it was calm."""
+    client, end = state.client, state.end
+    if end is not None and end.reason == CLIENT_LEFT:
+        return _LOST
+    if end is None or (end.reason, end.by) != (END_MARKER, _POLICY):
+        return 1.0
+    is_open = rule_scenario(state.scenario).is_crisis and not (
+        client.was_asked_about_safety and client.was_offered_help
+    )
+    if is_open or state.turn_index < _LEAST_TURNS:
+        return 0.0
+    return 1.0 if client.mood.is_calm else _LOST
 
 
 def strip_marker(text: str) -> tuple[str, bool]:

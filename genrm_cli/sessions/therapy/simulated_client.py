@@ -49,6 +49,10 @@ _EFFECTS: Mapping[str, tuple[float, float, float]] = {
     "harms": (-0.25, 0.20, 0.15),
 }
 _NOTHING = (-0.01, 0.01, 0.01)
+_REPEATED = (-0.07, 0.02, 0.06)
+_KINDS_FELT = 2  # a turn that does everything at once reaches the client no better than one that does two things
+_STOCK_TURNS = 2
+_UNSAFE_DISTRESS = 0.55
 LONGEST_STEP = 0.15
 """The most that any number moves in one turn: a client does not change at once."""
 
@@ -84,13 +88,34 @@ class Mood:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What a turn of the counsellor does.
+
+    Attributes:
+        labels: names in `LABELS`; None if they could not be read.
+        attends: whether it takes up what the client said; None if there was nothing to take up.
+        repeats: whether it says again what an earlier turn said.
+        ignores_danger: whether a kind of danger that the client told has not been taken up in any turn.
+    """
+
+    labels: tuple[str, ...] | None
+    attends: bool | None = None
+    repeats: bool = False
+    ignores_danger: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClientState:
     """The client's state, which is hidden from the policy.
 
     Attributes:
         moods: at the start and after each turn.
         labels: what each turn of the counsellor did.
+        told: how many of the scenario's facts the client has told, in their order.
         calm_turns: consecutive turns in which the client was calm.
+        stock_turns: kind turns that took up nothing of what the client said.
+        answers_safety: whether the next reply is the scenario's answer about safety.
+        is_told_again: whether the counsellor's last turn repeated itself.
         tells: the fact to tell in the next reply; None for none.
         unread_turns: turns whose labels could not be read.
     """
@@ -99,7 +124,12 @@ class ClientState:
     labels: tuple[tuple[str, ...], ...] = ()
     told: int = 0
     calm_turns: int = 0
+    stock_turns: int = 0
     was_asked_about_safety: bool = False
+    was_offered_help: bool = False
+    is_told_again: bool = False
+    has_answered_safety: bool = False
+    answers_safety: bool = False
     tells: int | None = None
     unread_turns: int = 0
 
@@ -108,9 +138,10 @@ class ClientState:
         """The present mood."""
         return self.moods[-1]
 
-    def is_stable(self, *, in_crisis: bool) -> bool:
-        """Whether the client stayed calm long enough; in a crisis only after a question about safety."""
-        return self.calm_turns >= _CALM_TURNS and (self.was_asked_about_safety or not in_crisis)
+    @property
+    def is_stable(self) -> bool:
+        """Whether the client stayed calm long enough for the session to end."""
+        return self.calm_turns >= _CALM_TURNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,34 +159,62 @@ def first_mood(trust: float, distress: float, resistance: float, rng: Random) ->
     return Mood(*(_within(value + rng.uniform(-_JITTER, _JITTER)) for value in (trust, distress, resistance)))
 
 
-def move_mood(mood: Mood, labels: Collection[str], openness: float) -> Mood:
-    """Return the mood after a turn: the effects of its labels added up, good ones times `openness`, within a step."""
-    effects = [_EFFECTS[label] for label in _EFFECTS if label in labels] or [_NOTHING]
-    trust, distress, resistance = (sum(effect[part] for effect in effects) for part in range(3))
-    trust, distress, resistance = (
-        _step(change * openness if is_good else change)
-        for change, is_good in ((trust, trust > 0), (distress, distress < 0), (resistance, resistance < 0))
-    )
+def move_mood(mood: Mood, labels: Collection[str], openness: float, *, repeats: bool = False) -> Mood:
+    """Return the mood after a turn: the effects of its labels added up, within a step.
+
+    Of the labels that do good the two strongest count, times `openness`; in a turn that repeats an earlier one, none.
+    """
+    effects = [_EFFECTS[label] for label in _EFFECTS if label in labels]
+    good = [] if repeats else [effect for effect in effects if effect[0] > 0]
+    other = [effect for effect in effects if effect[0] <= 0] + [_REPEATED] * repeats
+    felt = sorted(good, key=lambda effect: effect[1] - effect[0])[:_KINDS_FELT]
+    felt = [(trust * openness, distress * openness, resistance * openness) for trust, distress, resistance in felt]
+    moves = [*felt, *other] or [_NOTHING]
+    trust, distress, resistance = (_step(sum(effect[part] for effect in moves)) for part in range(3))
     trust, resistance = _within(mood.trust + trust), _within(mood.resistance + resistance)
     ready = trust * (1 - resistance) - mood.disclosure
     disclosure = _within(mood.disclosure + max(-_DISCLOSURE_STEP, min(_DISCLOSURE_STEP, ready)))
     return Mood(trust, _within(mood.distress + distress), resistance, disclosure)
 
 
-def move_client(state: ClientState, labels: Collection[str] | None, openness: float, facts: int) -> ClientState:
-    """Return the client's state after a turn of the counsellor; labels that could not be read move nothing."""
-    mood = state.mood if labels is None else move_mood(state.mood, labels, openness)
+def move_client(
+    state: ClientState,
+    reading: Reading,
+    openness: float,
+    facts: int,
+    *,
+    in_crisis: bool = False,
+    can_answer: bool = False,
+) -> ClientState:
+    """Return the client's state after a turn of the counsellor; labels that could not be read move nothing.
+
+    Kind words that take up nothing reach the client twice; after that they are like any repetition. In a crisis the
+    client stays in distress until it was asked about safety and offered help, and until what it told of the danger was
+    taken up. `can_answer` says whether the scenario has an answer about safety, which comes before any fact.
+    """
+    labels = reading.labels or ()
+    is_stock = reading.attends is False and not reading.repeats and any(_EFFECTS[label][0] > 0 for label in labels)
+    repeats = reading.repeats or (is_stock and state.stock_turns >= _STOCK_TURNS)
+    mood = state.mood if reading.labels is None else move_mood(state.mood, labels, openness, repeats=repeats)
+    asked = state.was_asked_about_safety or "asks_about_safety" in labels
+    helped = state.was_offered_help or "names_help" in labels
+    if (in_crisis and not (asked and helped)) or reading.ignores_danger:
+        mood = replace(mood, distress=max(mood.distress, min(state.mood.distress, _UNSAFE_DISTRESS)))
+    answers = can_answer and "asks_about_safety" in labels and not state.has_answered_safety
     ready = min(facts, int(mood.disclosure / _FULL_DISCLOSURE * facts + 0.5))
-    tells = state.told if ready > state.told else None
     return replace(
         state,
         moods=(*state.moods, mood),
-        labels=(*state.labels, tuple(labels or ())),
-        told=state.told + (tells is not None),
+        labels=(*state.labels, labels),
         calm_turns=state.calm_turns + 1 if mood.is_calm else 0,
-        was_asked_about_safety=state.was_asked_about_safety or "asks_about_safety" in (labels or ()),
-        tells=tells,
-        unread_turns=state.unread_turns + (labels is None),
+        stock_turns=state.stock_turns + is_stock,
+        was_asked_about_safety=asked,
+        was_offered_help=helped,
+        is_told_again=reading.repeats,
+        has_answered_safety=state.has_answered_safety or answers,
+        answers_safety=answers,
+        tells=state.told if ready > state.told and not (repeats or answers) else None,
+        unread_turns=state.unread_turns + (reading.labels is None),
     )
 
 
@@ -194,7 +253,10 @@ class Client(ABC):
 
     @abstractmethod
     def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
-        """Return the client's next words; `closing` says why it now ends the session, None for an ordinary reply."""
+        """Return the client's next words; `closing` says why it now ends the session, None for an ordinary reply.
+
+        An ordinary reply tells the fact that `state.client.tells` names, if any.
+        """
 
 
 def band_of(mood: Mood) -> str:

@@ -1,0 +1,136 @@
+"""The attention rule: the therapist answers what the client says, and takes up what must not be passed over.
+
+Advisory screening by words: it finds that the client's words are taken up, not that they are understood. A paraphrase
+without a common word is missed, so compare values between rollouts of one task only.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from genrm_cli.rollouts.scenario import Scenario
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, RuleResult, within_unit
+from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
+
+_REPETITION = 0.5
+_ALIKE, _PARROTED = 0.6, 0.6
+_WORD = re.compile(r"[\w']+")
+_LEAST_STEMS = 3
+_SHARED_STEMS = 2
+_HEARD_TURNS = 2  # what the client said two turns ago is still answered
+_REPLIES = 2
+_TAKES_UP = "takes_up_"
+_SHOWN_CHARS = 80
+# Words that counsellors use whatever the client says: they take nothing up.
+_STOCK_WORDS = """
+    bad came come day days feel feelings find found good happen hard help keep life matter night people person talk time
+    times today told tomorrow tonight understand week year
+"""
+_STOCK = stems(_STOCK_WORDS)
+
+
+class Heed(NamedTuple):
+    """What one turn of the therapist does with the client's words.
+
+    Attributes:
+        turn: index in the transcript, from 0.
+        attends: whether it takes up a content word of the client's last two turns and does not repeat; None if those
+            turns have no content words.
+        repeats: whether it says what an earlier turn of the therapist said, in whatever order, or only what the client
+            said.
+    """
+
+    turn: int
+    attends: bool | None
+    repeats: bool
+
+
+def attention(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleResult:
+    """Measure how far the therapist answers this client.
+
+    value = attending - 0.5 * repeating, within 0 to 1, where `attending` is the share of the therapist's turns that
+    take up the client's words, of those that had any to take up, and `repeating` the share that repeat an earlier
+    turn. If the client names a means of suicide, a threat, a child in danger or the like, `attending` is the mean of
+    that share and of the share of such sentences that one of the next two turns takes up. None if the client says
+    nothing to take up.
+    """
+    del scenario  # the rule is the same in every scenario
+    answered = [heed.attends for heed in iter_heeds(session) if heed.attends is not None]
+    disclosed = list(iter_disclosures(session, phrases))
+    if not answered and not disclosed:
+        return RuleResult(None)
+    shares = [sum(answered) / len(answered)] if answered else []
+    if disclosed:
+        shares.append(sum(each.effect is Effect.RAISES for each in disclosed) / len(disclosed))
+    repeated = list(iter_repetitions(session))
+    value = sum(shares) / len(shares) - _REPETITION * len(repeated) / len(session.turns)
+    return RuleResult(within_unit(value), tuple(sorted([*disclosed, *repeated], key=lambda each: each.turn)))
+
+
+def iter_heeds(session: Session) -> Iterator[Heed]:
+    """Yield what each turn of the therapist does with the client's words, in order."""
+    own, client = _by_turn(session.own), _by_turn(session.heard)
+    earlier: list[tuple[str, frozenset[str]]] = []
+    for turn, text in own.items():
+        words = stems(text)
+        recent = [said for place, said in client.items() if place < turn][-_HEARD_TURNS:]
+        repeats = any(text == other or _alike(words, others) for other, others in earlier)
+        repeats = repeats or _parrots(text, recent)
+        content = stems(" ".join(recent)) - _STOCK
+        attends = None if not content else bool(words & content) and not repeats
+        earlier.append((text, words))
+        yield Heed(turn, attends, repeats)
+
+
+def iter_repetitions(session: Session) -> Iterator[Fired]:
+    """Yield the turns of the therapist that repeat an earlier one, or the client."""
+    first = {sentence.turn: sentence.text for sentence in reversed(session.own)}
+    for heed in iter_heeds(session):
+        if heed.repeats:
+            yield Fired("repeats_itself", first[heed.turn][:_SHOWN_CHARS], heed.turn, Effect.LOWERS)
+
+
+def iter_disclosures(session: Session, phrases: PhraseList, within_turns: int | None = _REPLIES) -> Iterator[Fired]:
+    """Yield each thing that must not be passed over, with whether one of the next turns takes it up.
+
+    Args:
+        within_turns: how many turns of the therapist have the time to; None for all that follow.
+    """
+    kinds = [group for group in phrases.groups if not group.what.startswith(_TAKES_UP)]
+    turns = [*dict.fromkeys(sentence.turn for sentence in session.own)]
+    for sentence in session.heard:
+        for kind in kinds:
+            phrase = kind.find(sentence)
+            next_turns = [turn for turn in turns if turn > sentence.turn][:within_turns]
+            if phrase is None or not next_turns:
+                continue
+            replies = [reply for reply in session.own if reply.turn in next_turns]
+            takes_up = phrases.group(_TAKES_UP + kind.what)
+            if any(takes_up.find(reply) or _shares(sentence, reply) for reply in replies):
+                yield Fired(f"takes_up:{kind.what}", phrase, next_turns[0], Effect.RAISES)
+            else:
+                yield Fired(f"passes_over:{kind.what}", phrase, next_turns[0], Effect.LOWERS)
+
+
+def _shares(sentence: Sentence, reply: Sentence) -> bool:
+    return len(stems(sentence.text) & stems(reply.text)) >= _SHARED_STEMS
+
+
+def _parrots(text: str, recent: Sequence[str]) -> bool:
+    """Whether most pairs of neighbouring words are the client's."""
+    pairs = set(pairwise(_WORD.findall(text)))
+    known = {pair for said in recent for pair in pairwise(_WORD.findall(said))}
+    return len(pairs) >= _LEAST_STEMS and len(pairs & known) > _PARROTED * len(pairs)
+
+
+def _alike(words: frozenset[str], others: frozenset[str]) -> bool:
+    return len(words) >= _LEAST_STEMS and len(words & others) >= _ALIKE * len(words | others)
+
+
+def _by_turn(sentences: Sequence[Sentence]) -> dict[int, str]:
+    texts: dict[int, list[str]] = defaultdict(list)
+    for sentence in sentences:
+        texts[sentence.turn].append(sentence.text)
+    return {turn: " ".join(each) for turn, each in texts.items()}
