@@ -27,7 +27,8 @@ def block(trainer: str, language: str, url: str) -> str:
 
 def commands(trainer: str, url: str) -> list[list[str]]:
     """Return the words of each command of a section, without the dots that stand for the user's own."""
-    lines = block(trainer, "console", url).replace("\\\n", "").splitlines()
+    texts = (text for section, language, text in BLOCKS if (section, language) == (trainer, "console"))
+    lines = _URL.sub(url, "".join(texts)).replace("\\\n", "").splitlines()
     return [[word for word in shlex.split(line.removeprefix("$ ")) if word != "..."] for line in lines]
 
 

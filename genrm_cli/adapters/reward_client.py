@@ -72,7 +72,7 @@ class RewardClient:
         Raises:
             RewardServerError: as the class says. A failure of the judge is not an error but a reward of None.
         """
-        return await self._post(
+        return await self.post(
             "/v1/groups", _body(messages, principle, responses=[_response(each, reference) for each in responses])
         )
 
@@ -94,10 +94,14 @@ class RewardClient:
         """
         group, member = (quote(id_, safe="").replace(".", "%2E") for id_ in (group_id, member_id))  # "." is a path
         path = f"/v1/cohorts/{group}/members/{member}"
-        return await self._post(path, _body(messages, principle, size=size, **_response(response, reference)))
+        return await self.post(path, _body(messages, principle, size=size, **_response(response, reference)))
 
-    async def _post(self, path: str, body: Json) -> Json:
-        """Send until the server answers: every endpoint is idempotent, so a lost reply can be requested again."""
+    async def post(self, path: str, body: Json) -> Json:
+        """Send until the server answers: every endpoint is idempotent, so a lost reply can be requested again.
+
+        Raises:
+            RewardServerError: as for `score_group`.
+        """
         pause_s, failing_since_s = 0.5, None
         while True:
             try:

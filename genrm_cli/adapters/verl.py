@@ -13,7 +13,20 @@ import ray
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from genrm_cli.adapters.reward_client import Json, MissingRewardError, RewardClient, number_in, parse_on_failure
+from genrm_cli.adapters.reward_client import (
+    Json,
+    MissingRewardError,
+    RewardClient,
+    RewardServerError,
+    number_in,
+    parse_on_failure,
+)
+
+_PADDING = (
+    "V0 pads a validation batch with copies that it generates anew, and a group refuses a second response (409). With "
+    "val_kwargs.n above 1, set actor_rollout_ref.rollout.agent.num_workers to a divisor of the number of validation "
+    "samples, or use V1"
+)
 
 
 class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
@@ -47,15 +60,20 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         truth = (fields.get("reward_model") or {}).get("ground_truth")
         if size > 1:
             text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True))
-            reply = await self._client.score_member(
-                f"{_run_id()}{fields['uid']}",
-                _member_id(fields, size, shown.tolist()),
-                size,
-                [dict(message) for message in fields["raw_prompt"]],
-                text,
-                principle=extra.get("principle"),
-                reference=truth if isinstance(truth, str) else None,
-            )
+            try:
+                reply = await self._client.score_member(
+                    f"{_run_id()}{fields['uid']}",
+                    _member_id(fields, size, shown.tolist()),
+                    size,
+                    [dict(message) for message in fields["raw_prompt"]],
+                    text,
+                    principle=extra.get("principle"),
+                    reference=truth if isinstance(truth, str) else None,
+                )
+            except RewardServerError as error:
+                if validates and "priority" in fields:
+                    error.add_note(_PADDING)
+                raise
         else:  # nothing to compare; copies that pad a batch would be surplus members
             alone = {"id": str(fields["uid"]), "reward": None, "reason_text": "its group has no other sample"}
             nobody = dict.fromkeys(("reward_mean", "reward_mean_before", "reward_min", "unanswered"))

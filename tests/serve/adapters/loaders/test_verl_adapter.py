@@ -162,6 +162,20 @@ def test_padding_of_v0_has_the_numbers_of_its_originals(manager):
     assert scores[0] < scores[1] < scores[2]
 
 
+def test_copies_that_v0_generates_anew_are_refused_with_a_remedy(served):
+    """They have the numbers of their originals, and other texts; verl gives a row nothing that tells them apart."""
+    import numpy as np
+
+    from genrm_cli.adapters.reward_client import RewardServerError
+
+    given = texts(2, "verl-anew")
+    data = make_batch({uuid.uuid4().hex: [*given, given[0] + " again"]}, extra={"split": "test", "__rollout_n__": 2})
+    data.non_tensor_batch["priority"] = np.arange(3)
+    with pytest.raises(RewardServerError, match="came before with another content") as raised:
+        scores_of(load_manager(served.url), data)
+    assert "agent.num_workers" in str(raised.value.__notes__)
+
+
 def test_a_uid_that_recurs_in_another_job_is_another_group(manager):
     """Fully asynchronous training names its groups by epoch and step; a resumed job uses the same names."""
     import ray
