@@ -164,6 +164,7 @@ HOMES = {
     "verl": ("adapters.verl",),
     "ray": ("cluster", "adapters.nemo_rl", "adapters.verl"),
     "nemo_rl": ("adapters.nemo_rl",),
+    "openrlhf": ("adapters.openrlhf",),
     "prime_rl": ("adapters.prime_rl",),
     "skyrl": ("adapters.skyrl",),
     "nemo_gym": ("adapters.nemo_gym",),

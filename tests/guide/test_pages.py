@@ -77,6 +77,7 @@ OTHER_FLAGS = {
     "--rm-url",
     "--remote",
     "--reward",
+    "--train",
     "--policy-base-url",
     "--policy-model",
     "--scripted-policy",
