@@ -45,7 +45,7 @@ types: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
-	$(BIN)/python tests/bench/run.py
+	$(BIN)/python tests/bench/run.py $(PARTS)
 
 guide: $(INSTALLED)
 	$(BIN)/genrm guide settings > genrm_cli/guide/settings.md

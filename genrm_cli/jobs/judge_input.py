@@ -22,7 +22,7 @@ from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.verdicts import StoppedBy
 
 _GROUPS_AT_ONCE = 64  # scored together: many groups cost little more than one
-_ROLLOUTS_AT_ONCE = 4_096
+_HELD_AT_ONCE = 4_096  # rollouts, or results of comparisons
 
 
 async def judge_input(
@@ -136,12 +136,12 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
             scores.enter_comparisons(number, lines)
         chunk.clear()
 
-    rollouts = 0
+    held = 0
     for number, rows in enumerate(index.table.iter_groups()):
-        chunk.append((number, rows, outcomes.load(number)))
-        rollouts += len(rows)
-        if len(chunk) == _GROUPS_AT_ONCE or rollouts > _ROLLOUTS_AT_ONCE:
+        chunk.append((number, rows, judged := outcomes.load(number)))
+        held += max(len(rows), len(judged.results))
+        if len(chunk) == _GROUPS_AT_ONCE or held > _HELD_AT_ONCE:
             conclude_chunk()
-            rollouts = 0
+            held = 0
     if chunk:
         conclude_chunk()

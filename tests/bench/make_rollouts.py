@@ -1,6 +1,5 @@
 """Write a file of many rollouts for measurements: groups of 8, lines interleaved as a collector writes them."""
 
-import argparse
 import random
 from pathlib import Path
 
@@ -13,12 +12,17 @@ _TEXT = (
 _WORDS = _TEXT.split()
 
 
-def write_rollouts(path: Path, rollouts: int, text_chars: int, *, group_size: int = 8, seed: int = 0) -> None:
-    """Write a JSONL file of NeMo Gym rollouts with answers of about `text_chars` characters."""
-    generator = random.Random(seed)
+def write_rollouts(
+    path: Path, rollouts: int, text_chars: int, *, group_size: int = 8, part: int = 0, parts: int = 1
+) -> None:
+    """Write a JSONL file of NeMo Gym rollouts with answers of about `text_chars` characters.
+
+    A part holds every so many of all rollouts, so that groups span the parts.
+    """
+    generator = random.Random(part)
     window: list[bytes] = []
     with path.open("wb") as file:
-        for row in range(rollouts):
+        for row in range(part, rollouts, parts):
             task, index = divmod(row, group_size)
             window.append(_line(generator, task, index, text_chars))
             if len(window) == 4_096:
@@ -45,12 +49,3 @@ def _line(generator: random.Random, task: int, index: int, text_chars: int) -> b
         "reward": 0.0,
     }
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("path", type=Path)
-    parser.add_argument("--rollouts", type=int, default=176_000)
-    parser.add_argument("--chars", type=int, default=1_250)
-    arguments = parser.parse_args()
-    write_rollouts(arguments.path, arguments.rollouts, arguments.chars)

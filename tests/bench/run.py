@@ -1,214 +1,299 @@
-"""Measure what the README claims of speed and memory; `make bench` runs it, never the test suite.
+"""Measure speed and memory: `make bench`, or `python tests/bench/run.py PART ...` for some parts.
 
-Figures that are compared are taken in turn in the same run and given as medians and ratios: machines are noisy.
+Each part is kept in `results.json` with its commit, date and load, and the page of the guide is written from that
+file; `--page` only writes the page. Figures that are compared are taken in turn in the same run. Each is the median of
+several runs, and of CPU time where the machine may be busy.
 """
 
 import argparse
 import heapq
 import json
 import os
-import resource
+import platform
+import random
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.make_rollouts import write_rollouts
+from bench.page import PAGE, RESULTS, Figures, read_results, render_page
 from judge_behaviour import iter_lognormal_s
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.rewards.diversity import clusters_of, ngram_clusters
+
 HERE = Path(__file__).resolve().parent
+GENRM = (sys.executable, "-m", "genrm_cli")
+TURN_LINES = [
+    f"I see what you mean about the {word}. We can look at it again." for word in "abcdefghijklmnopqrstuvwxyz"
+]
 
 
-def bench_lexical(rollouts: int, runs: int) -> None:
-    """Time and memory of scoring with the embedded judge, by number of rollouts and by length of text."""
-    print(f"\nscoring with the embedded judge, groups of 8, median of {runs}")
-    print(f"{'rollouts':>9} {'chars':>7} {'file MB':>8} {'wall s':>8} {'peak MB':>8}")
-    peaks: dict[tuple[int, int], float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for count, chars in ((rollouts // 8, 1_250), (rollouts, 1_250), (rollouts // 8, 10_000)):
-            path = Path(folder) / "rollouts.jsonl"
-            write_rollouts(path, count, chars)
-            figures = [_score_once(path, ["--judge", "lexical"]) for _ in range(runs)]
-            wall_s, peak_mb = (statistics.median(column) for column in zip(*figures, strict=True))
-            peaks[count, chars] = peak_mb
-            size_mb = path.stat().st_size / 1e6
-            print(f"{count:>9,} {chars:>7,} {size_mb:>8.0f} {wall_s:>8.1f} {peak_mb:>8.0f}", flush=True)
-    growth = (peaks[rollouts, 1_250] - peaks[rollouts // 8, 1_250]) * 1e6 / (rollouts - rollouts // 8)
-    print(f"growth of the peak: {growth:.0f} bytes a rollout (goal: at most 200)")
+class Bench(NamedTuple):
+    """What parts measure with: a judge that answers at once, a folder that they share, and how often they run."""
+
+    judge: JudgeServer
+    folder: Path
+    runs: int
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of a run with the judge."""
+        return ("--base-url", self.judge.base_url, "--model", "bench", "--concurrency", "256", "-q")
+
+    def rollouts(self, count: int, chars: int = 1_250, group_size: int = 8) -> Path:
+        """Return a file of so many rollouts."""
+        path = self.folder / f"{count}-{chars}-{group_size}.jsonl"
+        if not path.exists():
+            write_rollouts(path, count, chars, group_size=group_size)
+        return path
+
+    def median(self, *command: object, expected: int = 0) -> Figures:
+        """Run a command several times and return the medians of its figures."""
+        return medians([run(*command, expected=expected) for _ in range(self.runs)])
 
 
-def _score_once(path: Path, options: list[str], expected: int = 0) -> tuple[float, float]:
-    command = [sys.executable, "-m", "genrm_cli", "score", str(path), *options, "--force", "-q"]
+def run(*command: object, expected: int = 0) -> Figures:
+    """Run `genrm` once and return its CPU and wall seconds and its peak memory."""
     started_s = time.perf_counter()
-    process = subprocess.Popen(command)
+    process = subprocess.Popen([*GENRM, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    said = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != expected:
-        raise SystemExit(f"{command} ended with {process.returncode}")
-    return time.perf_counter() - started_s, usage.ru_maxrss / 1e3
+        raise SystemExit(f"genrm {' '.join(map(str, command))} ended with {process.returncode}")
+    cpu_s, wall_s = usage.ru_utime + usage.ru_stime, time.perf_counter() - started_s
+    figures = {"cpu_s": cpu_s, "wall_s": wall_s, "peak_mb": usage.ru_maxrss / 1e3}
+    return figures | {"turns": json.loads(said)["policy_turns"]} if command[0] == "collect" else figures
 
 
-def bench_judge(judge: JudgeServer, runs: int) -> None:
-    """CPU time of this side a comparison, ours and AsyncOpenAI's, against a local judge that answers at once."""
-    print(f"\nown CPU a comparison, local judge that answers at once, 6 KB up, 3 KB down, median of {runs}")
-    print("(genrm: the whole engine with its journal; openai: the calls only)")
-    print(f"{'in flight':>9} {'genrm ms':>9} {'openai ms':>10} {'ratio':>6}")
-    judge.behave(analysis_chars=1_250)
-    medians = {}
-    for concurrency in (64, 256, 1_024, 4_096):
-        figures: dict[str, list[float]] = {"genrm": [], "openai": []}
-        for _ in range(runs):
+def medians(runs: list[Figures]) -> Figures:
+    """Return the median of each figure."""
+    return {name: statistics.median(one[name] for one in runs) for name in runs[0]}
+
+
+def measure_help(bench: Bench) -> Figures:
+    """`genrm --help`, as a whole process."""
+    return medians([run("--help") for _ in range(4 * bench.runs + 1)])
+
+
+def measure_calls(bench: Bench) -> Figures:
+    """CPU time of this side a comparison, ours and AsyncOpenAI's; 6 KB up, 3 KB down."""
+    figures: Figures = {}
+    for in_flight in (64, 256, 1_024, 4_096):
+        own: dict[str, list[float]] = {"genrm": [], "openai": []}
+        for _ in range(bench.runs):
             for stack, count in (("genrm", 8_000), ("openai", 2_000)):
-                driven = _drive(stack, judge, concurrency, max(count, concurrency))
-                figures[stack].append(driven["cpu_ms_per_comparison"])
-        ours, theirs = (statistics.median(figures[stack]) for stack in ("genrm", "openai"))
-        medians[concurrency] = ours
-        print(f"{concurrency:>9,} {ours:>9.3f} {theirs:>10.3f} {theirs / ours:>5.1f}x", flush=True)
-    print(f"4,096 against 256 in flight: {medians[4_096] / medians[256]:.2f} times (goal: at most 1.5)")
+                driven = _drive(stack, bench.judge, in_flight, max(count, in_flight))
+                own[stack].append(driven["cpu_ms_per_comparison"])
+        ours, theirs = (statistics.median(own[stack]) for stack in ("genrm", "openai"))
+        figures |= {f"genrm_{in_flight}": ours, f"openai_{in_flight}": theirs, f"ratio_{in_flight}": theirs / ours}
+    return figures
 
 
-def bench_schedule(judge: JudgeServer, runs: int) -> None:
-    """Time taken against the ideal for calls of very different lengths."""
-    count, concurrency = 20_000, 1_024
-    latencies_s = list(islice(iter_lognormal_s(0.5, 0.6, 1), count))
-    bound_s = _list_schedule_s(latencies_s, concurrency)
-    ratios = []
-    for _ in range(runs):
-        judge.reset()
-        judge.behave(latency_lognormal={"mean_s": 0.5, "sigma": 0.6}, seed=1, analysis_chars=1_250)
-        rate = _drive("genrm", judge, concurrency, count)["comparisons_per_s"]
-        ratios.append(count / rate / bound_s)
-    print(f"\n{count:,} calls, log-normal latency of mean 0.5 s, {concurrency:,} in flight, median of {runs}")
-    print(
-        f"time over the list-scheduling bound of {bound_s:.2f} s: {statistics.median(ratios):.3f} (goal: at most 1.03)"
-    )
-
-
-def _list_schedule_s(latencies_s: list[float], slots: int) -> float:
-    """Return when the last call ends if each begins as soon as a slot is free."""
-    free_at_s = [0.0] * slots
+def measure_schedule(bench: Bench) -> Figures:
+    """Wall time against the ideal for 20,000 calls of very different lengths, 1,024 in flight."""
+    latencies_s = list(islice(iter_lognormal_s(0.5, 0.6, 1), 20_000))
+    free_at_s = [0.0] * 1_024
     for latency_s in latencies_s:
         heapq.heappush(free_at_s, heapq.heappop(free_at_s) + latency_s)
-    return max(free_at_s)
+    ratios = []
+    for _ in range(bench.runs):
+        bench.judge.reset()
+        bench.judge.behave(latency_lognormal={"mean_s": 0.5, "sigma": 0.6}, seed=1, analysis_chars=1_250)
+        rate = _drive("genrm", bench.judge, 1_024, len(latencies_s))["comparisons_per_s"]
+        ratios.append(len(latencies_s) / rate / max(free_at_s))
+    return {"bound_s": max(free_at_s), "ratio": statistics.median(ratios)}
 
 
-def bench_adaptive(judge: JudgeServer) -> None:
-    """Find the level of a judge that refuses above 128 in flight."""
-    mean_s, capacity, count = 0.25, 128, 12_000
-    judge.reset()
-    judge.behave(latency_lognormal={"mean_s": mean_s, "sigma": 0.6}, seed=1, reject_above_in_flight=capacity)
-    driven = _drive("genrm-auto", judge, 4_096, count)
-    statuses = judge.stats()["by_status"]
+def measure_adaptive(bench: Bench) -> Figures:
+    """Find the level of a judge that refuses above 128 in flight: 12,000 calls of 0.25 s."""
+    bench.judge.reset()
+    bench.judge.behave(latency_lognormal={"mean_s": 0.25, "sigma": 0.6}, seed=1, reject_above_in_flight=128)
+    driven = _drive("genrm-auto", bench.judge, 4_096, 12_000)
+    statuses = bench.judge.stats()["by_status"]
     refused = statuses.get("429", 0) / sum(statuses.values())
-    best = capacity / mean_s
-    print(f"\njudge that refuses above {capacity} in flight, --concurrency auto, {count:,} calls of {mean_s} s")
-    print(f"calls refused: {refused:.2%} (goal: at most 2 %)")
-    print(f"throughput in the middle half: {driven['middle_per_s'] / best:.1%} of the best possible (goal: 95 %)")
+    return {"refused": refused, "throughput": driven["middle_per_s"] / (128 / 0.25)}
 
 
-def bench_memory(judge: JudgeServer) -> None:
-    """Peak memory of a run with a million planned comparisons."""
-    judge.reset()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rollouts.jsonl"
-        write_rollouts(path, 31_744, 2_900, group_size=64)
-        options = ["--strategy", "all_pairs", "--max-calls", "20000", "--no-probe", "--model", "bench"]
-        wall_s, peak_mb = _score_once(path, ["--base-url", judge.base_url, *options], expected=6)
-    print("\n1,000,000 planned comparisons of 6 KB (groups of 64, all_pairs), 20,000 of them asked")
-    print(f"peak memory {peak_mb:.0f} MB (goal: under 500), {wall_s:.0f} s")
-
-
-def bench_recompute(judge: JudgeServer, rollouts: int, runs: int) -> None:
-    """CPU time of recomputing the rewards from a complete journal."""
-    judge.reset()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rollouts.jsonl"
-        write_rollouts(path, rollouts, 1_250)
-        options = ["--base-url", judge.base_url, "--model", "bench", "--concurrency", "256"]
-        _score_once(path, options)
-        asked = judge.stats()["requests"]
-        cpu_s, peaks_mb = [], []
-        for _ in range(runs):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            peaks_mb.append(_score_once(path, options)[1])
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        if judge.stats()["requests"] != asked:
-            raise SystemExit("a complete journal was not enough")
-    each_us = statistics.median(cpu_s) / rollouts * 1e6
-    print(f"\nrewards of {rollouts:,} rollouts from a complete journal, median of {runs}")
-    print(f"CPU {each_us:.0f} µs a rollout (goal: at most 150), peak {statistics.median(peaks_mb):.0f} MB")
-
-
-def bench_large_groups(runs: int) -> None:
-    """Time and memory of one large group, with the built-in judge."""
-    print(f"\none large group, built-in judge, median of {runs} (goals: 10 s, 300 MB for the ring)")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rollouts.jsonl"
-        for size, options in ((10_000, []), (400, ["--strategy", "all_pairs"])):
-            write_rollouts(path, size, 400, group_size=size)
-            measured = [_score_once(path, ["--judge", "lexical", *options]) for _ in range(runs)]
-            wall_s, peak_mb = (statistics.median(column) for column in zip(*measured, strict=True))
-            print(f"{size:>7,} rollouts, {options[-1] if options else 'ring'}: {wall_s:.1f} s, {peak_mb:.0f} MB")
-
-
-def _drive(stack: str, judge: JudgeServer, concurrency: int, count: int) -> dict[str, Any]:
-    command = [sys.executable, str(HERE / "drive_judge.py"), stack, judge.base_url, str(concurrency), str(count)]
-    figures: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+def _drive(stack: str, judge: JudgeServer, in_flight: int, count: int) -> Figures:
+    command = [sys.executable, str(HERE / "drive_judge.py"), stack, judge.base_url, str(in_flight), str(count)]
+    figures: Figures = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     if figures["answered"] != count:
         raise SystemExit(f"{stack}: {figures['answered']} of {count} answered")
     return figures
 
 
-def bench_help(runs: int) -> None:
-    """Time of `genrm --help`, as a whole process."""
-    times_ms = []
-    for _ in range(2 * runs + 1):
-        started_s = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "genrm_cli", "--help"], check=True, capture_output=True)
-        times_ms.append((time.perf_counter() - started_s) * 1e3)
-    print(f"\ngenrm --help: {statistics.median(times_ms):.0f} ms (goal: under 300)")
+def measure_planned(bench: Bench) -> Figures:
+    """A million planned comparisons of 6 KB: a dry run, and a run that asks 20,000 of them."""
+    path = bench.rollouts(31_744, 2_900, 64)
+    options = (*bench.flags, "--strategy", "all_pairs", "--no-probe")
+    dry = run("score", path, *options, "--dry-run")
+    asked = run("score", path, *options, "--max-calls", 20_000, "--force", expected=6)
+    return {f"dry_{name}": each for name, each in dry.items()} | asked
 
 
-def bench_simulate() -> None:
-    """Time of `genrm simulate` with its defaults, as a whole process."""
-    started_s = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "genrm_cli", "simulate", "--json"], check=True, capture_output=True)
-    print(f"\ngenrm simulate, 4,000 groups of 16: {time.perf_counter() - started_s:.0f} s (goal: under 60)")
+def measure_recompute(bench: Bench) -> Figures:
+    """Rewards from a complete journal."""
+    figures: Figures = {}
+    for rollouts in (48_000, 176_000):
+        command = ("score", bench.rollouts(rollouts), *bench.flags, "--force")
+        run(*command)
+        asked = bench.judge.stats()["requests"]
+        again = bench.median(*command)
+        if bench.judge.stats()["requests"] != asked:
+            raise SystemExit("a complete journal was not enough")
+        figures |= {f"us_{rollouts}": again["cpu_s"] / rollouts * 1e6, f"peak_mb_{rollouts}": again["peak_mb"]}
+    return figures
+
+
+def measure_lexical(bench: Bench) -> Figures:
+    """Scoring with the built-in judge, and what reads the scored lines."""
+    few, many, long = bench.rollouts(8_000), bench.rollouts(64_000), bench.rollouts(8_000, 10_000)
+    small, figures, wide = (bench.median("score", each, "--offline", "--force", "-q") for each in (few, many, long))
+    figures["bytes"] = (figures["peak_mb"] - small["peak_mb"]) * 1e6 / 56_000
+    figures["wide_peak_mb"] = wide["peak_mb"]
+    for name, more in (("report", ()), ("export", ("--to", "trl-dpo"))):
+        scored = many.with_suffix(".scored.jsonl")
+        read = run(name, scored, "--force", "-q", "-o", bench.folder / f"{name}.out", *more)
+        figures |= {f"{name}_{key}": each for key, each in read.items()}
+    return figures
+
+
+def measure_together(bench: Bench) -> Figures:
+    """A set of files whose groups span them, with the built-in judge: memory by the number of rollouts."""
+    peaks, cpu_s = [], 0.0
+    for files in (5, 40):
+        folder = bench.folder / f"set-{files}"
+        folder.mkdir()
+        for number in range(files):
+            path = folder / f"{number}.jsonl"
+            write_rollouts(path, files * 10_000, 200, group_size=16, part=number, parts=files)
+        figures = run("score", folder / "*.jsonl", "--together", "--offline", "--force", "-q")
+        peaks.append(figures["peak_mb"])
+        cpu_s = figures["cpu_s"]
+        shutil.rmtree(folder)
+    return {"bytes": (peaks[1] - peaks[0]) * 1e6 / 350_000, "peak_mb": peaks[1], "cpu_s": cpu_s}
+
+
+def measure_groups(bench: Bench) -> Figures:
+    """One large group, with the built-in judge."""
+    ring = bench.median("score", bench.rollouts(2_000, 400, 2_000), "--offline", "--force", "-q")
+    command = ("score", bench.rollouts(400, 400, 400), "--offline", "--force", "-q", "--strategy", "all_pairs")
+    return ring | {f"pairs_{name}": each for name, each in bench.median(*command).items()}
+
+
+def measure_clusters(bench: Bench) -> Figures:
+    """Clustering 8,000 responses of 2 KB by n-grams, in groups of 8; every third is another with a tenth changed."""
+    generator = random.Random(1)
+    words = ["".join(generator.choices("eettaaooinshrdlucmwfgypbvk", k=generator.randint(2, 10))) for _ in range(5_000)]
+    spent_s = []
+    for _ in range(1_000):
+        drawn: list[list[str]] = []
+        for place in range(8):
+            new = generator.choices(words, k=340)
+            is_copy = place % 3 == 2
+            drawn.append(
+                [
+                    one if is_copy and generator.random() < 0.9 else two
+                    for one, two in zip(drawn[-1] if is_copy else new, new, strict=True)
+                ]
+            )
+        texts = [" ".join(each) for each in drawn]
+        started_s = time.process_time()
+        found = ngram_clusters(texts)
+        clusters_of(found, range(len(found)), len(found), uniform_fallback=False)
+        spent_s.append(time.process_time() - started_s)
+    return {"us": statistics.median(spent_s) / 8 * 1e6}
+
+
+def measure_simulate(bench: Bench) -> Figures:
+    """`genrm simulate` with its defaults."""
+    return bench.median("simulate", "--json")
+
+
+def measure_collect(bench: Bench) -> Figures:
+    """`genrm collect`, 500 sessions of 20 turns in flight; CPU time a turn, less that of a run of 4 sessions."""
+    bench.judge.behave(chat=TURN_LINES)
+    common = ("collect", "samples", "-q", "--json", "--no-probe", "--keep-client-faults", "--max-turns", 20)
+    common += (
+        "--policy-base-url",
+        bench.judge.base_url,
+        "--policy-model",
+        "p",
+        "--concurrency",
+        500,
+        "--sessions",
+        500,
+    )
+    figures: Figures = {}
+    for name, client in (("", ()), ("model_", ("--client-base-url", bench.judge.base_url, "--client-model", "c"))):
+        turn_ms = []
+        for number in range(bench.runs):
+            few, many = (
+                run(*common, *client, "--episodes", count, "-o", bench.folder / f"{name}{number}-{count}.jsonl")
+                for count in (1, 42)
+            )
+            turn_ms.append((many["cpu_s"] - few["cpu_s"]) / (many["turns"] - few["turns"]) * 1e3)
+        figures |= {f"{name}turn_ms": statistics.median(turn_ms), f"{name}peak_mb": many["peak_mb"]}
+    return figures
+
+
+def measure_serve(bench: Bench) -> Figures:
+    """`genrm serve`: CPU time a comparison against `genrm score`, and 2,000 cohorts that wait at once."""
+    figures: Figures = {}
+    for part in ("cpu", "asgi"):
+        command = [sys.executable, str(HERE / "serve_load.py"), part]
+        figures |= json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return figures
+
+
+MEASURES: dict[str, Callable[[Bench], Figures]] = {
+    name.removeprefix("measure_"): each for name, each in list(globals().items()) if name.startswith("measure_")
+}
 
 
 def main() -> None:
-    """Run all measurements."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure the parts named, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(MEASURES))
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--rollouts", type=int, default=176_000)
-    parser.add_argument("--s3-mb", type=int, default=2_000)
-    arguments = parser.parse_args()
-    bench_help(arguments.runs)
+    parser.add_argument("--page", action="store_true")
+    given = parser.parse_args()
+    results = read_results()
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout
     judge = JudgeServer()
-    judge.start()
-    try:
-        bench_judge(judge, arguments.runs)
-        bench_schedule(judge, arguments.runs)
-        bench_adaptive(judge)
-        bench_memory(judge)
-        bench_recompute(judge, arguments.rollouts, arguments.runs)
-    finally:
+    for part in () if given.page else given.parts or MEASURES:
+        judge.start()
+        judge.behave(analysis_chars=1_250)
+        load, started_s = os.getloadavg()[0], time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            figures = MEASURES[part](Bench(judge, Path(folder), given.runs))
         judge.stop()
-    bench_lexical(arguments.rollouts, arguments.runs)
-    bench_large_groups(arguments.runs)
-    print("\nclustering responses by n-grams (goal: 176,000 rollouts of 2 KB within 120 s)", flush=True)
-    subprocess.run([sys.executable, str(HERE / "diversity_speed.py")], check=True)
-    bench_simulate()
-    print(f"\nreading an S3 object of {arguments.s3_mb:,} MB (goal: at least 0.8 of `aws s3 cp`)", flush=True)
-    subprocess.run([sys.executable, str(HERE / "s3_read.py"), "--size-mb", str(arguments.s3_mb)], check=True)
+        results[part] = {
+            "commit": commit.strip(),
+            "date": datetime.now(UTC).date().isoformat(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "load": [round(load, 1), round(os.getloadavg()[0], 1)],
+            "figures": {name: float(f"{each:.4g}") for name, each in figures.items()},
+        }
+        print(f"{part}, {time.perf_counter() - started_s:.0f} s: {results[part]['figures']}", flush=True)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    PAGE.write_text(render_page(results), encoding="utf-8")
 
 
 if __name__ == "__main__":
