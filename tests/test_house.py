@@ -121,6 +121,7 @@ PURE = (
     "sessions.therapy.session_scenario",
     "sessions.therapy.scripted",
     "simulation.replay",
+    "simulation.replay_goals",
     "simulation.replay_shares",
     "simulation.plan_metrics",
     "simulation.world",

@@ -13,6 +13,7 @@ from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import (
     Comparison,
+    count_first,
     further_at_once,
     generator_of,
     permutation,
@@ -50,7 +51,7 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
         seed=pairing.seed,
     )
     if pairing.is_directed:
-        planned = islice(planned, len(answered) // 2)
+        planned = islice(planned, count_first(len(answered), pairing.goal))
     ordered = sorted(planned, key=lambda comparison: comparison.i)
     return [Comparison(answered[i], answered[j], repeat) for i, j, repeat in ordered]
 

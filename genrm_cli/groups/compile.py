@@ -97,8 +97,14 @@ def _refuse_directed(settings: Settings, judges: Sequence[JudgePlan]) -> None:
                 " chooses each pair, and asks it once; omit $strategy, $repeats, $both_orders and $compat, or the goal."
             ),
         )
-    if settings.rewards.min_reliability is not None:
-        raise UsageError(goal, naming(" leaves the reliability unknown; omit $min_reliability, or the goal."))
+    if settings.rewards.min_reliability is not None or settings.rewards.advantage == "reliability":
+        raise UsageError(
+            goal,
+            naming(
+                " leaves the reliability unknown; omit $min_reliability and $advantage, or the goal.",
+                advantage="reliability",
+            ),
+        )
     if any(judge.grading is not None or judge.pairing is not None for judge in judges):
         raise UsageError(
             goal,

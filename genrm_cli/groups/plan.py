@@ -15,7 +15,7 @@ from genrm_cli.judging.profiles.profile import (
     render_messages,
     sample_prompt,
 )
-from genrm_cli.pairing import count_comparisons
+from genrm_cli.pairing import count_comparisons, count_first
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
@@ -56,7 +56,7 @@ class PairingPlan:
 
     def count_further(self, n: int) -> int:
         """Count those that depend on the verdicts of the others."""
-        return max(0, self.count(n) - n // 2) if self.is_directed else 0
+        return max(0, self.count(n) - count_first(n, self.goal)) if self.is_directed else 0
 
 
 @dataclass(frozen=True, slots=True)

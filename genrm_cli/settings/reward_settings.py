@@ -47,8 +47,8 @@ class PairingSettings:
     )
     goal: str = reward_setting(
         "rewards",
-        f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and after half a ring "
-        "choose the pairs by the verdicts so far; standard errors and reliability are then unknown.",
+        f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and after part "
+        "of a ring choose pairs by the verdicts so far; standard errors and reliability are then unknown.",
         choices=GOALS,
     )
     ring_k: float = reward_setting(

@@ -1,6 +1,11 @@
 """Plans and estimators on recorded verdicts: what is known of the judge comes out."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
+import pytest
+from label_judges import label_pairs
 from numpy.random import default_rng
 from simulated_pairs import ordered_pairs
 from verdict_rows import verdicts_of
@@ -9,17 +14,18 @@ from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.simulation.plan_metrics import Plan, plan_within
 from genrm_cli.simulation.replay import DenseVerdicts, ReplayMetrics, dense_verdicts, replay
+from genrm_cli.simulation.replay_goals import replay_goal
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 N = 6
 ESTIMATORS = ("simple_tiebreaker", "combined")
 
 
-def recorded(groups: int = 200, seed: int = 3, **numbers: float) -> DenseVerdicts:
+def recorded(groups: int = 120, seed: int = 3, ask: Any = judge_pairs, **numbers: float) -> DenseVerdicts:
     """Record what a simulated judge says of all pairs in both orders."""
     generator = default_rng(seed)
     world = draw_world(JudgeModel(**numbers), groups, N, generator)
-    batch = judge_pairs(world, *ordered_pairs(groups, N), generator)
+    batch = ask(world, *ordered_pairs(groups, N), generator)
     tables = np.zeros((3, groups, N, N))
     rows = np.arange(groups)[:, None]
     for table, column in zip(tables, (batch.score_1, batch.score_2, batch.ranking), strict=True):
@@ -55,6 +61,16 @@ def test_verdicts_that_mean_nothing_agree_with_nothing() -> None:
     _, combined = replayed(recorded(noise=1e3, repeating=0), plan_within("ring", N, 6))
     assert combined.agreement.low < 0.02
     assert combined.agreement_all.value > 0.2
+
+
+@pytest.mark.parametrize("goal", ["best", "pair"])
+def test_a_goal_finds_more_than_rings_with_as_many_calls(goal: str) -> None:
+    """On a judge of labels the interval of the gain says so; with every pair asked, both plans are one."""
+    few, every = replay_goal("house", recorded(ask=partial(label_pairs, tie=0.3)), goal, [8, 15], seed=1)
+    assert few.gain.low > 0
+    assert few.equal_calls.low > few.calls == 8
+    assert abs(every.gain.value) < 0.05
+    assert every.found.value > few.found.value
 
 
 def test_only_dense_groups_of_one_size_are_replayed() -> None:

@@ -14,8 +14,10 @@ from genrm_cli.cli.options import exits, option, switch
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from genrm_cli.rewards.estimators import Verdicts
     from genrm_cli.simulation.plan_metrics import Plan, PlanMetrics
-    from genrm_cli.simulation.replay import Estimated, ReplayMetrics
+    from genrm_cli.simulation.replay import DenseVerdicts, Estimated, ReplayMetrics
+    from genrm_cli.simulation.replay_goals import GoalReplay
 
 SIMULATION_EPILOG = (
     "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans transfer "
@@ -64,6 +66,16 @@ _Price = Annotated[
 ]
 
 
+_Goal = Annotated[
+    str | None,
+    option(
+        "NAME",
+        "With --replay: best or pair. Compares the calls of this goal with those of rings that find as good a best, or "
+        "as good a pair of the best and the worst.",
+    ),
+]
+
+
 @exits
 def simulate(
     n: Annotated[int | None, option("N", "Rollouts in a group, 2 to 128. Default: 16.", min=2, max=128)] = None,
@@ -73,6 +85,7 @@ def simulate(
     groups: Annotated[int | None, option("N", "Groups to simulate. Default: 4000.", min=2, max=1_000_000)] = None,
     seed: Annotated[int, option("N", "Random seed; the same seed gives the same results.", min=0)] = 0,
     replay: _Replay = None,
+    goal: _Goal = None,
     price: _Price = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
@@ -91,6 +104,12 @@ def simulate(
         raise UsageError("--price needs --replay, with the verdicts of several judges.")
     if replay is not None and (n or groups):
         raise UsageError("--replay uses recorded verdicts; omit the options of the simulation.")
+    if goal is not None:
+        if replay is None or price or strategy or estimator:
+            raise UsageError("--goal needs --replay, and no --price, --strategy or --estimator.")
+        (known,) = _known_names([goal], ("best", "pair"), "goal")
+        _replay_goal(replay, known, calls, seed=seed, as_json=as_json)
+        return
     if price and (strategy or calls or estimator):
         raise UsageError("--price sets the plans; omit --strategy, --calls and --estimator.")
     if price:
@@ -142,16 +161,9 @@ def _replay(
     as_json: bool,
 ) -> None:
     """Replay plans on the judges of a file, and print a table for each."""
-    from genrm_cli.simulation.recorded_verdicts import read_judges
-    from genrm_cli.simulation.replay import dense_verdicts, replay
+    from genrm_cli.simulation.replay import replay
 
-    judges = read_judges(uri)
-    dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(list(kept.values()))) is not None}
-    if not dense:
-        raise UsageError(
-            f"{uri} holds no two groups of three or more rollouts with all pairs in both orders, as "
-            "`genrm score --strategy all_pairs --both-orders` makes them."
-        )
+    judges, dense = _dense_judges(uri)
     results = []
     for name, found in dense.items():
         groups, n = found.shape
@@ -176,6 +188,48 @@ def _replay(
     if sparse:
         print_text(f"Left out, without two groups judged in all pairs and both orders: {', '.join(map(str, sparse))}.")
     print_text(_LEGEND)
+
+
+def _dense_judges(uri: str) -> "tuple[dict[str, dict[str, Verdicts]], dict[str, DenseVerdicts]]":
+    """Return the verdicts of each judge of a file by group, and the groups that judges compared in full."""
+    from genrm_cli.simulation.recorded_verdicts import read_judges
+    from genrm_cli.simulation.replay import dense_verdicts
+
+    judges = read_judges(uri)
+    dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(list(kept.values()))) is not None}
+    if not dense:
+        raise UsageError(
+            f"{uri} holds no two groups of three or more rollouts with all pairs in both orders, as "
+            "`genrm score --strategy all_pairs --both-orders` makes them."
+        )
+    return judges, dense
+
+
+def _replay_goal(uri: str, goal: str, calls: Sequence[int] | None, *, seed: int, as_json: bool) -> None:
+    """Print how many calls of rings find what a goal finds, for each judge of a file."""
+    from genrm_cli.simulation.replay_goals import replay_goal
+
+    rows: list[GoalReplay] = []
+    for name, found in _dense_judges(uri)[1].items():
+        n = found.shape[1]
+        budgets = sorted({min(count, n * (n - 1) // 2) for count in calls or (n, 3 * n // 2, 2 * n)})
+        rows += replay_goal(name, found, goal, budgets, seed=seed)
+    if as_json:
+        print_json({"file": uri, "seed": seed, "goal": goal, "figures": list(map(asdict, rows))})
+        return
+    table = new_table("judge", "groups", "calls", "found", "gain", "rings with as much", "saved", texts=1)
+    for row in rows:
+        equal = row.equal_calls
+        texts = f"{equal.value:.1f} [{equal.low:.1f}, {equal.high:.1f}]", percent_text(1 - row.calls / equal.value)
+        gain = _interval_text(row.gain, sign="+")
+        add_row(table, row.judge, f"{row.groups} × {row.n}", str(row.calls), _interval_text(row.found), gain, *texts)
+    print_table(table)
+    print_text(
+        "Found: quality of the rollout that comes out best, for pair less that of the worst, by the consensus of "
+        "verdicts in orders that the plan does not use. Gain: over rings with as many calls. Rings with as much: calls "
+        "of rings that find as much, at most one on each pair. ±: half of the 95 % interval, [ ]: the interval, by "
+        "bootstrap over groups."
+    )
 
 
 def _known(judge: str, judges: Mapping[str, object], uri: str) -> str:
