@@ -276,21 +276,26 @@ class KeptSums:
             found = self._connection.execute("SELECT 1 FROM summed WHERE name = ? AND part = ?", (name, part))
             return found.fetchone() is not None
 
-    def add(self, name: str, parts: Mapping[bytes, Sequence[float]]) -> list[float]:
+    def add(self, name: str, parts: Mapping[bytes, tuple[float, Sequence[float]]]) -> list[float]:
         """Add the sums of parts that nobody has added yet, and return the sums of all parts.
 
-        If their number has changed, the new sums replace the old ones.
+        Each part comes with the share of the sums before it that remains (`faded`).
         """
         with self._errors, transaction(self._connection) as execute:
             row = execute("SELECT numbers FROM sums WHERE name = ?", (name,)).fetchone()
             total = array("d", row[0]).tolist() if row is not None else []
-            for part, numbers in parts.items():
+            for part, (share, numbers) in parts.items():
                 # Another process may have added the part since the caller looked.
                 if execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (name, part)).rowcount:
-                    known = total if len(total) == len(numbers) else [0.0] * len(numbers)
-                    total = [old + new for old, new in zip(known, numbers, strict=True)]
+                    total = faded(total, share, numbers)
             execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (name, array("d", total).tobytes()))
         return total
+
+
+def faded(total: Sequence[float], share: float, numbers: Sequence[float]) -> list[float]:
+    """Return a share of sums and all of the new ones, which replace sums of another number of numbers."""
+    known = total if len(total) == len(numbers) else [0.0] * len(numbers)
+    return [share * old + new for old, new in zip(known, numbers, strict=True)]
 
 
 class KeptRecords:

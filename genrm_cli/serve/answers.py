@@ -14,7 +14,7 @@ class CalibrationRecord:
     """The calibration used for a group's rewards.
 
     Attributes:
-        groups: groups judged so far, including this one.
+        groups: groups that it is based on, as many as older ones still count for; likewise `comparisons`.
     """
 
     groups: int

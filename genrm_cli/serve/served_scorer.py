@@ -10,7 +10,7 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
-from genrm_cli.judging.journal_file import KeptSums
+from genrm_cli.judging.journal_file import KeptSums, faded
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.running_stats import Latencies
@@ -19,36 +19,36 @@ from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 
-_REFIT_AFTER = 1.02  # times the groups of the last fit: a calibration moves as their number does
+_REFIT_AFTER = 0.02  # of the groups of the last fit: a calibration moves as their number does
 _MOST_PENDING = 64  # groups whose sums are not in the journal yet
 
 
 class RunningCalibration:
-    """Sums over all groups judged so far, each counted once, and the calibration that is fitted to them.
+    """Fading sums over the groups judged so far, each counted once, and the calibration that is fitted to them.
 
-    The sums of groups are added a few groups at a time, because that costs hardly more than one group. A killed
-    server loses the sums not yet added, but not their verdicts.
+    A group counts half as much once `half_life` further comparisons were judged: a judge that changes is noticed. The
+    sums of groups are added a few groups at a time, because that costs hardly more than one group. A killed server
+    loses the sums not yet added, but not their verdicts.
     """
 
-    def __init__(self, sums: KeptSums | None, name: str, judges: int = 0) -> None:
+    def __init__(self, sums: KeptSums | None, name: str, half_life: float, judges: int = 0) -> None:
         """Continue with the sums of this name.
 
         Args:
             sums: sums in the journal; None to keep nothing.
             name: name of the judges and settings whose verdicts are summed.
+            half_life: comparisons after which a group counts half as much.
             judges: number of judges, if they answer different comparisons.
         """
         self._sums = sums
+        self._half_life = half_life
         self._judges = judges
-        self._total = RunStatistics()
-        self.name = f"{name} {len(self._total.numbers(judges))}"
+        self._numbers = RunStatistics().numbers(judges)
+        self.name = f"{name} {len(self._numbers)}"
         self._pending: dict[bytes, RunStatistics] = {}
         self._variances: list[float] = []  # of rewards that are known since the last group was added
-        self._fitted_groups = 0
         if sums is not None:
-            numbers = sums.read(self.name)
-            if numbers is not None:
-                self._total = RunStatistics.of_numbers(numbers, judges)
+            self._numbers = sums.read(self.name) or self._numbers
         self._record = self._fit()
 
     def add(self, part: bytes, size: int, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> bool:
@@ -74,28 +74,28 @@ class RunningCalibration:
             self._variances.append(variance)
 
     def latest(self) -> CalibrationRecord:
-        """Return the calibration, fitted again if it has grown enough."""
-        grown = self._total.joined.groups + len(self._pending)
-        if len(self._pending) >= _MOST_PENDING or grown >= _REFIT_AFTER * self._fitted_groups:
+        """Return the calibration, fitted again if enough groups have come."""
+        if self._pending and len(self._pending) >= min(_MOST_PENDING, _REFIT_AFTER * self._record.groups):
             self.flush()
             self._record = self._fit()
         return self._record
 
     def flush(self) -> None:
         """Write pending sums to the journal, and import those that other servers added."""
-        if not self._pending:
-            return
-        if self._sums is None:
-            for statistics in self._pending.values():
-                self._total.merge(statistics)
+        parts = {
+            part: (0.5 ** (each.joined.verdicts / self._half_life), each.numbers(self._judges))
+            for part, each in self._pending.items()
+        }
+        if parts and self._sums is not None:
+            self._numbers = self._sums.add(self.name, parts)
         else:
-            numbers = {part: statistics.numbers(self._judges) for part, statistics in self._pending.items()}
-            self._total = RunStatistics.of_numbers(self._sums.add(self.name, numbers), self._judges)
+            for share, numbers in parts.values():
+                self._numbers = faded(self._numbers, share, numbers)
         self._pending = {}
 
     def _fit(self) -> CalibrationRecord:
-        self._fitted_groups = self._total.joined.groups
-        return CalibrationRecord(self._total.joined.groups, self._total.joined.verdicts, self._total.fit())
+        total = RunStatistics.of_numbers(self._numbers, self._judges)
+        return CalibrationRecord(total.joined.groups, total.joined.verdicts, total.fit())
 
 
 class ServedScorer(GroupScorer):
@@ -113,7 +113,8 @@ class ServedScorer(GroupScorer):
         versions = [f"{profile.name}-{profile.version}" for profile in profiles]
         name = " ".join((digest_of(self._settings), *versions))
         judges = len(self._plan.judges) if self._plan.shares_pairs else 0
-        self._running = RunningCalibration(None if self.journal is None else self.journal.sums, name, judges)
+        sums = None if self.journal is None else self.journal.sums
+        self._running = RunningCalibration(sums, name, self._settings.serve.calibration_half_life, judges)
         return self
 
     async def __aexit__(

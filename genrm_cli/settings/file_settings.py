@@ -244,6 +244,9 @@ class ServeSettings:
     queue: int = setting(
         20_000, "Comparisons being judged above which further groups get 429. Open cohorts are never refused.", low=1
     )
+    calibration_half_life: int = setting(
+        1024, "Number of comparisons after which a group counts half as much for the calibration of the judge.", low=64
+    )
     drain: float = duration(60.0, "After SIGTERM, wait this long for open cohorts.", low=0)
     on_failure: str | None = setting(
         None,

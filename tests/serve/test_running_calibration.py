@@ -11,6 +11,7 @@ from genrm_cli.serve.served_scorer import RunningCalibration
 from genrm_cli.verdicts import Verdict
 
 SIZE = 8
+NEVER = 1e12
 
 
 def verdicts_of(number):
@@ -43,11 +44,11 @@ def add_groups(running, groups):
 def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
     """Over a restart, too; the record says how many groups and comparisons it rests on."""
     with Journal(str(tmp_path / "j.sqlite")) as journal:
-        running = RunningCalibration(journal.sums, "judge")
+        running = RunningCalibration(journal.sums, "judge", NEVER)
         add_groups(running, range(30))
         running.flush()
     with Journal(str(tmp_path / "j.sqlite")) as journal:
-        record = add_groups(RunningCalibration(journal.sums, "judge"), range(30, 49))
+        record = add_groups(RunningCalibration(journal.sums, "judge", NEVER), range(30, 49))
     wanted = of_a_file(range(49))
     assert (record.groups, record.comparisons) == (49, 49 * 12)
     assert record.fitted.gap_bias == pytest.approx(wanted.gap_bias)
@@ -58,52 +59,68 @@ def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
 def test_variances_of_rewards_count_from_the_next_group_on(tmp_path):
     """A group's rewards are known only after its verdicts were added; a repeated group has none to add."""
     with Journal(str(tmp_path / "j.sqlite")) as journal:
-        running = RunningCalibration(journal.sums, "judge")
+        running = RunningCalibration(journal.sums, "judge", NEVER)
         assert running.add(b"1", SIZE, verdicts_of(1))
         running.add_variance(0.5)
         assert running.latest().fitted.reward_variance is None
         assert not running.add(b"1", SIZE, verdicts_of(1))
         running.add(b"2", SIZE, verdicts_of(2))
         running.add_variance(1.5)
-        assert running.latest().fitted.reward_variance == 0.5
-        assert add_groups(running, [3]).fitted.reward_variance == 1.0
+        assert running.latest().fitted.reward_variance == pytest.approx(0.5)
+        assert add_groups(running, [3]).fitted.reward_variance == pytest.approx(1.0)
 
 
 def test_a_group_counts_once(tmp_path):
     """However often it is judged, before and after a restart; under another name it counts anew."""
     with Journal(str(tmp_path / "j.sqlite")) as journal:
-        running = RunningCalibration(journal.sums, "judge")
+        running = RunningCalibration(journal.sums, "judge", NEVER)
         add_groups(running, [1, 1, 2])
         running.flush()
-        assert add_groups(RunningCalibration(journal.sums, "judge"), [2, 1, 3]).groups == 3
-        assert add_groups(RunningCalibration(journal.sums, "another judge"), [2]).groups == 1
+        assert add_groups(RunningCalibration(journal.sums, "judge", NEVER), [2, 1, 3]).groups == 3
+        assert add_groups(RunningCalibration(journal.sums, "another judge", NEVER), [2]).groups == 1
 
 
 def test_servers_that_share_a_journal_add_up(tmp_path):
     """Each adds its own groups; the next one continues with all."""
     with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as other:
-        first, second = (RunningCalibration(journal.sums, "judge") for journal in (one, other))
+        first, second = (RunningCalibration(journal.sums, "judge", NEVER) for journal in (one, other))
         add_groups(first, [1, 2])
         add_groups(second, [3])
         first.flush()
         second.flush()
-        assert RunningCalibration(one.sums, "judge").latest().groups == 3
+        assert RunningCalibration(one.sums, "judge", NEVER).latest().groups == 3
 
 
 def test_a_group_that_two_servers_judge_counts_once(tmp_path):
     """A client that retries on another server with the same journal changes no calibration."""
     with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as other:
-        servers = [RunningCalibration(journal.sums, "judge") for journal in (one, other)]
+        servers = [RunningCalibration(journal.sums, "judge", NEVER) for journal in (one, other)]
         for server in servers:
             server.add(b"retried", SIZE, verdicts_of(1))
         for server in servers:
             server.flush()
-        assert RunningCalibration(one.sums, "judge").latest().groups == 1
+        assert RunningCalibration(one.sums, "judge", NEVER).latest().groups == 1
 
 
 def test_it_is_fitted_again_as_it_grows():
     """Without a journal, too: never staler than one part in fifty of its groups."""
-    running = RunningCalibration(None, "judge")
+    running = RunningCalibration(None, "judge", NEVER)
     for number in range(120):
         record = add_groups(running, [number])
         assert record.groups >= (number + 1) / 1.021
+
+
+def test_a_judge_that_changes_is_noticed(tmp_path):
+    """Its verdicts before the change fade: by a half with each half-life, also over a restart and for other servers."""
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        for number in range(100):
+            running = RunningCalibration(journal.sums, "judge", 120.0)  # 10 groups
+            running.add(bytes([number]), SIZE, {pair: Verdict(5, 1, 1) for pair in verdicts_of(0)})
+            running.flush()
+        assert running.latest().comparisons == pytest.approx(12 / (1 - 0.5**0.1), abs=1)
+        for number in range(100, 150):
+            running.add(bytes([number]), SIZE, {pair: Verdict(1, 5, 6) for pair in verdicts_of(0)})
+        running.flush()
+        changed = RunningCalibration(journal.sums, "judge", 120.0).latest().fitted
+    assert changed.first_share < 0.15
+    assert changed.labels is not None  # sums of labels fade as the others do
