@@ -22,12 +22,6 @@ from genrm_cli.adapters.reward_client import (
     parse_on_failure,
 )
 
-_PADDING = (
-    "V0 pads a validation batch with copies that it generates anew, and a group refuses a second response (409). With "
-    "val_kwargs.n above 1, set actor_rollout_ref.rollout.agent.num_workers to a divisor of the number of validation "
-    "samples, or use V1"
-)
-
 
 class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
     """Scores each sample against the others of its prompt, which other workers may hold.
@@ -72,7 +66,9 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
                 )
             except RewardServerError as error:
                 if validates and "priority" in fields:
-                    error.add_note(_PADDING)
+                    error.add_note(
+                        "V0 pads a batch with new copies; agent.num_workers should divide its size, or use V1"
+                    )
                 raise
         else:  # nothing to compare; copies that pad a batch would be surplus members
             alone = {"id": str(fields["uid"]), "reward": None, "reason_text": "its group has no other sample"}

@@ -42,6 +42,18 @@ class Bytes:
         return bytes(ids).decode()
 
 
+def execute_all(executor, groups):
+    """Execute the samples of all labels at once; what each returns."""
+    sampling = SimpleNamespace(max_tokens=5_000, logprobs=None)
+
+    async def run():
+        rows = [(label, text) for label, given in groups.items() for text in given]
+        asked = (executor.execute(PROMPT, label, sampling, 9_000, Bytes(), Engine(text)) for label, text in rows)
+        return await asyncio.gather(*asked)
+
+    return asyncio.run(run())
+
+
 @pytest.mark.parametrize("servers", [1, 2])
 def test_openrlhf_gets_its_rewards(served, servers):
     """`SingleTurnAgentExecutor` (openrlhf 0.11.2) sends one sample a request; two groups of three at once."""
@@ -49,39 +61,9 @@ def test_openrlhf_gets_its_rewards(served, servers):
     from openrlhf.utils.agent import SingleTurnAgentExecutor
 
     executor = SingleTurnAgentExecutor([f"{served.url}/openrlhf?size=3"] * servers)
-    sampling = SimpleNamespace(max_tokens=500, logprobs=None)
-
-    async def run():
-        rollouts = [
-            executor.execute(PROMPT, json.dumps({"group_id": group}), sampling, 1000, Bytes(), Engine(text))
-            for group in (f"one-{servers}", f"two-{servers}")
-            for text in texts(3, group)
-        ]
-        return await asyncio.gather(*rollouts)
-
-    found = asyncio.run(run())
+    groups = {json.dumps({"group_id": name}): texts(3, name) for name in (f"one-{servers}", f"two-{servers}")}
+    found = execute_all(executor, groups)
     rewards = torch.cat([torch.tensor([each["reward"]]) for each in found]).reshape(-1, 3)  # as its experiences
     assert (rewards.diff(dim=1) > 0).all()
     assert all(each["scores"] == each["reward"] for each in found)
     assert all(each["extra_logs"]["genrm_comparisons"][0] > 0 for each in found)
-
-
-def test_openrlhf_never_gets_none(served):
-    """With the documented URL a blank response has a number, so that `torch.cat` can join the rewards."""
-    import torch
-    from openrlhf.utils.agent import SingleTurnAgentExecutor
-
-    executor = SingleTurnAgentExecutor([f"{served.url}/openrlhf?size=3&on_failure=mean"])
-    sampling = SimpleNamespace(max_tokens=500, logprobs=None)
-
-    async def run():
-        label = json.dumps({"group_id": "never-none"})
-        executed = (
-            executor.execute(PROMPT, label, sampling, 1000, Bytes(), Engine(text)) for text in ["", *texts(2, "none")]
-        )
-        return await asyncio.gather(*executed)
-
-    found = asyncio.run(run())
-    rewards = torch.cat([torch.tensor([each["reward"]]) for each in found])
-    assert float(rewards[0]) == pytest.approx(float(rewards[1:].mean()))
-    assert [each["extra_logs"]["genrm_unscored"][0] for each in found] == [1.0, 0.0, 0.0]

@@ -16,13 +16,12 @@ import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 from served import texts
 from test_nemo_gym_server import client_of, in_gym, post, row
-from test_openrlhf_url import PROMPT, Bytes, Engine
+from test_openrlhf_url import execute_all
 from test_verl_adapter import make_batch
 from trainers_page import block, commands, run_python
 
@@ -73,6 +72,7 @@ def test_verl(served, model_folder):
 @pytest.mark.parametrize("number", [0, 1], ids=["url", "executor"])
 def test_openrlhf(served, number, tmp_path, monkeypatch):
     """Its parser takes the options, and it makes an executor of them that gets rewards (openrlhf 0.11.2)."""
+    import torch
     from openrlhf.utils.agent import SingleTurnAgentExecutor
 
     _, _, module, *options = commands("OpenRLHF", served.url)[number]
@@ -82,17 +82,11 @@ def test_openrlhf(served, number, tmp_path, monkeypatch):
     own = args.train.agent_func_path
     executor = load_as_openrlhf(own) if own else SingleTurnAgentExecutor(args.reward.remote_url)
     label = block("OpenRLHF", "json", served.url).replace("prompt-17", f"prompt-17-{number}")
-    given = [*texts(7, "openrlhf-pasted"), ""]
-    *rewards, blank = asyncio.run(execute_all(executor, [(label, text) for text in given]))
+    found = execute_all(executor, {label: [*texts(7, "openrlhf-pasted"), ""]})
+    *rewards, blank = torch.cat([torch.tensor([each["reward"]]) for each in found]).flatten().tolist()  # as its trainer
     assert rewards[0] < rewards[6]
     assert blank == pytest.approx(sum(rewards) / 7)
-
-
-async def execute_all(executor, rows):
-    """Execute samples with a label and a response each; their rewards."""
-    sampling = SimpleNamespace(max_tokens=5_000, logprobs=None)
-    asked = (executor.execute(PROMPT, label, sampling, 9_000, Bytes(), Engine(text)) for label, text in rows)
-    return [each["reward"][0] for each in await asyncio.gather(*asked)]
+    assert [each["extra_logs"]["genrm_unscored"][0] for each in found] == [0.0] * 7 + [1.0]
 
 
 def parse_as_openrlhf(module, options, monkeypatch):
@@ -141,7 +135,7 @@ def test_the_executor_waits_for_a_server_that_is_busy():
         threading.Thread(target=server.serve_forever, daemon=True).start()
         client = RewardClient(f"http://127.0.0.1:{server.server_port}/openrlhf?size=1")
         executor = type("AgentExecutor", (GenrmExecutor,), {"client": client})()
-        assert asyncio.run(execute_all(executor, [(None, "Yes.")])) == [2.5]
+        assert [each["reward"] for each in execute_all(executor, {None: ["Yes."]})] == [[2.5]]
         server.shutdown()
     assert Busy.replies == [429] * 6 + [200]
 

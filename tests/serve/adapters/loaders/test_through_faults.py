@@ -6,12 +6,11 @@ import socket
 import threading
 import time
 import zlib
-from types import SimpleNamespace
 
 import pytest
 from served import judge_flags, serving, texts
 from test_nemo_gym_server import row, verify
-from test_openrlhf_url import PROMPT, Bytes, Engine
+from test_openrlhf_url import execute_all
 from test_verl_adapter import SIZE, load_manager, make_batch, scores_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
@@ -42,14 +41,8 @@ def ask_openrlhf(url, groups):
     from openrlhf.utils.agent import SingleTurnAgentExecutor
 
     executor = SingleTurnAgentExecutor([f"{url}/openrlhf?size={SIZE}&on_failure=mean"])
-    sampling = SimpleNamespace(max_tokens=5_000, logprobs=None)
-
-    async def run():
-        labels = [(json.dumps({"group_id": name}), text) for name, given in groups.items() for text in given]
-        asked = (executor.execute(PROMPT, label, sampling, 9_000, Bytes(), Engine(text)) for label, text in labels)
-        return await asyncio.gather(*asked)
-
-    return [float(each["reward"][0]) for each in asyncio.run(run())]
+    found = execute_all(executor, {json.dumps({"group_id": name}): given for name, given in groups.items()})
+    return [each["reward"][0] for each in found]
 
 
 def ask_nemo_gym(url, groups):
