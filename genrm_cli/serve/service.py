@@ -330,7 +330,7 @@ class RewardService:
         for known in ready:
             members = known.cohort.in_order()
             if known.judged is not None:
-                judged.append((_digest_of(known.cohort.name, members), _group_of(members), known.judged))
+                judged.append((_digest_of(known.key or known.cohort.name, members), _group_of(members), known.judged))
         try:
             results, calibration = self._scorer.conclude(judged)
             answers = [

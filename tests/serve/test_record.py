@@ -205,3 +205,22 @@ def test_groups_repeated_after_a_kill_are_recorded_once(genrm, judge_server):
         assert served.get("/readyz").status_code == 200
     rows = rows_in(genrm.folder / "served")
     assert len(rows) == len(set(rows)) == 9
+
+
+@pytest.mark.slow
+def test_rounds_of_equal_responses_are_recorded_and_counted_once(genrm, judge_server):
+    """A round that is judged again after a kill has another name, so its name must not tell it from the first."""
+    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s"]
+    bodies = [{"prompt": "Why?", "response": text, "label": "rounds"} for text in texts(3, "rounds")]
+    with serving(genrm, *flags) as served:
+        counted = []
+        for _ in range(2):
+            assert {each.reply().status_code for each in [served.begin("/slime?size=3", body) for body in bodies]} == {
+                200
+            }
+            counted += [
+                line for line in served.get("/metrics").text.splitlines() if line.startswith("genrm_calibration")
+            ]
+        assert served.terminate() == 0
+    assert counted[0] == counted[-1]
+    assert len(rows_in(genrm.folder / "served")) == 3

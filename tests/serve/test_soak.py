@@ -38,7 +38,8 @@ FAULTS = [
     {"body": "<html>Bad gateway</html>"},
     {"content": '{"score_1": 9, "ranking": "first"}'},
 ]
-FLAGS = ("--no-probe", "--call-timeout", "3s", "--concurrency", "64", "--cohort-deadline", "3600s", "--reask", "5")
+FLAGS = ("--no-probe", "--call-timeout", "3s", "--concurrency", "64", "--cohort-deadline", "3600s", "--retries", "20")
+FLAGS += ("--on-sabotage", "keep")  # replies without a verdict are the judge's fault here
 
 
 def gym(number: int, place: int, text: str, **fields: object) -> Json:
@@ -189,12 +190,10 @@ class Soak:
         pairs = [pair for pair in zip(found, wanted, strict=True) if None not in pair]
         most = max(abs(one - other) for one, other in pairs)
         unlike = [one is None for one in found] != [other is None for other in wanted]
-        if (
-            unlike
-            or most > tolerance
-            or len({str(each.json()["calibration"]) for each in own if shape == "cohorts"}) > 1
-        ):
-            self.wrong.append(f"{shape} {number}: {found}, not {wanted}")
+        conclusions = {str(each.json()["calibration"]) for each in own if shape == "cohorts"}
+        if unlike or most > tolerance or len(conclusions) > 1:
+            self.wrong.append(f"{shape} {number}: {found}, not {wanted}; {own[0].text[-400:]}")
+            print(self.wrong[-1], flush=True)
         self.most = max(self.most, most if tolerance < math.inf else 0.0)
 
     async def _ask(self, client: httpx.AsyncClient, url: str, path: str, body: Json, limit_s: float) -> httpx.Response:
