@@ -204,7 +204,10 @@ class Judge:
             self.faulted[digest] += 1
         messages = request["messages"]
         assert isinstance(messages, list)
-        place = int(content_share(messages, rules.seed) / rules.fault_share) if rules.fault_share < 1 else 0
+        if rules.fault_share >= 1:
+            return rules.fault[0]
+        share = content_share(messages, rules.seed)
+        place = int(share / rules.fault_share) if rules.fault_share > 0 else len(rules.fault)
         return rules.fault[place] if place < len(rules.fault) else NO_FAULT
 
     def _latency_s(self, fault: Fault) -> float:
