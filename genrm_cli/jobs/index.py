@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 from genrm_cli.errors import InputError, Message, SettingRef
 from genrm_cli.groups.compile import fit_budget
@@ -74,6 +75,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
     Attributes:
         shard: the shard whose groups are asked about; None for all.
         lines: number of lines of each file.
+        checksums: checksum of the lines of each file.
         unit: unit of line numbers: `line`, or `item` of a container.
         table: the groups that the rollouts form.
         plan: plan of the run, with the largest ring that a budget allows.
@@ -90,6 +92,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.sources = sources
         self.shard = shard
         self.lines: list[int] = []
+        self.checksums: list[int] = []
         self.unit = "line"
         self.metrics = metrics
         self.table = GroupTable(spans_files=sources.are_many)
@@ -213,8 +216,10 @@ def _read_lines(
     """Read the lines of a file; `name` tells it from the other files of a set."""
     metrics, settings = run.metrics, run.settings.input
     requirements = [parse_requirement(text) for text in settings.require_metadata]
+    index.checksums.append(0)
     for line in source.iter_lines():
         metrics.lines += 1
+        index.checksums[-1] = crc32(line.raw, index.checksums[-1])
         nulls: list[str] = []
         try:
             record, format_, rollouts = parse_line(line, settings, requirements, nulls.append)

@@ -1,9 +1,10 @@
 """Score one input: the same lines with rewards, and a summary of how far to trust them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import islice
 
 from genrm_cli.errors import InputError, Message, SettingRef, TooManyUnscoredError, naming
@@ -37,7 +38,7 @@ from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import Reason, StoppedBy
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, StoppedBy
 
 
 async def score_task(
@@ -65,6 +66,8 @@ async def score_task(
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         async with open_journal(task.places.scored, run) as journal:
             await judge_input(work.index, task.uri, run, judges, journal, work.scores)
+            if journal is not None and run.metrics.stopped_by == StoppedBy.CONCLUDE:
+                run.metrics.changed_inputs = list(_iter_changed(work.index, journal))
         return await run.in_thread(write_and_close)
     except BaseException:
         await run.in_thread(opened.close)
@@ -87,7 +90,25 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         # The run that concludes computes components that need no judge.
         index.plan = replace(index.plan, rewards=replace(index.plan.rewards, components=()))
         async with open_journal(task.places.scored, run) as journal:
+            if journal is not None:
+                await _note_inputs(index, journal, run)
             await judge_input(index, task.uri, run, judges, journal)
+
+
+async def _note_inputs(index: InputIndex, journal: Journal, run: RunContext) -> None:
+    """Record which version of each file this shard read, as requests that nobody makes: those reach every copy."""
+    for uri, checksum in zip(index.sources.uris, index.checksums, strict=True):
+        note = f"{run.shard} {checksum:08x}"
+        key = sha256(f"{uri}\0{note}".encode()).digest()
+        await journal.record(key, f"input {uri}", Outcome(Failure(FailureKind.NOT_ASKED, note)))
+
+
+def _iter_changed(index: InputIndex, journal: Journal) -> Iterator[str]:
+    """Yield each file of which a shard read another version last, and these shards."""
+    for uri, checksum in zip(index.sources.uris, index.checksums, strict=True):
+        read_by = dict(note.split(" ") for note in journal.details_of(f"input {uri}"))
+        if shards := sorted(shard for shard, read in read_by.items() if read != f"{checksum:08x}"):
+            yield f"{uri} has changed since it was read by shard {', '.join(shards)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +211,10 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             naming("$only_components asks for none: the outputs are partial. Run again without it to ask for them."),
         )
     if metrics.stopped_by == StoppedBy.CONCLUDE:
+        changed = "; ".join(metrics.changed_inputs)
+        which = f"{changed}. Run these" if changed else "Run the missing or stopped"
         raise TooManyUnscoredError(
-            f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
-            "Run the missing or stopped shards again, ",
+            f"the journals of the shards lack {not_asked} answers: the outputs are partial. {which} shards again, ",
             naming("then $conclude; on a Ray cluster, run the same command again."),
         )
     if metrics.stopped_by is not None:

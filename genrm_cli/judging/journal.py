@@ -176,6 +176,12 @@ class Journal(AbstractContextManager["Journal"]):
         failure = Failure(FailureKind(row["kind"]), row["detail"], causes)
         return Outcome(failure, row["attempts"], from_journal=True)
 
+    def details_of(self, judge: str) -> list[str]:
+        """Return the details of the failures of a judge, the latest last."""
+        with self._errors:
+            rows = self._connection.execute("SELECT detail FROM failures WHERE judge = ? ORDER BY failed_at", (judge,))
+            return [row["detail"] for row in rows]
+
     def recall_decided(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or the failure that a response caused; None without either.
 

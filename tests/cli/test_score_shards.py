@@ -131,6 +131,28 @@ def test_what_no_shard_asked_leaves_the_outputs_partial(call: Call, genrm: Genrm
     assert not genrm.metrics()["partial"]
 
 
+def test_to_conclude_on_a_changed_input_says_so(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """The message names the file and the shards that read another version; run again, they ask for the rest only."""
+    lines = make_rollouts(groups=12, size=3)
+    genrm.write("in.jsonl", lines)
+    given = ("score", "in.jsonl", *arguments(judge_server))
+    shards = [("--shard", f"{number}/2") for number in range(2)]
+    assert [call(*given, *shard).code for shard in shards] == [0, 0]
+    genrm.write("in.jsonl", [*lines[3:], *lines[:3], lines[5] | {"completion": "One more."}])
+    early = call(*given, "--conclude")
+    assert early.code == 6
+    assert (
+        "in.jsonl has changed since it was read by shard 0/2, 1/2. Run these shards again, then --conclude" in early.err
+    )
+    assert call(*given, *shards[0]).code == 0
+    half = call(*given, "--conclude")
+    assert half.code == 0 or "in.jsonl has changed since it was read by shard 1/2. Run" in half.err
+    asked = judge_server.stats()["requests"]
+    assert call(*given, *shards[1]).code == 0
+    assert call(*given, "--conclude").code == 0
+    assert judge_server.stats()["requests"] - asked < 36
+
+
 def test_a_stopped_shard_goes_on_where_it_was(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
     """A shard that its share of --max-calls stopped exits with 6; run again with more, it asks only the rest."""
     genrm.write("in.jsonl", make_rollouts(groups=20, size=2))
