@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["genrm_cli.cli.app", "genrm_cli.jobs.batch", "genrm_cli.storage.s3.upload"])
+_CONTEXT.set_forkserver_preload(
+    ["genrm_cli.cli.app", "genrm_cli.cli.scoring.score", "genrm_cli.jobs.batch", "genrm_cli.storage.s3.upload"]
+)
 
 
 class ForkedGenrm:

@@ -7,35 +7,76 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from genrm_cli import __version__
 from genrm_cli.cli.console import print_text, say, say_traceback
-from genrm_cli.cli.judges.eval import eval_
-from genrm_cli.cli.judges.journal import journal
-from genrm_cli.cli.judges.profiles import profiles
-from genrm_cli.cli.judges.simulate import SIMULATION_EPILOG, simulate
-from genrm_cli.cli.options import EPILOG, Command
-from genrm_cli.cli.scoring.compare import compare
-from genrm_cli.cli.scoring.formats import formats
-from genrm_cli.cli.scoring.score import score
-from genrm_cli.cli.scoring.show import show
-from genrm_cli.cli.scoring.validate import validate
-from genrm_cli.cli.serve import serve
-from genrm_cli.cli.sessions.collect import collect
-from genrm_cli.cli.sessions.review import review
-from genrm_cli.cli.setup.guide import guide
-from genrm_cli.cli.setup.init import init
-from genrm_cli.cli.setup.settings_files import config, trust
-from genrm_cli.cli.training.export import export
-from genrm_cli.cli.training.report import report
 from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 from genrm_cli.storage.printable import escaped
 
+# The module and the function of each command, and its line in the help.
+_COMMANDS = {
+    "score": ("scoring.score", "score", "Turn rollouts into rewards."),
+    "compare": ("scoring.compare", "compare", "Compare a few responses to one prompt."),
+    "serve": ("serve", "serve", "Serve rewards to running trainers."),
+    "validate": ("scoring.validate", "validate", "Check an input without calling a judge."),
+    "show": ("scoring.show", "show", "Show groups as rollouts, or as the judge sees them."),
+    "formats": ("scoring.formats", "formats", "List the input formats, with examples."),
+    "eval": ("judges.eval", "eval_", "Measure a judge on labelled pairs."),
+    "simulate": ("judges.simulate", "simulate", "Estimate reward accuracy for a call budget."),
+    "export": ("training.export", "export", "Turn scored rollouts into a data set for a trainer."),
+    "report": ("training.report", "report", "Write an HTML report about scored rollouts."),
+    "collect": ("sessions.collect", "collect", "Play simulated sessions and write them as rollouts."),
+    "review": ("sessions.review", "review", "List what experts should review, and record decisions."),
+    "config": ("setup.settings_files", "config", "Show the effective settings and their sources."),
+    "init": ("setup.init", "init", "Write a settings file for a judge."),
+    "guide": ("setup.guide", "guide", "Print a page of the user's guide."),
+    "trust": ("setup.settings_files", "trust", "Trust the settings file of a folder."),
+    "journal": ("judges.journal", "journal", "Print the answers in a journal."),
+    "profiles": ("judges.profiles", "profiles", "List the judge families, show a sample prompt, or parse a reply."),
+}
+
+
+class _Commands(TyperGroup):
+    """The commands, each imported when it is used: together they take longer than the help."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.commands: dict[str, Any] = dict.fromkeys(_COMMANDS)
+
+    def get_command(self, ctx: object, cmd_name: str) -> Any:
+        """Return a command; None if there is none of this name."""
+        del ctx
+        if cmd_name in _COMMANDS and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _load(cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: object, formatter: Any) -> None:
+        """Write the names and lines of all commands."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in _COMMANDS.items()])
+
+
+def _load(command: str) -> Any:
+    module, name, line = _COMMANDS[command]
+    found = getattr(import_module(f"genrm_cli.cli.{module}"), name)
+    if not isinstance(found, typer.Typer):
+        options = import_module("genrm_cli.cli.options")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(command, cls=options.Command, short_help=line, epilog=getattr(found, "epilog", None))(found)
+        found = alone
+    return get_command(found)
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="genrm",
     help="Turn stored RL rollouts into rewards: a generative reward model compares them in pairs.",
     epilog="Exit codes: 0 done; 1 a bug; 2 usage; 3 input unreadable; 4 judge unreachable; 5 storage; "
@@ -46,24 +87,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(cls=Command, short_help="Turn rollouts into rewards.", epilog=EPILOG)(score)
-app.command(cls=Command, short_help="Compare a few responses to one prompt.", epilog=EPILOG)(compare)
-app.command(cls=Command, short_help="Serve rewards to running trainers.", epilog=EPILOG)(serve)
-app.command(cls=Command, short_help="Check an input without calling a judge.", epilog=EPILOG)(validate)
-app.command(cls=Command, short_help="Show groups as rollouts, or as the judge sees them.", epilog=EPILOG)(show)
-app.command(cls=Command, short_help="List the input formats, with examples.")(formats)
-app.command(name="eval", cls=Command, short_help="Measure a judge on labelled pairs.", epilog=EPILOG)(eval_)
-app.command(cls=Command, short_help="Estimate reward accuracy for a call budget.", epilog=SIMULATION_EPILOG)(simulate)
-app.command(cls=Command, short_help="Turn scored rollouts into a data set for a trainer.", epilog=EPILOG)(export)
-app.command(cls=Command, short_help="Write an HTML report about scored rollouts.", epilog=EPILOG)(report)
-app.command(cls=Command, short_help="Play simulated sessions and write them as rollouts.", epilog=EPILOG)(collect)
-app.command(cls=Command, short_help="List what experts should review, and record decisions.", epilog=EPILOG)(review)
-app.command(cls=Command, short_help="Show the effective settings and their sources.", epilog=EPILOG)(config)
-app.command(cls=Command, short_help="Write a settings file for a judge.")(init)
-app.command(cls=Command, short_help="Print a page of the user's guide.")(guide)
-app.command(cls=Command, short_help="Trust the settings file of a folder.")(trust)
-app.command(cls=Command, short_help="Print the answers in a journal.")(journal)
-app.add_typer(profiles, name="profiles")
 
 
 def _print_version(wanted: bool) -> None:

@@ -125,6 +125,7 @@ def with_settings(
         run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in shown}
         run.__doc__, run.__name__ = command.__doc__, command.__name__
+        run.epilog = EPILOG if reads_file else None  # type: ignore[attr-defined]
         return run
 
     return decorate

@@ -66,7 +66,7 @@ class Bench(NamedTuple):
 def run(*command: object, expected: int = 0) -> Figures:
     """Run `genrm` once and return its CPU and wall seconds and its peak memory."""
     started_s = time.perf_counter()
-    process = subprocess.Popen([*GENRM, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([*GENRM, *map(str, command)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     said = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)

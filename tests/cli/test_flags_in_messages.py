@@ -86,7 +86,7 @@ def iter_named(tree: ast.AST) -> Iterator[SettingRef]:
 def flags_of(command: Any) -> set[str]:
     """Return the flags of a command and of its subcommands."""
     own = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
-    return own.union(*(flags_of(each) for each in getattr(command, "commands", {}).values()))
+    return own.union(*(flags_of(command.get_command(None, name)) for name in getattr(command, "commands", ())))
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 profiles = typer.Typer(
     help="List the judge families, show a sample prompt, or parse a reply.",
     invoke_without_command=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

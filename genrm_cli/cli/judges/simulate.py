@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from genrm_cli.simulation.replay import DenseVerdicts, Estimated, ReplayMetrics
     from genrm_cli.simulation.replay_goals import GoalReplay
 
-SIMULATION_EPILOG = (
-    "The judge is simulated and nearly linear; the true qualities are generated. Differences between plans transfer "
-    "to a real judge better than absolute values do. Use --replay to compare plans on your own judge's verdicts."
-)
 _STRATEGIES = ("circular", "all_pairs", "ring")
 _ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
 _LEGEND = (
@@ -92,7 +88,9 @@ def simulate(
     """Estimate reward accuracy for a call budget.
 
     The simulated judge sees the true quality of each rollout with position bias, noise and ties. The table shows
-    how the rewards correlate with the truth, and how often the best rollout ranks first.
+    how the rewards correlate with the truth, and how often the best rollout ranks first. The judge is nearly linear:
+    differences between plans transfer to a real judge better than absolute values do. Use --replay to compare plans on
+    your own judge's verdicts.
 
     Example: genrm simulate
 
