@@ -42,7 +42,7 @@ class ServiceCollector(Collector):
         service, calibration, counts = self._service, self._scorer.latest, self._service.counts
         for name, text, value in (
             ("open_groups", "Groups and cohorts without an answer", service.open_groups),
-            ("oldest_group_age_seconds", "Age of the oldest group without an answer", service.oldest_s),
+            ("oldest_group_age_seconds", "Age of the oldest group without an answer", service.known.oldest_s),
             ("waiting_requests", "Requests that wait for an answer", service.waiting),
             ("comparisons_being_judged", "Comparisons of groups whose members have come", service.being_judged),
             ("judge_calls_in_flight", "Calls to judges in flight", self._scorer.in_flight),

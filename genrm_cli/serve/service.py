@@ -3,13 +3,11 @@
 import asyncio
 import hashlib
 import time
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 
 from genrm_cli.errors import StorageError
-from genrm_cli.groups.arriving import ArrivingGroup
-from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.opening.judge_spec import ignore_event
@@ -18,9 +16,8 @@ from genrm_cli.metrics.win_counts import WinRate
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member, SupersededError
-from genrm_cli.serve.kept import KeptCohort, KeptCohorts
+from genrm_cli.serve.kept import KeptCohort, KeptCohorts, KnownGroup, KnownGroups
 from genrm_cli.serve.recorder import Recorder
-from genrm_cli.serve.reference import Compared
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.steps import StepMetrics
 from genrm_cli.settings.file_settings import ServeSettings
@@ -30,62 +27,12 @@ _TOGETHER_S = 0.02
 _MOST_TOGETHER = 64
 
 
-@dataclass(slots=True)
-class _Known:
-    """A group or cohort from its first request until it is forgotten.
-
-    Attributes:
-        key: name under which the answer of a cohort is kept in the journal; None for a group.
-        judged: None before it was judged, and for a cohort from before a restart.
-        compared: its comparisons with the reference answer to its prompt; None if there is none.
-    """
-
-    cohort: Cohort
-    arriving: ArrivingGroup
-    answer: "asyncio.Future[GroupAnswer]"
-    opened_s: float
-    key: str | None = None
-    needs_all: bool = False
-    deadline: asyncio.TimerHandle | None = None
-    judged: JudgedGroup | None = None
-    compared: Compared | None = None
-    requests: int = 0
-    size_bytes: int = 0
-    late: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
-
-    def is_to_keep(self, counts: GroupCounts) -> bool:
-        """Whether a repeated request gets the same answer; otherwise it is judged again."""
-        if self.key is None:
-            return counts.scored > 0 and not counts.unanswered
-        return counts.scored > 0 and not (self.needs_all and counts.shortfall)
-
-    def answer_of(self, member_id: str) -> "asyncio.Future[GroupAnswer] | None":
-        """Return the answer for a member; None if the member is to be judged now.
-
-        A late member is, and one without a reward because the judge did not answer, as far as texts are known.
-        """
-        answer = self.late.get(member_id) or (self.answer if member_id in self.cohort.members else None)
-        if answer is None or self.judged is None or not answer.done():
-            return answer
-        if answer.exception() is not None:
-            return None
-        found = answer.result()
-        is_over = found.score_of(member_id).reward is not None or not found.counts.unanswered
-        return answer if is_over else None
-
-    def release_texts(self) -> None:
-        """Drop what only a late member needs."""
-        self.judged = None
-        self.arriving.release()
-        self.cohort.release_texts()
-
-
 class RewardService:
     """Judges groups and cohorts, each once, however often they are requested.
 
     Attributes:
         open_groups: groups and cohorts that have no answer yet.
-        held_bytes: length of the responses that cohorts hold, as JSON.
+        known: those that repeated requests may name.
         being_judged: comparisons of groups whose members have come, and that have no answer yet.
     """
 
@@ -104,15 +51,12 @@ class RewardService:
         self._scorer = scorer
         self._settings = settings
         self._journal = KeptCohorts(scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep)
-        self._groups: dict[str, _Known] = {}
-        self._cohorts: dict[str, _Known] = {}
+        self.known = KnownGroups(settings)
         self._attempts: dict[str, int] = {}
         self.open_groups = 0
         self.being_judged = 0
-        self.held_bytes = 0
         self.is_draining = False
-        self._ready: list[_Known] = []
-        self._kept: deque[tuple[float, _Known]] = deque()
+        self._ready: list[KnownGroup] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -132,22 +76,22 @@ class RewardService:
 
     def knows(self, name: str) -> bool:
         """Whether a cohort of this name is open or kept."""
-        return name in self._cohorts
+        return name in self.known.cohorts
 
     def restore(self, key: str) -> Cohort | None:
         """Return the cohort kept under a name, which members may join again; None without one."""
         kept = self._journal.read(key)
         if kept is None:
             return None
-        if (known := self._cohorts.get(kept.name)) is not None:
+        if (known := self.known.cohorts.get(kept.name)) is not None:
             return known.cohort
         answers = {id_: asyncio.get_running_loop().create_future() for id_ in kept.answers}
         for id_, answer in answers.items():
             answer.set_result(kept.answers[id_].answer(kept.name))
         arriving = self._scorer.arriving(kept.name, None)
-        known = _Known(kept.cohort(), arriving, answers.pop(""), time.monotonic(), key, late=answers)
-        self._cohorts[kept.name] = known
-        self._keep(known)
+        known = KnownGroup(kept.cohort(), arriving, answers.pop(""), time.monotonic(), key, late=answers)
+        self.known.cohorts[kept.name] = known
+        self.known.keep(known)
         return known.cohort
 
     async def open(self) -> None:
@@ -174,7 +118,7 @@ class RewardService:
         self._attempts[group] = attempt
         if len(self._attempts) > self._settings.max_cohorts:
             del self._attempts[next(iter(self._attempts))]
-        if (known := self._cohorts.get(name_of_attempt(group, latest))) is not None:
+        if (known := self.known.cohorts.get(name_of_attempt(group, latest))) is not None:
             self._fail(known, over)
 
     async def join(
@@ -198,13 +142,13 @@ class RewardService:
             BusyError: it would open a cohort, and no further one may be opened.
             GenrmError: the group cannot be judged.
         """
-        if name not in self._cohorts and key is None:
+        if name not in self.known.cohorts and key is None:
             self.restore(name)
-        known = self._cohorts.get(name)
+        known = self.known.cohorts.get(name)
         if known is None:
             self._refuse_above(self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)")
-            self._refuse_above(self._settings.max_held, self.held_bytes, "bytes of responses are held (max_held)")
-            known = self._begin(self._cohorts, Cohort(name, size), member)
+            self._refuse_above(self._settings.max_held, self.known.held_bytes, "bytes of responses are held (max_held)")
+            known = self._begin(self.known.cohorts, Cohort(name, size), member)
             known.key, known.needs_all = key or name, needs_all
             wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
             known.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, known)
@@ -228,13 +172,13 @@ class RewardService:
             BusyError: too many comparisons are waiting.
             GenrmError: the group cannot be judged.
         """
-        known = self._groups.get(name)
+        known = self.known.groups.get(name)
         if known is None:
             self._refuse_above(self._settings.queue, self.being_judged, "comparisons are waiting (queue)")
             cohort = Cohort(name, len(members))
             for member in members:
                 cohort.join(member, len(members))
-            known = self._begin(self._groups, cohort, members[0])
+            known = self._begin(self.known.groups, cohort, members[0])
             self._close(known, deadline_s)
         else:
             for member in members:
@@ -249,7 +193,7 @@ class RewardService:
         finally:
             self.waiting -= 1
 
-    def _enter(self, known: _Known, member: Member, size: int) -> Joining:
+    def _enter(self, known: KnownGroup, member: Member, size: int) -> Joining:
         try:
             joining = known.cohort.join(member, size)
         except DisagreementError as error:
@@ -257,16 +201,15 @@ class RewardService:
             self._on_event("disagreement", {"group": known.cohort.name, "detail": str(error)})
             raise
         if joining in (Joining.NEW, Joining.LATE):
-            known.size_bytes += member.size_bytes
-            self.held_bytes += member.size_bytes
+            self.known.hold(known, member)
         self.counts.repeated += joining is Joining.REPEATED
         self.counts.late += joining is Joining.LATE
         return joining
 
-    def _begin(self, among: dict[str, _Known], cohort: Cohort, member: Member) -> _Known:
+    def _begin(self, among: dict[str, KnownGroup], cohort: Cohort, member: Member) -> KnownGroup:
         arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
         answer = asyncio.get_running_loop().create_future()
-        known = _Known(cohort, arriving, answer, time.monotonic())
+        known = KnownGroup(cohort, arriving, answer, time.monotonic())
         among[cohort.name] = known
         self.open_groups += 1
         return known
@@ -280,14 +223,14 @@ class RewardService:
         self._on_event("refused", {"detail": str(error)})
         raise error
 
-    def _end_waiting(self, known: _Known) -> None:
+    def _end_waiting(self, known: KnownGroup) -> None:
         """Close a cohort whose deadline has passed."""
         self.counts.deadlines += 1
         cohort = known.cohort
         self._on_event("deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)})
         self._close(known)
 
-    def _close(self, known: _Known, deadline_s: float | None = None) -> None:
+    def _close(self, known: KnownGroup, deadline_s: float | None = None) -> None:
         """Settle the members of a group, and judge it."""
         known.cohort.is_closed = True
         if known.deadline is not None:
@@ -301,7 +244,7 @@ class RewardService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _judge(self, known: _Known, group: Group, deadline_s: float | None) -> None:
+    async def _judge(self, known: KnownGroup, group: Group, deadline_s: float | None) -> None:
         try:
             judging = known.arriving.judge(group, deadline_s)
             if self._steps is None:
@@ -345,7 +288,7 @@ class RewardService:
         for known, answer in zip(ready, answers, strict=True):
             self._answer(known, answer)
 
-    def _store(self, ready: Sequence[_Known], answers: Sequence[GroupAnswer], parts: Sequence[bytes]) -> None:
+    def _store(self, ready: Sequence[KnownGroup], answers: Sequence[GroupAnswer], parts: Sequence[bytes]) -> None:
         """Record groups, and keep the answers of cohorts. A group that is repeated after a kill is not recorded again.
 
         Args:
@@ -362,7 +305,7 @@ class RewardService:
                 recorded += [part] if is_final else []
         self._journal.write(kept, recorded)
 
-    def _answer(self, known: _Known, answer: GroupAnswer) -> None:
+    def _answer(self, known: KnownGroup, answer: GroupAnswer) -> None:
         self.open_groups -= 1
         if self._steps is not None and known.judged is not None:
             self._steps.add(known.judged, answer.rewards, known.compared)
@@ -376,45 +319,24 @@ class RewardService:
             answer = replace(answer, rewards=replace(answer.rewards, verdicts={}, by_judge={}, comparisons=[]))
         known.answer.set_result(answer)
         if not known.is_to_keep(counts):
-            self._forget(known)
+            self.known.forget(known)
             return
         if known.cohort.is_complete and not counts.unanswered:
             known.release_texts()
-            self._release(known)
-        self._keep(known)
+            self.known.release(known)
+        self.known.keep(known)
 
-    def _keep(self, known: _Known) -> None:
-        self._kept.append((time.monotonic() + self._settings.keep, known))
-        asyncio.get_running_loop().call_later(self._settings.keep + _LOOK_S, self._forget_stale)
-        self._forget_stale()
-
-    def _forget_stale(self) -> None:
-        """Forget answers that were kept long enough, and the oldest ones of too many."""
-        now_s = time.monotonic()
-        while self._kept and (self._kept[0][0] <= now_s or len(self._kept) > self._settings.max_cohorts):
-            self._forget(self._kept.popleft()[1])
-
-    def _fail(self, known: _Known, error: Exception) -> None:
+    def _fail(self, known: KnownGroup, error: Exception) -> None:
         if known.answer.done():
             return
         self.open_groups -= 1
-        self._forget(known)
+        self.known.forget(known)
         if known.deadline is not None:
             known.deadline.cancel()
         if isinstance(error, StorageError):
             self._on_event("storage_failed", {"detail": str(error)})
         known.answer.set_exception(error)
         known.answer.exception()  # nobody may be waiting
-
-    def _release(self, known: _Known) -> None:
-        self.held_bytes -= known.size_bytes
-        known.size_bytes = 0
-
-    def _forget(self, known: _Known) -> None:
-        self._release(known)
-        for among in (self._groups, self._cohorts):
-            if among.get(known.cohort.name) is known:
-                del among[known.cohort.name]
 
     async def drain(self) -> None:
         """Accept no further group; wait until all open ones are answered, at most for `drain` seconds.
@@ -426,20 +348,10 @@ class RewardService:
         ends_s = time.monotonic() + self._settings.drain
         while self.open_groups and time.monotonic() < ends_s:
             await asyncio.sleep(_LOOK_S)
-        for known in self._open():
+        for known in self.known.iter_open():
             self._fail(known, DrainingError("the server is shutting down"))
 
-    def _open(self) -> list[_Known]:
-        every = (*self._groups.values(), *self._cohorts.values())
-        return [known for known in every if not known.answer.done()]
-
-    @property
-    def oldest_s(self) -> float:
-        """Age of the oldest group without an answer; 0 if there is none."""
-        now_s = time.monotonic()
-        return max((now_s - known.opened_s for known in self._open()), default=0.0)
-
-    async def _judge_late(self, known: _Known, member: Member) -> GroupAnswer:
+    async def _judge_late(self, known: KnownGroup, member: Member) -> GroupAnswer:
         await asyncio.shield(known.answer)
         if known.judged is None:  # a restart has lost the texts that it could be compared with
             members, index = [member], 0
@@ -464,7 +376,7 @@ class RewardService:
         return answer
 
     def _answer_of(
-        self, known: _Known, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
+        self, known: KnownGroup, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
     ) -> GroupAnswer:
         reference = None if known.compared is None else known.compared.wins.rate()
         counts = GroupCounts.of(rewards, known.cohort.size, self.counts.reward_mean, reference)
