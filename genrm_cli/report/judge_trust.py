@@ -90,7 +90,9 @@ def _spread(figures: RunFigures) -> Iterator[Ground]:
 def _reliability(figures: RunFigures) -> Iterator[Ground]:
     mean = figures.reliability.mean
     if mean is None:
-        yield Ground("unknown", "Signal or noise: not measurable with this plan; raise ring_k or repeats.")
+        yield Ground(
+            "unknown", "Signal or noise: not measurable with this plan; raise ring_k or repeats, or omit goal."
+        )
         return
     weight: Weight = "fine" if mean >= RELIABLE_FROM else "care" if mean >= NOISY_BELOW else "no"
     words = {"fine": "mostly real", "care": "more real than noise", "no": "mostly noise"}[weight]

@@ -95,7 +95,9 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
 def _reliability_text(metrics: "RunTotals") -> str:
     """Describe how far to trust differences between rewards."""
     mean, parts = metrics.reliability.mean, []
-    if mean is None:
+    if metrics.goal != "rewards":
+        parts.append(f"unknown: verdicts chose the pairs (--goal {metrics.goal})")
+    elif mean is None:
         parts.append("unknown: too few comparisons to measure judge noise; raise --ring-k")
     else:
         if mean >= RELIABLE_FROM:
