@@ -196,7 +196,7 @@ class Judge:
         rules = self.behaviour
         if self.script:
             return self.script.popleft()
-        if not rules.fault:
+        if not rules.fault or not rules.fault_share:
             return NO_FAULT
         if rules.fault_times is not None:
             if self.faulted[digest] >= rules.fault_times:

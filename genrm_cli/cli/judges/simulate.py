@@ -215,16 +215,15 @@ def _replay_goal(uri: str, goal: str, calls: Sequence[int] | None, *, seed: int,
     if as_json:
         print_json({"file": uri, "seed": seed, "goal": goal, "figures": list(map(asdict, rows))})
         return
-    table = new_table("judge", "groups", "calls", "found", "gain", "rings with as much", "saved", texts=1)
+    table = new_table("judge", "groups", "calls", "found", "rings with as much", "saved", texts=1)
     for row in rows:
         equal = row.equal_calls
         texts = f"{equal.value:.1f} [{equal.low:.1f}, {equal.high:.1f}]", percent_text(1 - row.calls / equal.value)
-        gain = _interval_text(row.gain, sign="+")
-        add_row(table, row.judge, f"{row.groups} × {row.n}", str(row.calls), _interval_text(row.found), gain, *texts)
+        add_row(table, row.judge, f"{row.groups} × {row.n}", str(row.calls), _interval_text(row.found), *texts)
     print_table(table)
     print_text(
         "Found: quality of the rollout that comes out best, for pair less that of the worst, by the consensus of "
-        "verdicts in orders that the plan does not use. Gain: over rings with as many calls. Rings with as much: calls "
+        "verdicts in orders that the plan does not use. Rings with as much: calls "
         "of rings that find as much, at most one on each pair. ±: half of the 95 % interval, [ ]: the interval, by "
         "bootstrap over groups."
     )
