@@ -28,9 +28,11 @@ def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards,
     """Add a finished group to the metrics of a run."""
     for verdict in rewards.verdicts.values():
         metrics.add_scores(verdict)
-    known = [score.reward for score in rewards.scores if score.reward is not None]
+    known = {score.index: score.reward for score in rewards.scores if score.reward is not None}
     verdicts = count_verdicts([rewards.verdicts], in_order=plan.compares_pairs)
-    metrics.add_measures(GroupMeasures(known, reliability=rewards.reliability, verdicts=verdicts))
+    lengths = [judged.shapes[index].answer_chars for index in known]
+    measures = GroupMeasures([*known.values()], lengths, rewards.reliability, rewards.uncertainty, verdicts)
+    metrics.add_measures(measures)
     metrics.redactions.update(judged.redactions)
     metrics.groups_mostly_blank += len(judged.blank) * 2 > judged.size > 1
     if rewards.verdicts:

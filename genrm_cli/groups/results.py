@@ -132,6 +132,7 @@ class GroupRewards:
         columns: all components by name; empty if rewards come from verdicts alone.
         clusters: near-duplicates; None if diversity is not configured.
         comparisons: every request about the group, with its verdict, grades or failure.
+        uncertainty: standard error of the log odds of the reliability; None if unknown.
         weight: by which advantages of unit variance are multiplied.
     """
 
@@ -144,6 +145,7 @@ class GroupRewards:
     columns: Mapping[str, Column]
     clusters: Clusters | None = None
     comparisons: list[ComparisonResult] = field(default_factory=list)
+    uncertainty: float | None = None
     weight: float = 1.0
 
     @property

@@ -10,6 +10,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
 from genrm_cli.groups.results import GroupRewards, Reasons, RolloutScore, Status, count_results, results_of
 from genrm_cli.groups.sabotage import Causes, find_causes, scores_of_losers, with_losses, without_selected
+from genrm_cli.metrics.running_stats import odds_interval
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import RolloutReward, Total, compose_rewards, compose_total, with_totals
 from genrm_cli.rewards.diversity import Clusters, clusters_of
@@ -153,6 +154,7 @@ class _Work:
             columns,
             clusters,
             results_of(judged, self.plan, self.group.causes),
+            self.estimate.uncertainty,
         )
 
     def _composed_rewards(self) -> list[RolloutReward]:
@@ -209,9 +211,11 @@ class _Work:
         return is_alone and self.plan.rewards.single_score is not None
 
     def _is_noisy(self) -> bool:
-        """Whether too little of the spread of the base scores is signal."""
+        """Whether surely too little of the spread of the base scores is signal, for all that is known of the judge."""
         least, reliability = self.plan.rewards.min_reliability, self.estimate.reliability
-        return least is not None and reliability is not None and reliability < least
+        if least is None or reliability is None:
+            return False
+        return odds_interval(reliability, self.estimate.uncertainty or 0.0)[1] < least
 
     def _clusters(self) -> Clusters | None:
         diversity, judged = self.plan.rewards.diversity, self.judged

@@ -12,6 +12,8 @@ NOISY_BELOW = 0.5
 """Reliability below which the spread of a group's rewards is more noise than signal."""
 RELIABLE_FROM = 0.8
 """Reliability from which differences between rewards are mostly real."""
+STRONG_LENGTH = 0.3
+"""Mean length effect from which a policy that is trained on the rewards learns to write more, or less."""
 _LEAST_POINTS = 3  # two points always correlate perfectly
 
 
@@ -21,14 +23,16 @@ class GroupMeasures:
 
     Attributes:
         rewards: those that are known.
-        lengths: characters of the same responses; empty where they are not measured.
+        lengths: characters of the same responses, without white space around them; empty where they are not measured.
         reliability: share of the spread that is signal.
+        uncertainty: standard error of the log odds of the reliability.
         verdicts: ties, first places and flips of its verdicts.
     """
 
     rewards: Sequence[float] = ()
     lengths: Sequence[float] = ()
     reliability: float | None = None
+    uncertainty: float | None = None
     verdicts: VerdictCounts = field(default_factory=VerdictCounts)
 
     @cached_property

@@ -74,6 +74,8 @@ class RunMetrics(Mergeable):
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliabilities: RunningStats = field(default_factory=RunningStats)
+    uncertainties: RunningStats = field(default_factory=RunningStats)
+    length_effects: RunningStats = field(default_factory=RunningStats)
     groups_noisy: int = 0
     groups_unknown: int = 0
     groups_not_converged: int = 0
@@ -120,6 +122,10 @@ class RunMetrics(Mergeable):
         self.pairs.merge(group.verdicts)
         if group.reliability is not None:
             self.reliabilities.add(group.reliability)
+        if group.uncertainty is not None:
+            self.uncertainties.add(group.uncertainty)
+        if group.length_effect is not None:
+            self.length_effects.add(group.length_effect)
         self.groups_noisy += group.is_noisy
         self.groups_without_spread += group.is_flat
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from genrm_cli.metrics.component_metrics import ComponentSummary
 from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import LatencySummary, Statistics, wilson_interval
+from genrm_cli.metrics.running_stats import LatencySummary, Statistics, odds_interval, wilson_interval
 from genrm_cli.verdicts import StoppedBy
 
 
@@ -31,7 +31,10 @@ class RunSummary:
         echoed_ranking_rate: share of rankings that only repeat the score of both responses.
         repeat_agreement: share of pairs of repeats that agree.
         panel: agreement of a panel; None for a single judge.
-        reliability: share of a group's spread that is signal, over the groups where it is known.
+        reliability: share of a group's spread that is signal, over the groups where it is known; with the 95 % interval
+            of its mean, as far as that depends on what is known of the judge's noise.
+        length_effect: correlation of reward and length within groups of three or more, with the 95 % interval of its
+            mean.
         groups_noisy: groups whose reliability is below `NOISY_BELOW`.
         not_numbers: NaN, infinities and numbers beyond a double, read and written back as null; the first is named.
         contradicting_ids: task ids of a set of files that name several prompts.
@@ -100,6 +103,7 @@ class RunSummary:
     repeat_agreement: float | None
     panel: PanelSummary | None
     reliability: Statistics
+    reliability_interval: tuple[float, ...] | None
     groups_noisy: int
     groups_of_unknown_reliability: int
     groups_not_converged: int
@@ -107,6 +111,8 @@ class RunSummary:
     component_failures: Mapping[str, int]
     gated: int
     reward_sources: Mapping[str, float]
+    length_effect: Statistics
+    length_effect_interval: tuple[float, ...] | None
     reward: Statistics
     latency: LatencySummary
     wall_time_s: float
@@ -182,16 +188,24 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         repeat_agreement=pairs.repeats.rate(),
         panel=None if metrics.panel is None else metrics.panel.summary(),
         reliability=metrics.reliabilities.statistics(),
+        reliability_interval=_reliability_interval(metrics),
         groups_of_unknown_reliability=metrics.groups_unknown,
         components=metrics.components.summary() or None,
         component_failures=_sorted(metrics.component_failures),
         reward_sources=_shares(metrics.shares),
+        length_effect=metrics.length_effects.statistics(),
+        length_effect_interval=metrics.length_effects.interval(),
         reward=metrics.rewards.statistics(),
         latency=metrics.latencies.summary(),
         wall_time_s=round(wall_time_s, 3),
         calls_per_s=round(metrics.calls / wall_time_s, 2) if wall_time_s > 0 else None,
         comparisons_per_s=round(metrics.finished / wall_time_s, 2) if wall_time_s > 0 else None,
     )
+
+
+def _reliability_interval(metrics: RunMetrics) -> tuple[float, float] | None:
+    mean, error = metrics.reliabilities.mean, metrics.uncertainties.mean
+    return None if mean is None or error is None else odds_interval(mean, error)
 
 
 def _sorted(counts: Mapping[str, int]) -> dict[str, int]:

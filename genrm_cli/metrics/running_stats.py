@@ -98,6 +98,10 @@ class RunningStats:
         """Return the population standard deviation; None without a number."""
         return math.sqrt(self.squares / self.count) if self.count else None
 
+    def interval(self) -> tuple[float, float] | None:
+        """Return the normal 95 % interval of the mean; None for fewer than two numbers."""
+        return None if self.mean is None else mean_interval(self.mean, self.squares, self.count)
+
     def statistics(self) -> Statistics:
         """Return the statistics of the numbers so far."""
         return Statistics(count=self.count, mean=self.mean, std=self.deviation(), min=self.low, max=self.high)
@@ -231,6 +235,20 @@ def student_95(freedom: int) -> float:
     z, v = Z_95, freedom or math.inf
     terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return sum(term / v**power for power, term in enumerate(terms))
+
+
+def mean_interval(mean: float, squares: float, count: int) -> tuple[float, float] | None:
+    """Return the normal 95 % interval of a mean, from the sum of squared distances; None for fewer than two numbers."""
+    half = Z_95 * math.sqrt(squares / count / (count - 1)) if count > 1 else None
+    return None if half is None else (mean - half, mean + half)
+
+
+def odds_interval(share: float, error: float) -> tuple[float, float]:
+    """Return the 95 % interval of a share whose log odds have this standard error."""
+    if not 0 < share < 1:
+        return share, share
+    low, high = (math.log(share / (1 - share)) + side * Z_95 * error for side in (-1, 1))
+    return 1 / (1 + math.exp(-low)), 1 / (1 + math.exp(-high))
 
 
 def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genrm_cli.metrics.group_measures import GroupMeasures
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, Z_95, wilson_interval
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, mean_interval, wilson_interval
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.scored.run_record import RunRecord
@@ -191,10 +191,10 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
     if not count:
         return Mean(0, None, None, None)
     mean, deviation = float(np.mean(values)), float(np.std(values))
-    if count < 2:
+    found = mean_interval(mean, count * deviation**2, count)
+    if found is None:
         return Mean(count, mean, None, None)
-    half = Z_95 * deviation / math.sqrt(count - 1)
-    return Mean(count, mean, max(-bound, mean - half), min(bound, mean + half), deviation)
+    return Mean(count, mean, max(-bound, found[0]), min(bound, found[1]), deviation)
 
 
 def share_of(count: int, of: int) -> Share:

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM
+from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM, STRONG_LENGTH
 from genrm_cli.report.figures import Mean, RunFigures, Share
 
 Weight = Literal["no", "care", "fine", "unknown"]
 _MANY, _SOME = 0.25, 0.05
-_STRONG_LENGTH = 0.3
 _FLIPS = 0.25
 _LEANS = 0.05  # of the first place, beyond its interval
 _ANSWERS = {
@@ -129,7 +128,7 @@ def _length(effect: Mean) -> Iterator[Ground]:
         yield Ground("unknown", "Length effect: not measurable, no group has three rewards and lengths that differ.")
         return
     sure = effect.low is not None and effect.high is not None and (effect.low > 0 or effect.high < 0)
-    strong = abs(effect.mean) > _STRONG_LENGTH and sure
+    strong = abs(effect.mean) > STRONG_LENGTH and sure
     direction = "longer" if effect.mean > 0 else "shorter"
     text = f"Reward and length correlate by {effect.mean:+.2f} within groups"
     yield Ground(

@@ -56,7 +56,7 @@ class GroupFigures:
 def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     """Return the figures of a group; `prompt` is the beginning of its prompt."""
     words = [words_of(each.rollout.response or ()) for each in group.members]
-    lengths = tuple(map(len, words))
+    lengths = tuple(len(text.strip()) for text in words)
     known = [number for number, each in enumerate(group.members) if each.line.reward is not None]
     pairs = [each for each in group.comparisons if each.is_pair and each.verdict is not None]
     failures = Counter(each.failure.kind.value for each in group.comparisons if each.failure is not None)
@@ -68,7 +68,10 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         len(words),
         lengths,
         GroupMeasures(
-            group.rewards, [lengths[number] for number in known], group.line.reliability, _count_verdicts(pairs)
+            group.rewards,
+            [lengths[number] for number in known],
+            group.line.reliability,
+            verdicts=_count_verdicts(pairs),
         ),
         correlation(group.rewards, [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in known]),
         len(group.comparisons) - not_asked,

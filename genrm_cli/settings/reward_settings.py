@@ -96,7 +96,7 @@ class RewardSettings:
         "what its other comparisons give.",
     )
     min_reliability: float | None = reward_setting(
-        None, "Leave groups below this reliability unscored (0 to 1).", low=0, high=1
+        None, "Leave groups unscored that are surely below this reliability (0 to 1).", low=0, high=1
     )
     preset: str | None = setting(
         None,

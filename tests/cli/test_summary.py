@@ -78,6 +78,24 @@ def test_reliability_is_said_in_words(
     assert f"reliability   {word}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("mean", "says"), [(0.41, "longer responses win"), (-0.5, "shorter responses win"), (0.2, "")])
+def test_rewards_that_follow_length_are_warned_of(
+    genrm: Genrm, call: Call, capsys: pytest.CaptureFixture[str], mean: float, says: str
+) -> None:
+    """The summary has the correlation with its interval, and above .3 a warning says what it means."""
+    genrm.write("in.jsonl", make_rollouts())
+    call("score", "in.jsonl", *LEXICAL)
+    metrics: dict[str, Any] = genrm.metrics()
+    metrics["length_effect"] |= {"count": 9, "mean": mean}
+    metrics["length_effect_interval"] = [mean - 0.1, mean + 0.1]
+    metrics["min_reliability"], metrics["reliability_interval"] = 0.5, [0.2, 0.7]
+    show_summary(from_json(RunRecord, metrics))
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"correlates with the reward by {mean:+.2f} ({mean - 0.1:+.2f} to {mean + 0.1:+.2f}) within groups" in shown
+    assert ("responses win" in shown, says in shown) == (bool(says), True)
+    assert "--min-reliability with 0 groups: fewer than 500 say little" in shown
+
+
 @pytest.mark.parametrize(
     ("ranking", "score", "warned"),
     [(5, 2, "scores and ranking disagree in 100%"), (4, 4, "only repeats the scores"), (2, 2, None)],

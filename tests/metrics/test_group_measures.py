@@ -1,7 +1,14 @@
 """The measurement of a group that metrics, report and eval share."""
 
+import math
+import statistics
+
+import pytest
+
 from genrm_cli.metrics.group_measures import NOISY_BELOW, GroupMeasures
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.run_summary import summarise
+from genrm_cli.metrics.running_stats import Z_95
 
 
 def test_rounding_is_no_spread() -> None:
@@ -19,3 +26,15 @@ def test_a_run_counts_what_its_groups_measure() -> None:
         metrics.add_measures(group)
     metrics.add_measures(GroupMeasures())
     assert (metrics.groups_noisy, metrics.groups_without_spread, metrics.reliabilities.count) == (1, 1, 2)
+
+
+def test_length_and_reliability_have_intervals() -> None:
+    """Of the mean over groups of three or more for the length effect; from the judge's noise for reliability."""
+    metrics = RunMetrics()
+    for lengths in ([1, 2, 3], [3, 2, 1], [1, 2, 3], [5, 5, 5], [1, 2]):
+        metrics.add_measures(GroupMeasures([1, 2, 3][: len(lengths)], lengths, 0.5, 0.25))
+    summary = summarise(metrics, 1.0)
+    assert (summary.length_effect.count, summary.length_effect.mean) == (3, pytest.approx(1 / 3))
+    half = Z_95 * statistics.stdev([1, -1, 1]) / math.sqrt(3)
+    assert summary.length_effect_interval == pytest.approx((1 / 3 - half, 1 / 3 + half))
+    assert summary.reliability_interval == pytest.approx([1 / (1 + math.exp(side * Z_95 / 4)) for side in (1, -1)])

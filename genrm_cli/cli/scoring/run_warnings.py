@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import counted, render_flag
 from genrm_cli.errors import SettingRef
+from genrm_cli.metrics.group_measures import STRONG_LENGTH
 from genrm_cli.verdicts import Reason
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 BASELINE_NOTICE = "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
 _FEW_FOR_CONSISTENCY = 8
+_MANY_GROUPS = 500
 _UNUSABLE_FROM = 0.2  # share of verdicts
 _AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share preferences reach more
 
@@ -25,10 +27,16 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     elif not metrics.comparisons_planned and not metrics.components:
         yield "nothing to compare: no group has two rollouts that can be compared."
     yield from _judge_warnings(metrics)
+    yield from _length_warnings(metrics)
     yield from _content_warnings(metrics)
     yield from _component_warnings(metrics)
     if metrics.min_reliability is not None and (unknown := metrics.groups_of_unknown_reliability):
         yield f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too few verdicts."
+    if metrics.min_reliability is not None and metrics.reliability.count < _MANY_GROUPS:
+        yield (
+            f"--min-reliability with {counted(metrics.reliability.count, 'group')}: fewer than {_MANY_GROUPS} say "
+            "little of the judge's noise, so only groups surely below it are left out."
+        )
     if metrics.groups_not_converged:
         yield f"the estimator did not converge in {counted(metrics.groups_not_converged, 'group')}."
     if count := metrics.neutralised:
@@ -70,6 +78,17 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield (
             f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = only by chance): "
             "their average may mean little. Compare the judges with `genrm eval`."
+        )
+
+
+def _length_warnings(metrics: "RunTotals") -> Iterator[str]:
+    """Yield a warning about rewards that follow length."""
+    mean, interval = metrics.length_effect.mean, metrics.length_effect_interval
+    if mean is not None and abs(mean) > STRONG_LENGTH and interval is not None and min(interval) * max(interval) > 0:
+        yield (
+            f"{'longer' if mean > 0 else 'shorter'} responses win (correlation {mean:+.2f} within groups): a policy "
+            "trained on these rewards changes its length, whether or not that is what makes responses better. "
+            "`genrm eval` measures on labelled pairs whether the judge confuses the two."
         )
 
 

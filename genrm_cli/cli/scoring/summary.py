@@ -49,6 +49,9 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics.reward_sources.items())
         gated = f"; {counted(metrics.gated, 'reward')} set to 0 by a gate" if metrics.gated else ""
         yield "made of", f"{parts}{gated}; judgements are advisory"
+    if metrics.length_effect.mean is not None:
+        interval = _interval_text(metrics.length_effect_interval, "{:+.2f}")
+        yield "length", f"correlates with the reward by {metrics.length_effect.mean:+.2f}{interval} within groups"
     if metrics.judge.name is not None and metrics.verdicts + metrics.journal_hits:
         yield "reliability", _reliability_text(metrics)
 
@@ -106,7 +109,8 @@ def _reliability_text(metrics: "RunTotals") -> str:
             meaning = "fair: reward differences are more real than judge noise"
         else:
             meaning = "low: reward differences are mostly judge noise; raise --ring-k"
-        parts.append(f"{mean:.2f}, {meaning}")
+        interval = _interval_text(metrics.reliability_interval, "{:.2f}")
+        parts.append(f"{mean:.2f}{interval}, {meaning}")
     if metrics.groups_noisy:
         parts.append(f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}")
     if metrics.pairs_in_both_orders:
@@ -116,6 +120,10 @@ def _reliability_text(metrics: "RunTotals") -> str:
     if metrics.repeat_agreement is not None:
         parts.append(f"repeats agree in {metrics.repeat_agreement:.1%}")
     return "; ".join(parts)
+
+
+def _interval_text(interval: tuple[float, ...] | None, shape: str) -> str:
+    return "" if interval is None else f" ({' to '.join(map(shape.format, interval))})"
 
 
 def _iter_files(metrics: "RunTotals") -> Iterator[tuple[str, str]]:

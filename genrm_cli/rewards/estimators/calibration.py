@@ -6,6 +6,7 @@ because of the prompt.
 Source: the method of moments for a linear model with random rollouts and random prompts.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, SIZES, THREE_
 from genrm_cli.rewards.estimators.verdict_batch import (
     SUMS,
     Floats,
+    Indices,
     Variances,
     VerdictBatch,
     Verdicts,
@@ -51,7 +53,8 @@ _D, _R, _M, _ONE, _WIN = range(5)
 _GAPS = slice(_D, _M)
 _COLUMNS = 5
 _WINS = np.eye(_COLUMNS)[_WIN]
-_LABEL_VALUES = (np.eye(_COLUMNS)[_D] + np.eye(_COLUMNS)[_R]) / 2 / UNIT
+_LEAD = (np.eye(_COLUMNS)[_D] + np.eye(_COLUMNS)[_R]) / 2
+_LEAD_AND_ONE = np.stack([_LEAD, np.eye(_COLUMNS)[_ONE]], axis=1)
 # Sums of the products of features: of one verdict with itself, of two that share one rollout (with the signs of its
 # positions; one of them signed; unsigned), and of two that share none.
 _OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
@@ -74,6 +77,7 @@ class Calibration:
         kind: of the judge; the typical kind if there are too few verdicts.
         labels: model of a judge of labels; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
+        uncertainty: standard error of the logarithm of signal over noise; None with too few verdicts, or no signal.
         judges: of each judge, where judges answer different comparisons; else empty.
         agreement: correlations of the qualities that these judges see.
         reward_variance: mean of the variances of the rewards of a group; None if no rewards are known.
@@ -90,6 +94,7 @@ class Calibration:
     kind: JudgeNoise = TYPICAL
     labels: LabelModel | None = None
     label_noise: WinNoise | None = None
+    uncertainty: float | None = None
     judges: "tuple[Calibration, ...]" = ()
     agreement: tuple[tuple[float, ...], ...] = ()
     reward_variance: float | None = None
@@ -114,6 +119,9 @@ class CalibrationStatistics:
     _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
     _averages: Floats = field(default_factory=lambda: np.zeros(SUMS))
     _labels: Floats = field(default_factory=lambda: np.zeros(SIZES))
+    # Products, summed over groups, of what each adds to seven sums: of the products of leads and ones of verdicts that
+    # share one rollout, signed; of the number of these; and of the products for each verdict alone.
+    _by_group: Floats = field(default_factory=lambda: np.zeros((7, 7)))
 
     def add_group(self, n: int, verdicts: Verdicts) -> None:
         """Add the verdicts of one group of n rollouts."""
@@ -149,7 +157,15 @@ class CalibrationStatistics:
         plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
         self._averages += sums_of(batch)
         self._labels += sizes_of(batch).sum(axis=0)
-        pair_signed, pair_plain = _sums_of_pairs(batch, features)
+        pair_signed, pair_plain, owners = _sums_of_pairs(batch, features)
+        apart = np.zeros((len(features), 4))
+        for column, each in enumerate(_squares(pair_signed @ _LEAD_AND_ONE)):
+            apart[:, column] = 2 * binned_sums(each, owners, len(features))
+        apart[:, 3] = 2 * binned_sums(pair_plain[:, _ONE] ** 2, owners, len(features))
+        signed_parts = [each.sum(axis=1) for each in (*_squares(signed @ _LEAD_AND_ONE), plain[..., _ONE] ** 2)]
+        own_parts = [each.sum(axis=1) for each in _squares(features @ _LEAD_AND_ONE)]
+        parts = np.stack([*(np.stack(signed_parts) - apart.T), *own_parts])
+        self._by_group += parts @ parts.T
         whole = features.sum(axis=1)
         flat = features.reshape(-1, _COLUMNS)
         plain_share = _products(plain, plain) - 2 * _products(pair_plain, pair_plain)
@@ -166,6 +182,7 @@ class CalibrationStatistics:
         self._sums += other._sums
         self._averages += other._averages
         self._labels += other._labels
+        self._by_group += other._by_group
 
     @property
     def verdicts(self) -> int:
@@ -196,7 +213,7 @@ class CalibrationStatistics:
         return made
 
     def _all_sums(self) -> tuple[Floats, ...]:
-        return self._sums, self._averages, self._labels
+        return self._sums, self._averages, self._labels, self._by_group
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
@@ -220,7 +237,8 @@ class CalibrationStatistics:
             wins=_with_signal(variances_of(self._averages, 1), win_noise),
             kind=self._kind(moments),
             labels=(FIVE_LABELS if self._labels[MUCH] else THREE_LABELS) if is_labels else None,
-            label_noise=self._split(_LABEL_VALUES) if is_enough and is_labels else None,
+            uncertainty=self._uncertainty(*self._split(_LEAD)) if is_enough else None,
+            label_noise=self._split(_LEAD / UNIT) if is_enough and is_labels else None,
         )
 
     def _kind(self, moments: Moments | None) -> JudgeNoise:
@@ -238,6 +256,24 @@ class CalibrationStatistics:
         prompt /= counts[_DISJOINT]
         signal = max(0.0, float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN]))
         return WinNoise(signal, max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * signal))
+
+    def _uncertainty(self, signal: float, noise: float) -> float | None:
+        """Return the standard error of the logarithm of signal over noise, of leads; None where there is no signal.
+
+        Source: the variance of a ratio of sums over independent groups, by linearisation; W. G. Cochran, Sampling
+        Techniques (3rd edition, 1977) §6.4.
+        """
+        if signal <= 0 or self.groups < 2:
+            return None
+        verdicts, sharing = self._sums[_OWN, _ONE, _ONE], self._sums[_PLAIN, _ONE, _ONE]
+        mean = float(_LEAD @ self._sums[_OWN, _ONE]) / verdicts
+        centre = np.array([1.0, -2 * mean, mean**2])
+        shared, whole = (_LEAD @ self._centred(self._sums[kind]) @ _LEAD for kind in (_SIGNED, _OWN))
+        by_shared, by_own = (1 / signal + 2 / noise) / sharing, -1 / (noise * verdicts)
+        weights = np.array([*by_shared * centre, -by_shared * shared / sharing, *by_own * centre])
+        weights[-1] -= by_own * whole / verdicts
+        variance = float(weights @ self._by_group @ weights) * self.groups / (self.groups - 1)
+        return math.sqrt(max(0.0, variance))
 
     def _centred(self, sums: Floats) -> Floats:
         """Return the sums of products as if the mean over all verdicts were subtracted from each feature."""
@@ -282,17 +318,25 @@ def _features(batch: VerdictBatch) -> Floats:
     return np.stack(columns, axis=-1) * batch.valid[..., None]
 
 
-def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Floats]:
-    """Sum the features over the verdicts on each unordered pair: with the sign of the order, and without."""
+def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Floats, Indices]:
+    """Sum the features over the verdicts on each unordered pair, with the sign of the order and without; and number
+    the groups of the pairs.
+    """
     low, high = np.minimum(batch.first, batch.second), np.maximum(batch.first, batch.second)
     rows = np.arange(batch.groups)[:, None] * batch.n
-    _, pairs = np.unique(((rows + low) * batch.n + high).ravel(), return_inverse=True)
+    cells, pairs = np.unique(((rows + low) * batch.n + high).ravel(), return_inverse=True)
     signs = np.where(batch.first < batch.second, 1.0, -1.0).reshape(-1, 1)
     flat = features.reshape(-1, _COLUMNS)
     count = int(pairs.max(initial=-1)) + 1
     plain = np.stack([binned_sums(column, pairs, count) for column in flat.T], axis=-1)
     signed = np.stack([binned_sums(column, pairs, count) for column in (flat * signs).T], axis=-1)
-    return signed, plain
+    return signed, plain, cells // batch.n**2
+
+
+def _squares(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the products of two columns: of the first with itself and with the other, and of the other with itself."""
+    one, other = values[..., 0], values[..., 1]
+    return one * one, one * other, other * other
 
 
 def _products(a: Floats, b: Floats) -> Floats:

@@ -69,6 +69,7 @@ class Estimate:
             beyond chance, with this judge's base scores in the limit of many verdicts. 0 if a run with enough verdicts
             shows no signal; None if too little is known about the judge, or for fewer than two base scores.
         qualities: predictions of the qualities, of variance 1 within a group; None where the reliability is.
+        uncertainty: standard error of the log odds of the reliability, from the run; None if unknown.
     """
 
     base_scores: list[float | None]
@@ -76,6 +77,7 @@ class Estimate:
     converged: bool = True
     reliability: float | None = None
     qualities: list[float] | None = None
+    uncertainty: float | None = None
 
     def without_errors(self) -> "Estimate":
         """Return the estimate of a plan that depended on its verdicts: the noise that it selected is unknown."""
@@ -111,11 +113,11 @@ def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration
         for start in range(0, len(numbers), size):
             some = numbers[start : start + size]
             batch = batch_of(n, [arrays[number] for number in some])
-            estimates.update(zip(some, _split(estimator(batch, calibration)), strict=True))
+            estimates.update(zip(some, _split(estimator(batch, calibration), calibration.uncertainty), strict=True))
     return [estimates[number] for number in range(len(groups))]
 
 
-def _split(batch: BatchEstimate) -> list[Estimate]:
+def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
     """Return the estimates of the groups of a batch."""
     columns = (batch.base_scores, batch.scored, batch.variances, batch.known, batch.reliabilities)
     rows = zip(
@@ -131,6 +133,7 @@ def _split(batch: BatchEstimate) -> list[Estimate]:
                 converged,
                 reliability if assessed and several else None,
                 qualities if assessed and several else None,
+                uncertainty if assessed and several else None,
             )
         )
     return estimates

@@ -181,4 +181,5 @@ def _joined(estimates: Sequence[Estimate], points: float, agreement: Floats) -> 
         [float(error) if of and is_known else None for error, of in zip(errors, any_scored, strict=True)],
         all(each.converged for each in estimates),
         float(explained[any_scored].mean()) if is_known else None,
+        uncertainty=estimates[0].uncertainty,
     )

@@ -107,6 +107,24 @@ def test_the_variances_of_scores_are_found():
     assert fit_of(batch).scores == pytest.approx((0.25, 0.49, 0.3), abs=0.01)
 
 
+@pytest.mark.parametrize("plan", [PLAN[:8], TANGLED])
+def test_the_uncertainty_is_that_of_leaving_out_groups(plan):
+    """Signal over noise has the standard error of the jackknife, which fits again without each group in turn."""
+    batch, _ = linear_judge(60, 8, plan, failures=0.1)
+    groups = [verdicts_of(pairs_of(batch, group)) for group in range(60)]
+
+    def fit_without(left_out):
+        statistics = CalibrationStatistics()
+        for verdicts in (each for number, each in enumerate(groups) if number != left_out):
+            statistics.add_group(8, verdicts)
+        return statistics.fit()
+
+    fits = [fit_without(each).noise for each in range(60)]
+    logs = [math.log((sum(noise.slopes) / 2) ** 2 / (np.array(noise.noise).sum() / 4)) for noise in fits]
+    jackknife = math.sqrt(59 / 60 * sum((each - sum(logs) / 60) ** 2 for each in logs))
+    assert fit_without(None).uncertainty == pytest.approx(jackknife, rel=0.15)
+
+
 def test_parts_of_a_run_add_up():
     """Group by group, in batches, in another order, merged: the same fit."""
     batch, _ = linear_judge(130, 8, TANGLED, failures=0.1)
