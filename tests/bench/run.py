@@ -164,9 +164,9 @@ def measure_lexical(bench: Bench) -> Figures:
     small, figures, wide = (bench.median("score", each, "--offline", "--force", "-q") for each in (few, many, long))
     figures["bytes"] = (figures["peak_mb"] - small["peak_mb"]) * 1e6 / 56_000
     figures["wide_peak_mb"] = wide["peak_mb"]
-    for name, more in (("report", ()), ("export", ("--to", "trl-dpo"))):
-        scored = many.with_suffix(".scored.jsonl")
-        read = run(name, scored, "--force", "-q", "-o", bench.folder / f"{name}.out", *more)
+    for name, output in (("report", "page.html"), ("export", "dpo.jsonl")):
+        options = ("-o", bench.folder / output, *(("--to", "trl-dpo") if name == "export" else ()))
+        read = run(name, many.with_suffix(".scored.jsonl"), "-q", *options)
         figures |= {f"{name}_{key}": each for key, each in read.items()}
     return figures
 
@@ -180,7 +180,7 @@ def measure_together(bench: Bench) -> Figures:
         for number in range(files):
             path = folder / f"{number}.jsonl"
             write_rollouts(path, files * 10_000, 200, group_size=16, part=number, parts=files)
-        figures = run("score", folder / "*.jsonl", "--together", "--offline", "--force", "-q")
+        figures = run("score", folder / "*.jsonl", "--together", "--offline", "--min-age", 0, "-q")
         peaks.append(figures["peak_mb"])
         cpu_s = figures["cpu_s"]
         shutil.rmtree(folder)
