@@ -132,6 +132,7 @@ class GenrmReward:
             about = [each for each in reply["comparisons"] if response["id"] in each["shown"] and each.get("reply")]
             yield {
                 "given": response["reward"],
+                "win_percent": (reply["metrics"]["reference"] or {}).get("win_percent"),
                 "rewards": number,
                 "advantages": response.get("advantage"),
                 "rank": response.get("rank"),
@@ -153,12 +154,12 @@ def _fitting(columns: Mapping[str, Any], *, is_first: bool) -> Literal["advantag
 
 
 def _log(columns: Mapping[str, Any], rows: list[Json]) -> None:
-    """Log the mean reward, which advantages do not show, the share without one, and what is known of each row."""
-    known = [row["given"] for row in rows if row["given"] is not None]
+    """Log what advantages do not show: means, the share without a reward, and what is known of each row."""
     if (log := columns.get("log_metric")) is not None and rows:
-        log("genrm/unscored", 1 - len(known) / len(rows))
-        if known:
-            log("genrm/reward", sum(known) / len(known))
+        log("genrm/unscored", sum(row["given"] is None for row in rows) / len(rows))
+        for name, field in (("genrm/reward", "given"), ("genrm/reference_win_percent", "win_percent")):
+            if known := [row[field] for row in rows if row[field] is not None]:
+                log(name, sum(known) / len(known))
     if (log_extra := columns.get("log_extra")) is not None:
         for name in ("rank", "standard_error", "judge"):
             log_extra(f"genrm_{name}", [row[name] for row in rows])
