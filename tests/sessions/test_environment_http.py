@@ -201,6 +201,7 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         ),
         ((*THERAPY, "--scenarios", "nowhere.toml"), "nowhere.toml: no such file"),
         ((*THERAPY, "--record", "served/"), "write the sessions with genrm collect"),
+        ((*THERAPY, "--wandb", "project"), "--wandb is about groups that a judge compared"),
         ((*THERAPY, "--max-turns", "0"), "Invalid value for '--max-turns'"),
         (("--offline", "--client-model", "c"), "need --environment"),
     ],
