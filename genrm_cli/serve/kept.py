@@ -218,6 +218,7 @@ class KeptCohorts:
         self._records: KeptRecords | None = None if journal is None else journal.kept_records()
         self._owner = owner
         self._keep_s = keep_s
+        self._unwritten: set[bytes] = set()
 
     def read(self, name: str) -> KeptCohort | None:
         """Return the cohort kept under a name; None without one."""
@@ -228,15 +229,18 @@ class KeptCohorts:
             return None
 
     def write(self, cohorts: Mapping[str, KeptCohort], marks: Iterable[bytes] = ()) -> None:
-        """Keep cohorts by name, and marks."""
+        """Keep cohorts by name, and marks. Marks that the disk has no room for wait in memory."""
+        self._unwritten.update(marks)
         records = {self._key_of(name): orjson.dumps(to_json(cohort)) for name, cohort in cohorts.items()}
-        records |= {self._key_of(mark.hex()): b"" for mark in marks}
+        records |= {self._key_of(mark.hex()): b"" for mark in self._unwritten}
         if self._records is not None and records:
             self._records.write(records, self._keep_s)
+        self._unwritten.clear()
 
     def has(self, mark: bytes) -> bool:
         """Whether a mark is kept."""
-        return self._records is not None and self._records.read(self._key_of(mark.hex())) is not None
+        kept = mark in self._unwritten or (self._records and self._records.read(self._key_of(mark.hex())) is not None)
+        return bool(kept)
 
     def drop(self, name: str) -> None:
         """Forget a cohort."""

@@ -10,6 +10,9 @@ import pytest
 from genrm_process import read_lines
 from served import judge_flags, serving, texts
 
+from genrm_cli.errors import StorageError
+from genrm_cli.judging.journal import Journal
+from genrm_cli.serve.kept import KeptCohorts
 from genrm_cli.storage.location import is_scored_file
 
 
@@ -193,6 +196,22 @@ def test_what_cannot_be_recorded_at_the_end_is_an_error_and_the_next_server_writ
         assert any("disk" in line or "journal" in line for line in served.messages)
 
 
+def test_a_full_disk_does_not_forget_that_a_group_was_recorded(tmp_path):
+    """Its answer could not be kept, so its clients ask again: its rows would stand twice."""
+    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        kept = KeptCohorts(journal, "owner", 100.0)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, most))
+        try:
+            with pytest.raises(StorageError):
+                kept.write({}, [b"mark"])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert kept.has(b"mark")
+        kept.write({})
+        assert KeptCohorts(journal, "owner", 100.0).has(b"mark")
+
+
 @pytest.mark.slow
 def test_groups_repeated_after_a_kill_are_recorded_once(genrm, judge_server):
     """Clients that lost their connection send their groups again: the answers come from the journal."""
@@ -215,12 +234,10 @@ def test_rounds_of_equal_responses_are_recorded_and_counted_once(genrm, judge_se
     with serving(genrm, *flags) as served:
         counted = []
         for _ in range(2):
-            assert {each.reply().status_code for each in [served.begin("/slime?size=3", body) for body in bodies]} == {
-                200
-            }
-            counted += [
-                line for line in served.get("/metrics").text.splitlines() if line.startswith("genrm_calibration")
-            ]
+            waiting = [served.begin("/slime?size=3", body) for body in bodies]
+            assert {each.reply().status_code for each in waiting} == {200}
+            lines = served.get("/metrics").text.splitlines()
+            counted.append([line for line in lines if line.startswith("genrm_calibration")])
         assert served.terminate() == 0
-    assert counted[0] == counted[-1]
+    assert counted[0] == counted[1] != []
     assert len(rows_in(genrm.folder / "served")) == 3
