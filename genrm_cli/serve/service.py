@@ -147,7 +147,6 @@ class RewardService:
         known = self.known.cohorts.get(name)
         if known is None:
             self._refuse_above(self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)")
-            self._refuse_above(self._settings.max_held, self.known.held_bytes, "bytes of responses are held (max_held)")
             known = self._begin(self.known.cohorts, Cohort(name, size), member)
             known.key, known.needs_all = key or name, needs_all
             wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
@@ -207,9 +206,12 @@ class RewardService:
         return joining
 
     def _begin(self, among: dict[str, KnownGroup], cohort: Cohort, member: Member) -> KnownGroup:
+        self._refuse_above(self._settings.max_held, self.known.held_bytes, "bytes of responses are held (max_held)")
         arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
         answer = asyncio.get_running_loop().create_future()
         known = KnownGroup(cohort, arriving, answer, time.monotonic())
+        for each in cohort.members.values():
+            self.known.hold(known, each)
         among[cohort.name] = known
         self.open_groups += 1
         return known

@@ -238,7 +238,7 @@ class ServeSettings:
         20_000, "Maximum number of open cohorts; another one gets 429. At most as many answers are kept.", low=1
     )
     max_held: int = setting(
-        8_000_000_000, "Size of the responses in all cohorts above which another cohort gets 429.", kind=SIZE
+        8_000_000_000, "Size of all responses held above which another group or cohort gets 429.", kind=SIZE
     )
     read_timeout: float = duration(60.0, "Close a connection whose request has not arrived within this time.")
     queue: int = setting(

@@ -193,8 +193,8 @@ def test_half_a_request_is_cut_off(genrm, judge_server):
 
 
 @pytest.mark.slow
-def test_cohorts_hold_so_many_bytes(genrm, judge_server):
-    """429 for another cohort; members of open cohorts still join, and their answers free the room."""
+def test_groups_and_cohorts_hold_so_many_bytes(genrm, judge_server):
+    """429 for another one; members of open cohorts still join, and answers free the room."""
     flags = [*judge_flags(judge_server.base_url), "--no-probe", "--max-held", "5000", "--drain", "0.1s"]
     with serving(genrm, *flags) as served:
         fields = {"size": 2, "messages": "Why?", "deadline_s": 100}
@@ -202,8 +202,16 @@ def test_cohorts_hold_so_many_bytes(genrm, judge_server):
         served.wait_for(waiting=1)
         refused = served.post("/v1/cohorts/other/members/0", fields | {"text": "one"})
         assert (refused.status_code, "max_held" in refused.text) == (429, True)
+        group = {"messages": "Why?", "responses": [{"text": "word " * 1_000}, {"text": "one"}]}
+        assert served.post("/v1/groups", group).status_code == 429
         assert served.post("/v1/cohorts/large/members/1", fields | {"text": "word " * 1_000}).is_success
         assert first.reply().is_success
+        judge_server.behave(fault={"hang": True})
+        waiting = served.begin("/v1/groups", group)
+        judge_server.wait_until(lambda stats: stats["hangs"] > 0)
+        assert served.post("/v1/cohorts/other/members/0", fields | {"text": "one"}).status_code == 429
+        judge_server.reset()
+        assert waiting.reply().is_success
         waiting = served.begin_member("other", 0, text="one", **fields)
         served.wait_for(waiting=1)
         assert served.post("/v1/cohorts/other/members/1", fields | {"text": "one two"}).is_success
