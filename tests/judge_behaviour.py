@@ -3,6 +3,7 @@
 import hashlib
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -82,6 +83,7 @@ class Behaviour:
     reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
     quotes: str | None = None  # where it repeats the responses: one of QUOTES
+    likely: Mapping[str, Mapping[str, float]] | None = None  # probabilities in the place of a token, if asked for
 
     def __post_init__(self) -> None:
         if self.unknown_roles not in ("accept", "reject", "ignore"):
@@ -325,6 +327,8 @@ def render_completion(behaviour: Behaviour, fault: Fault, request: Json, message
         content, logprobs = _usual_content(behaviour, messages, kept)
     if fault.huge_bytes:
         content = (content or "") + " " * fault.huge_bytes
+    if behaviour.likely is not None and request.get("logprobs"):
+        logprobs = render_logprobs(content or "", behaviour.likely)
     message: Json = {"role": "assistant", "content": content}
     if fault.reasoning is not None or behaviour.with_reasoning:
         message[behaviour.reasoning_field] = fault.reasoning or "Let me weigh the two responses."
@@ -345,6 +349,19 @@ def render_completion(behaviour: Behaviour, fault: Fault, request: Json, message
             },
         }
     )
+
+
+def render_logprobs(content: str, likely: Mapping[str, Mapping[str, float]]) -> Json:
+    """Return the tokens of a reply, each with the likeliest ones in its place, as OpenAI and vLLM document it."""
+    tokens = []
+    for token in re.findall(r"[0-9]|[A-Za-z]+|\s+|[^\s]", content):
+        top = [
+            {"token": each, "logprob": math.log(p), "bytes": None}
+            for each, p in likely.get(token, {token: 1.0}).items()
+        ]
+        own = next((each["logprob"] for each in top if each["token"] == token), -9.0)
+        tokens.append({"token": token, "logprob": own, "bytes": None, "top_logprobs": top})
+    return {"content": tokens, "refusal": None}
 
 
 def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequence[Json]) -> tuple[str, Json | None]:

@@ -30,10 +30,12 @@ _CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
 class OrderRecord(OutcomeRecord):
     """The result of a pair in one order; without a verdict, `result` is None.
 
+    `sampled` is the result of the verdict that the judge sampled, where this one is expected; else that of this one.
     Calls, tokens and latency are those of this run, or of the run that filled the journal.
     """
 
     result: Preference | None
+    sampled: Preference | None = None
 
     @property
     def credit(self) -> float | None:
@@ -114,6 +116,7 @@ class JudgeQuality:
         accuracy: share of right judgements among those with a verdict; a tie counts half, and the orders of a pair are
             averaged first.
         accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second` likewise.
+        accuracy_if_sampled: accuracy of the verdicts that the judge sampled, where some are expected values.
         accuracy_if_failures_lose: accuracy with each failure counted as wrong.
         consistent_accuracy: share of pairs that are right in both orders, among pairs with both verdicts.
         flip_rate: share of the same pairs whose preference changes with the order, including to or from a tie.
@@ -138,6 +141,7 @@ class JudgeQuality:
     accuracy: PairShare
     accuracy_chosen_first: PairShare
     accuracy_chosen_second: PairShare
+    accuracy_if_sampled: PairShare
     accuracy_if_failures_lose: PairShare
     consistent_accuracy: PairShare
     flip_rate: PairShare
@@ -183,6 +187,10 @@ def evaluate(outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: f
         accuracy=accuracy_of(outcomes),
         accuracy_chosen_first=share_of(outcomes, lambda outcome: outcome.chosen_first.credit),
         accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
+        accuracy_if_sampled=share_of(
+            outcomes if any(order.expected for outcome in outcomes for order in outcome.orders) else (),
+            lambda outcome: _mean(_CREDIT[each.sampled] for each in outcome.orders if each.sampled),
+        ),
         accuracy_if_failures_lose=share_of(
             outcomes, lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked)
         ),

@@ -11,6 +11,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.profiles.answer import verdict_of_grades
+from genrm_cli.judging.profiles.score_tokens import sampled_of
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
@@ -70,8 +71,11 @@ class Case:
         for chosen_first in (True, False):
             outcome = self._outcome(chosen_first)
             verdict = outcome.result if isinstance(outcome.result, Verdict) else None
-            result = None if verdict is None else preference_of(verdict, chosen_first=chosen_first)
-            orders.append(OrderRecord(**outcome_fields(outcome, verdict), result=result))
+            result = sampled = None
+            if verdict is not None:
+                result = preference_of(verdict, chosen_first=chosen_first)
+                sampled = preference_of(sampled_of(verdict), chosen_first=chosen_first)
+            orders.append(OrderRecord(**outcome_fields(outcome, verdict), result=result, sampled=sampled))
         return PairRecord(
             id=self.pair.id,
             item=self.pair.item,

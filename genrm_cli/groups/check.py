@@ -10,6 +10,7 @@ from genrm_cli.judging.client import chat_url
 from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import PROFILES, ROLES_PROFILE, ProfileSource, profile_of, source_of_profile
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
+from genrm_cli.judging.profiles.score_tokens import MOST_TOKENS
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 
@@ -79,6 +80,9 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
     for base_url in judge.base_url:
         chat_url(base_url)
     profile_of(config)
+    if judge.score_probabilities and (judge.max_reply_tokens or 0) > MOST_TOKENS:
+        tokens = naming(f"$score_probabilities allows $max_reply_tokens up to {MOST_TOKENS:,}.")
+        raise UsageError(tokens)
 
 
 def asks_nothing(settings: Settings) -> bool:
@@ -98,7 +102,8 @@ def judge_specs(settings: Settings) -> list[JudgeSpec]:
             specs.append(JudgeSpec(config, None))
             continue
         source = source_of_profile(config)
-        may_take_roles = source is ProfileSource.DEFAULT and settings.input.reference_field is None
+        as_default = source is ProfileSource.DEFAULT and not config.judge.score_probabilities
+        may_take_roles = as_default and settings.input.reference_field is None
         roles = PROFILES[ROLES_PROFILE] if may_take_roles else None
         specs.append(JudgeSpec(config, profile_of(config), source=source, roles=roles))
     specs += [JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)]

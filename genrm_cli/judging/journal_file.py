@@ -97,15 +97,15 @@ def parse_row(entry: Row) -> Row:
         raise TypeError(f"{entry!r:.40}")
     columns = VERDICT_COLUMNS if "reply" in entry else FAILURE_COLUMNS
     row: Row = {name: entry.get(name) for name in columns}
-    absent = _GRADES_ONLY if row.get("grades") is None else _VERDICT_ONLY
+    absent = _VERDICT_ONLY if row.get("score_1") is None else _GRADES_ONLY
     for name, value in row.items():
         if name in absent and value is None:
             continue
         wanted = str if name in _TEXT_COLUMNS else (int, float)
         if not isinstance(value, wanted) or (not isinstance(value, str) and abs(value) >= _TOO_LARGE):
             raise TypeError(f"{name} is {value!r:.40}")
-    if row.get("grades") is not None:
-        opinion_of(0, 0, 0, 0, row["grades"])
+    if "reply" in entry:
+        opinion_of(row["score_1"], row["score_2"], row["ranking"], 0, row["grades"])
     return row | {"key": bytes.fromhex(row["key"])}
 
 
@@ -116,18 +116,20 @@ def readable_row(row: Row, reply: str | None = None) -> Row:
 
 
 def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | None, bool, str | None]:
-    """Return the columns of a judgment: three numbers, whether they are defaults, and the grades as JSON."""
+    """Return the columns of a judgment: three numbers, whether they are defaults, and grades or `likely` as JSON."""
     if isinstance(opinion, Verdict):
-        return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
+        return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, opinion.likely or None
     if isinstance(opinion, ChatTurn):
         return None, None, None, False, _CUT_TURN if opinion.is_truncated else _TURN
     return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
 
 
-def opinion_of(score_1: float, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Judgment:
+def opinion_of(score_1: float | None, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Judgment:
     """Return the judgment stored in these columns; invalid grades raise ValueError, KeyError or TypeError."""
+    if score_1 is not None:
+        return Verdict(score_1, score_2, ranking, bool(defaulted), grades or "")
     if grades is None:
-        return Verdict(score_1, score_2, ranking, bool(defaulted))
+        raise ValueError("neither scores nor grades")
     if grades in (_TURN, _CUT_TURN):
         return ChatTurn(grades == _CUT_TURN)
     stored = json.loads(grades)

@@ -14,10 +14,11 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
-from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.profile import AnyProfile, Profile
+from genrm_cli.judging.profiles.score_tokens import with_score_tokens
 from genrm_cli.judging.profiles.scores_json import parse_scores_json_as_reference
 from genrm_cli.judging.rubrics.rubric_sets import RubricSet, parse_rubric_set
 from genrm_cli.settings.panel import JudgeConfig
@@ -151,7 +152,14 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
     """Return the profile of a judge, with NeMo Gym's parser if `compat` asks for it."""
     judge = config.judge
     if judge.compat is None:
-        return find_profile(judge.profile, judge.model)
+        profile = find_profile(judge.profile, judge.model)
+        if not judge.score_probabilities:
+            return profile
+        if not isinstance(profile, Profile) or profile.render_second_turn is not None:
+            raise UsageError(naming("$score_probabilities needs a profile that compares pairs in one call."))
+        return with_score_tokens(profile)
+    if judge.score_probabilities:
+        raise UsageError(naming("$compat takes verdicts as NeMo Gym does; omit $score_probabilities."))
     # NeMo Gym asks every judge with its roles.
     profile = find_profile(judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model)
     if not isinstance(profile, Profile) or profile.name not in _READ_BY_THE_REFERENCE:

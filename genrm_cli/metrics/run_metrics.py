@@ -71,6 +71,7 @@ class RunMetrics(Mergeable):
     sabotaged_most: Worst = field(default_factory=Worst)
     neutralised: int = 0
     copies: int = 0
+    expected_verdicts: int = 0
     lines_dropped: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliabilities: RunningStats = field(default_factory=RunningStats)
@@ -104,6 +105,7 @@ class RunMetrics(Mergeable):
             self.journal_hits += 1
         else:
             self.verdicts += 1
+        self.expected_verdicts += isinstance(outcome.result, Verdict) and bool(outcome.result.likely)
         if not outcome.from_journal:
             self.calls += outcome.attempts
             self.retries += max(0, outcome.attempts - outcome.turns)

@@ -20,6 +20,7 @@ class RunSummary:
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`: details of one.
         sabotaged: rollouts whose texts made requests fail; `sabotaged_most` names the one with most of them.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
+        expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over score tokens.
         neutralised: rollouts with text in the form of a verdict, a marker or a control token, broken up for the judge.
         copies: rollouts in which judges see no difference to an earlier one of their group; they share its comparisons.
         redactions: masked texts of the judged groups, each counted once, by pattern.
@@ -83,6 +84,7 @@ class RunSummary:
     shortened_rollouts: int
     verdicts: int
     journal_hits: int
+    expected_verdicts: int
     failures: int
     failures_by_kind: Mapping[str, int]
     failure_examples: Mapping[str, str]

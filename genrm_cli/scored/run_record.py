@@ -57,6 +57,7 @@ class JudgeRecord:
         is_baseline: whether it is the built-in lexical baseline.
         profile_from: source of the choice of the profile.
         compat: the setting `compat`, which replaces missing verdicts by defaults.
+        score_probabilities: whether its verdicts are expected values over score tokens, where it sends them.
         weight: in a panel.
     """
 
@@ -67,6 +68,7 @@ class JudgeRecord:
     profile_version: int | None
     profile_from: str | None
     compat: str | None
+    score_probabilities: bool | None = None
     weight: float | None = None
 
     @property

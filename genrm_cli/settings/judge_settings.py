@@ -50,6 +50,14 @@ class JudgeSettings:
     max_reply_tokens: int | None = reward_setting(
         None, "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
     )
+    score_probabilities: bool = reward_setting(
+        False,
+        "Ask for the probabilities of the judge's tokens, and take the expected value of its scores or labels as the "
+        "verdict. For judges that answer without long reasoning: limits replies to 512 tokens, or $max_reply_tokens "
+        "up to 1024.",
+        negative_help="Take verdicts as the judge samples them.",
+        trust=False,
+    )
     max_model_len: int | None = reward_setting(
         None,
         "Context length of the judge in tokens, prompt and reply together: longer prompts are shortened. 0: never. "

@@ -37,6 +37,7 @@ _SHARES = {
     "accuracy_longer_chosen": "  better answer is the longer",
     "accuracy_shorter_chosen": "  better answer is the shorter",
     "accuracy_equal_length": "  both equally long",
+    "accuracy_if_sampled": "accuracy without probabilities",
     "accuracy_if_failures_lose": "accuracy if failures lose",
     "consistent_accuracy": "consistent accuracy",
     "flip_rate": "flip rate",
@@ -96,7 +97,7 @@ def _print_metrics(result: "EvalResult") -> None:
     table = new_table("metric", "value", "95 % interval", "pairs")
     for name, words in _SHARES.items():
         share: PairShare = getattr(figures, name)
-        if share.pairs or name != "accuracy_equal_length":
+        if share.pairs or name not in ("accuracy_equal_length", "accuracy_if_sampled"):
             add_row(table, words, *_share_cells(share), str(share.pairs))
     print_table(table)
     print_text()

@@ -73,6 +73,12 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
             f"the ranking only repeats the scores (such as 5, 5, 5) in {metrics.echoed_ranking_rate:.0%} of the "
             "verdicts: it says nothing about the pair."
         )
+    given = metrics.verdicts + metrics.journal_hits
+    if any(judge.score_probabilities for judge in metrics.judge.judges) and metrics.expected_verdicts < given:
+        yield (
+            f"{given - metrics.expected_verdicts:,} of {counted(given, 'verdict')} as the judge sampled them, despite "
+            "--score-probabilities: its server sent no probabilities, or too little of them was on scores."
+        )
     alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
     if alpha is not None and alpha < _AGREES_FROM:
         yield (

@@ -1,0 +1,175 @@
+"""Expected verdicts: what a judge could have written in the place of its scores, weighed by the probabilities.
+
+The profile's own parser says which tokens decide: those without which it reads another verdict, or none. It also says
+what another token in their place means, so this works for scores and labels of every form. A shown text plays no part.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+
+from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.requests import PairwisePrompt, Reply
+from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, Verdict
+
+TOP_TOKENS = 10
+MAX_TOKENS, MOST_TOKENS = 512, 1_024  # of a reply, by default and at most: each takes about 0.8 kB with probabilities
+_LEAST_MASS = 0.9
+_LEAST_SHARE = 0.001  # of a token that is looked at
+_MOST_CHARS = 12  # of a token that may hold a score
+_SCORE = re.compile(r"[-+0-9A-C<>=]")
+_NUMBER, _LABEL = re.compile(r"(?:\.?[0-9])*"), re.compile(r"[ABC<>=]*")
+_OTHER_LABEL = str.maketrans("AB", "BA")
+_NO_SCORE = "¤"
+
+Read = Callable[[str], Verdict | None]
+"""Parse a changed reply; None if it has no verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A token of a reply, from `start`, with the probabilities of the likeliest tokens in its place."""
+
+    start: int
+    token: str
+    likely: Mapping[str, float]
+
+    @property
+    def end(self) -> int:
+        """Where the next token starts."""
+        return self.start + len(self.token)
+
+
+def with_score_tokens(profile: Profile) -> Profile:
+    """Return a profile whose verdicts are expected ones, wherever its servers send the probabilities of tokens."""
+    fields = dict(profile.request_fields)
+    most = fields.get("max_tokens")
+    fields["max_tokens"] = min(most, MAX_TOKENS) if isinstance(most, int) else MAX_TOKENS
+    fields |= {"logprobs": True, "top_logprobs": TOP_TOKENS}
+    parse = partial(_parse_expected, profile.parse_reply)
+    return replace(profile, request_fields=MappingProxyType(fields), parse_reply=parse)
+
+
+def _parse_expected(
+    parse: Callable[[Reply, PairwisePrompt], Verdict | Failure], reply: Reply, shown: PairwisePrompt
+) -> Verdict | Failure:
+    sampled = parse(reply, shown)
+    if isinstance(sampled, Failure):
+        return sampled
+
+    def read(text: str) -> Verdict | None:
+        said = parse(replace(reply, text=text), shown)
+        return None if isinstance(said, Failure) else said
+
+    return expect(reply.text, sampled, places_of(reply), read)
+
+
+def places_of(reply: Reply) -> list[Place]:
+    """Return the short tokens of a reply's text; none if the server sent none, too many, or those of another text."""
+    joined = "".join(token for token, _ in reply.tokens)
+    start = -joined.rfind(reply.text)  # thoughts may come before it
+    places = []
+    for token, likely in reply.tokens if start <= 0 and len(reply.tokens) <= MOST_TOKENS else ():
+        if start >= 0 and len(token) <= _MOST_CHARS:
+            shares = {other: round(math.exp(min(0.0, value)), 4) for other, value in likely.items()}
+            likely = {other: p for other, p in shares.items() if p >= _LEAST_SHARE and len(other) <= _MOST_CHARS}
+            places.append(Place(start, token, likely))
+        start += len(token)
+    return places
+
+
+def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> Verdict:
+    """Return the expected verdict; its `likely` holds all that it follows from besides the text.
+
+    That is the sampled verdict if no token decides it alone, as in a reply that states it twice, or if less than 0.9
+    of the probability at a token that does is that of tokens that give a verdict.
+
+    Source: Σ k p_k / Σ p_k over the tokens k in the place of each number or label; the changes of several add up.
+    """
+    next_to = {place.start: place for place in places}
+    base, sums = _numbers_of(sampled), [0.0, 0.0, 0.0]
+    end, weight, used = -1, 1.0, list[Place]()
+    for place in places:
+        if _continues_number(text, place) or not _SCORE.search(place.token):
+            continue
+        if read(text[: place.start] + _NO_SCORE + text[place.end :]) == sampled:
+            continue
+        # A further part of a label or number is likely only together with the part before it.
+        weight = weight if place.start == end else 1.0
+        after = next_to.get(place.end)
+        found = [(share, said) for share, said in _Branches(text, place, after, sampled, read) if said is not None]
+        if any(said != sampled for _, said in found):
+            mass = math.fsum(share for share, _ in found)
+            if mass < _LEAST_MASS:
+                return sampled
+            for share, said in found:
+                changes = (value - own for value, own in zip(_numbers_of(said), base, strict=True))
+                sums = [total + weight * share / mass * change for total, change in zip(sums, changes, strict=True)]
+        elif used:
+            continue
+        used += [place] if after is None else [place, after]
+        end, weight = place.end, weight * place.likely.get(place.token, 1.0)
+    if not used:
+        return sampled
+    first, second, ranking = (own + change for own, change in zip(base, sums, strict=True))
+    kept = {each.start: (each.start, each.token, each.likely) for each in used}
+    return Verdict(
+        min(MAX_SCORE, max(MIN_SCORE, first)),
+        min(MAX_SCORE, max(MIN_SCORE, second)),
+        min(MAX_RANKING, max(MIN_RANKING, ranking)),
+        likely=json.dumps({"sampled": base, "places": list(kept.values())}, ensure_ascii=False),
+    )
+
+
+def sampled_of(verdict: Verdict) -> Verdict:
+    """Return the verdict that a judge wrote, where this is the expected one."""
+    return Verdict(*json.loads(verdict.likely)["sampled"]) if verdict.likely else verdict
+
+
+def _continues_number(text: str, place: Place) -> bool:
+    return place.start > 0 and text[place.start - 1] in "0123456789." and place.token[:1].isdecimal()
+
+
+@dataclass(frozen=True, slots=True)
+class _Branches:
+    """What a reply says with other tokens in a place; `after` is the next one."""
+
+    text: str
+    place: Place
+    after: Place | None
+    sampled: Verdict
+    read: Read
+
+    def __iter__(self) -> Iterator[tuple[float, Verdict | None]]:
+        """Yield probabilities, each with the verdict; None where there is none."""
+        place = self.place
+        rest = (_NUMBER if place.token[-1:] in "-+0123456789" else _LABEL).match(self.text, place.end)
+        tail = rest[0] if rest else ""
+        for other, share in place.likely.items():
+            may_go_on = other[-1:].isdecimal() and self._with(other, "0", tail) is not None
+            if other == place.token and self.after is not None and (may_go_on or (tail and other[-1:].isdecimal())):
+                for following, part in self.after.likely.items():
+                    yield share * part, self._followed_by(following, tail)
+            elif other == place.token:
+                yield share, self.sampled
+            elif not may_go_on or f"{other}0" in place.likely:  # `1` may be the beginning of `10`
+                changed = ("", tail, tail.translate(_OTHER_LABEL))
+                yield share, next(filter(None, (self._with(other, each, tail) for each in changed)), None)
+
+    def _followed_by(self, following: str, tail: str) -> Verdict | None:
+        if self.after is not None and following == self.after.token:
+            return self.sampled
+        return self._with(self.place.token, following if following[:1] in tuple("0123456789.") else "", tail)
+
+    def _with(self, token: str, following: str, tail: str) -> Verdict | None:
+        """Return the verdict with another token and what follows in place of the rest of the number or label."""
+        head, behind = self.text[: self.place.start], self.text[self.place.end + len(tail) :]
+        return self.read(head + token + following + behind)
+
+
+def _numbers_of(verdict: Verdict) -> tuple[float, ...]:
+    return verdict.score_1, verdict.score_2, verdict.ranking
