@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.rollout import Media, Rollout, Turn
+from genrm_cli.rollouts.rollout import CallingTurn, Media, Rollout, Turn
 from genrm_cli.storage.spool import Spool
 
 _PROMPTS_REMEMBERED = 4_096
@@ -44,7 +44,8 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         self._offsets.append(offset)
 
     def _keep_prompt(self, rollout: Rollout) -> tuple[int, int]:
-        prompt = [tuple(turn) for turn in rollout.prompt], rollout.tools, rollout.prompt_media
+        turns = [turn if isinstance(turn, CallingTurn) else tuple(turn) for turn in rollout.prompt]  # smaller
+        prompt = turns, rollout.tools, rollout.prompt_media
         pickled = pickle.dumps(prompt, pickle.HIGHEST_PROTOCOL)
         digest = hashlib.blake2b(pickled, digest_size=16).digest()
         span = self._recent.get(digest)
@@ -68,5 +69,5 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
     def _prompt_at(self, span: tuple[int, int]) -> _Prompt:
         if self._last is None or self._last[0] != span:
             turns, tools, media = pickle.loads(self._prompts.read(*span))  # noqa: S301  (as above)
-            self._last = span, (tuple(Turn(*turn) for turn in turns), tools, media)
+            self._last = span, (tuple(turn if isinstance(turn, Turn) else Turn(*turn) for turn in turns), tools, media)
         return self._last[1]

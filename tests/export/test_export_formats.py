@@ -1,6 +1,8 @@
 """The rows of every format, word for word."""
 
 import pytest
+from genrm_process import read_lines
+from scored_lines import scored, write_lines
 
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.formats import FORMATS
@@ -179,3 +181,11 @@ def test_messages_survive_reading_and_writing():
     assert again == [*messages[:3], {key: value for key, value in RESULT.items() if key != "name"}, *messages[4:]]
     answer = messages_of_response(turns, items_of_messages([CALLING, RESULT, A5]) or (), "keep")
     assert [message.get("tool_call_id") for message in answer] == [None, "call_2", None]
+
+
+def test_the_calls_of_a_prompt_reach_the_file(genrm, call):
+    """They are calls in the file, as in the scored lines, and no text."""
+    asked = [U, CALLING, {key: value for key, value in RESULT.items() if key != "name"}, A4, U]
+    write_lines(genrm.folder / "x.scored.jsonl", [scored([A5], 4.0, size=1, prompt=asked)])
+    assert call("export", "x.scored.jsonl", "--to", "verl", "-o", "out.jsonl").code == 0
+    assert read_lines(genrm.folder / "out.jsonl")[0]["prompt"] == asked
