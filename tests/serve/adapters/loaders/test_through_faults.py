@@ -37,10 +37,12 @@ def ask_verl(url, groups):
 
 
 def ask_openrlhf(url, groups):
-    """Execute each sample with OpenRLHF's own client."""
-    from openrlhf.utils.agent import SingleTurnAgentExecutor
+    """Execute each sample with our executor: OpenRLHF's own client does not wait for a server that is away."""
+    from genrm_cli.adapters.openrlhf import GenrmExecutor
+    from genrm_cli.adapters.reward_client import RewardClient
 
-    executor = SingleTurnAgentExecutor([f"{url}/openrlhf?size={SIZE}&on_failure=mean"])
+    client = RewardClient(f"{url}/openrlhf?size={SIZE}&on_failure=mean")
+    executor = type("AgentExecutor", (GenrmExecutor,), {"client": client})()
     found = execute_all(executor, {json.dumps({"group_id": name}): given for name, given in groups.items()})
     return [each["reward"][0] for each in found]
 
