@@ -5,16 +5,10 @@ import math
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
-from genrm_cli.rewards.estimators.least_squares import signal_share
-from genrm_cli.rewards.estimators.verdict_batch import (
-    BatchEstimate,
-    Floats,
-    Variances,
-    VerdictBatch,
-    scored_means,
-    scores_given,
-    wins_given,
-)
+from genrm_cli.rewards.estimators.judge_noise import GAP
+from genrm_cli.rewards.estimators.least_squares import Spread, imbalance_of, laplacian_of, predict, spread_of
+from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Floats, VerdictBatch, scored_means
+from genrm_cli.verdicts import MIDDLE_RANKING
 
 
 def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
@@ -25,7 +19,17 @@ def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstima
 
     Source: NVIDIA NeMo Gym, `genrm_compare`, `aggregate_scores`, method `simple_tiebreaker`.
     """
-    return _average(batch, *scores_given(batch), calibration.scores)
+    shifts = np.where(batch.score_1 == batch.score_2, MIDDLE_RANKING - batch.ranking, 0.0)
+    given, noise = (batch.score_1 + shifts, batch.score_2 - shifts), calibration.noise
+    if noise is None:
+        return _average(batch, *given, None, assessed=calibration.signal_sought)
+    # A score is the level of the verdict and half of its gap; what ties add is not modelled.
+    laplacian, slope = laplacian_of(batch), noise.slopes[GAP] / 2
+    levels = 2 * batch.counts()[:, :, None] * np.eye(batch.n) - laplacian
+    seen = noise.level_slope * levels + slope * laplacian
+    noisy = noise.level_noise * levels + noise.noise[GAP][GAP] / 4 * laplacian
+    noisy += _position(batch, (calibration.gap_bias**2 + noise.prompt_bias[GAP][GAP]) / 4)
+    return _average(batch, *given, _spread(batch, seen, noisy, noise.level_slope + slope))
 
 
 def average_wins(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
@@ -34,32 +38,45 @@ def average_wins(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate
     On this scale length and style terms, designed for scores of 1 to 5, keep their weight. The higher score wins; on
     equal scores the ranking decides; an even verdict is half a win for both.
     """
-    return _average(batch, *wins_given(batch), calibration.wins)
+    wins, noise = 3 + 2 * np.sign(batch.preferences()), calibration.win_noise
+    if noise is None:
+        return _average(batch, wins, 6 - wins, None)
+    laplacian, slope = laplacian_of(batch), 2 * math.sqrt(noise.signal)
+    noisy = 4 * noise.noise * laplacian + _position(batch, (4 * calibration.first_share - 2) ** 2)
+    return _average(batch, wins, 6 - wins, _spread(batch, slope * laplacian, noisy, slope))
 
 
-def _average(batch: VerdictBatch, of_first: Floats, of_second: Floats, run: Variances | None) -> BatchEstimate:
+def _position(batch: VerdictBatch, variance: float) -> Floats:
+    """Return [G, n, n] what a preference for a position adds to the covariance of sums."""
+    lean = imbalance_of(batch)
+    return variance * lean[:, :, None] * lean[:, None, :]
+
+
+def _spread(batch: VerdictBatch, seen: Floats, noisy: Floats, limit: float) -> Spread:
+    """Return the spread of means less the group's mean, from how their sums depend on qualities and noise."""
     counts = batch.counts()
-    scored = counts > 0
+    shares = (counts > 0) / np.maximum((counts > 0).sum(axis=1, keepdims=True), 1)
+    centring = np.eye(batch.n) - shares[:, None, :]
+    return spread_of(batch, centring / np.maximum(counts, 1)[:, None, :], seen, noisy, limit)
+
+
+def _average(
+    batch: VerdictBatch, of_first: Floats, of_second: Floats, spread: Spread | None, *, assessed: bool = False
+) -> BatchEstimate:
+    counts = batch.counts()
+    scored, known = counts > 0, np.full(batch.groups, spread is not None)
     base_scores = batch.sum_by_rollout(of_first, of_second) / np.maximum(counts, 1)
-    known = np.full(batch.groups, run is not None)
-    run = run or Variances(0.0, 0.0, 0.0)
-    ones = np.ones_like(of_first)
-    favours = run.position * batch.sum_by_rollout(ones, -ones) / np.maximum(counts, 1)
-    # Each mean minus the mean of all means, whose errors are independent.
-    own, n = run.within / np.maximum(counts, 1), np.maximum(scored.sum(axis=1, keepdims=True), 1)
-    variances = own * (1 - 2 / n) + np.where(scored, own, 0.0).sum(axis=1, keepdims=True) / n**2
-    variances += (favours - scored_means(favours, scored)) ** 2
-    # The variance between rollouts is that of the whole run: that of a single group is too small if errors cancel.
-    total, deviations = run.between + variances, base_scores - scored_means(base_scores, scored)
-    kept = np.divide(run.between, total, out=np.zeros_like(variances), where=total > 0)
-    errors = np.where(scored, kept * variances, 0.0).sum(axis=1)
+    nothing = np.zeros(batch.groups)
+    spread = spread or Spread(np.zeros_like(base_scores), nothing, nothing)
+    deviations = np.where(scored, base_scores - scored_means(base_scores, scored), 0.0)
+    qualities, reliabilities = predict(deviations, spread, scored)
     return BatchEstimate(
         base_scores=base_scores,
         scored=scored,
-        variances=variances,
+        variances=spread.variances,
         known=known,
-        qualities=kept * deviations / math.sqrt(run.between or 1.0),
-        assessed=known,
-        reliabilities=signal_share(np.where(scored, (kept * deviations) ** 2, 0.0).sum(axis=1), errors),
+        qualities=qualities,
+        reliabilities=reliabilities,
+        assessed=known | assessed,
         converged=np.ones(batch.groups, dtype=np.bool_),
     )

@@ -24,17 +24,12 @@ from genrm_cli.rewards.estimators.judge_noise import (
 )
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, SIZES, THREE_LABELS, UNIT, LabelModel, sizes_of
 from genrm_cli.rewards.estimators.verdict_batch import (
-    SUMS,
     Floats,
     Indices,
-    Variances,
     VerdictBatch,
     Verdicts,
     batch_of,
     binned_sums,
-    sum_of_leads,
-    sums_of,
-    variances_of,
     verdict_array,
 )
 from genrm_cli.verdicts import MIDDLE_RANKING
@@ -72,8 +67,6 @@ class Calibration:
         noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no two share none, as
             in groups of two and three), and if no signal was found.
         win_noise: None with too few verdicts.
-        scores: of the tie-broken scores; None with too few verdicts, for example if no rollout has two.
-        wins: of 5 for a win, 3 for an even verdict and 1 for a loss; None likewise.
         kind: of the judge; the typical kind if there are too few verdicts.
         labels: model of a judge of labels; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
@@ -89,8 +82,6 @@ class Calibration:
     first_share: float = 0.5
     noise: JudgeNoise | None = None
     win_noise: WinNoise | None = None
-    scores: Variances | None = None
-    wins: Variances | None = None
     kind: JudgeNoise = TYPICAL
     labels: LabelModel | None = None
     label_noise: WinNoise | None = None
@@ -117,7 +108,6 @@ class CalibrationStatistics:
     _waiting: dict[tuple[int, int], list[Floats]] = field(default_factory=dict)
     _waiting_verdicts: int = 0
     _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
-    _averages: Floats = field(default_factory=lambda: np.zeros(SUMS))
     _labels: Floats = field(default_factory=lambda: np.zeros(SIZES))
     # Products, summed over groups, of what each adds to seven sums: of the products of leads and ones of verdicts that
     # share one rollout, signed; of the number of these; and of the products for each verdict alone.
@@ -155,7 +145,6 @@ class CalibrationStatistics:
         features = _features(batch)
         signed = np.stack([batch.sum_by_rollout(f, -f) for f in np.moveaxis(features, -1, 0)], axis=-1)
         plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
-        self._averages += sums_of(batch)
         self._labels += sizes_of(batch).sum(axis=0)
         pair_signed, pair_plain, owners = _sums_of_pairs(batch, features)
         apart = np.zeros((len(features), 4))
@@ -180,7 +169,6 @@ class CalibrationStatistics:
         other._take_waiting()
         self.groups += other.groups
         self._sums += other._sums
-        self._averages += other._averages
         self._labels += other._labels
         self._by_group += other._by_group
 
@@ -213,7 +201,7 @@ class CalibrationStatistics:
         return made
 
     def _all_sums(self) -> tuple[Floats, ...]:
-        return self._sums, self._averages, self._labels, self._by_group
+        return self._sums, self._labels, self._by_group
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
@@ -230,11 +218,9 @@ class CalibrationStatistics:
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
-            first_share=float(0.5 + sum_of_leads(self._averages, 1) / 4 / (count + UNBIASED_VERDICTS)),
+            first_share=float(0.5 + self._sums[_OWN, _ONE, _WIN] / 2 / (count + UNBIASED_VERDICTS)),
             noise=noise,
             win_noise=win_noise,
-            scores=variances_of(self._averages, 0),
-            wins=_with_signal(variances_of(self._averages, 1), win_noise),
             kind=self._kind(moments),
             labels=(FIVE_LABELS if self._labels[MUCH] else THREE_LABELS) if is_labels else None,
             uncertainty=self._uncertainty(*self._split(_LEAD)) if is_enough else None,
@@ -295,14 +281,6 @@ class CalibrationStatistics:
         numbers = slice(_D, _ONE)
         pairs, verdicts = float(counts[1]) / 2, float(counts[0])
         return Moments(signal, own[numbers, numbers], prompt[numbers, numbers], pairs, verdicts)
-
-
-def _with_signal(wins: Variances | None, noise: WinNoise | None) -> Variances | None:
-    """Replace the variance between rollouts by the signal in verdicts that share one rollout, where it is known.
-
-    The spread of averages overstates it in small groups, where every win is another rollout's loss.
-    """
-    return wins if wins is None or noise is None else wins._replace(between=4 * noise.signal)
 
 
 def _features(batch: VerdictBatch) -> Floats:

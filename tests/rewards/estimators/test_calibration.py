@@ -97,16 +97,6 @@ def test_a_known_judge_is_found():
     assert (fit.gap_bias, fit.ranking_bias) == pytest.approx(tuple(BIAS), abs=0.03)
 
 
-def test_the_variances_of_scores_are_found():
-    """Noise, spread of the rollouts and the gain of the first place, from 4,000 groups of six."""
-    generator = np.random.default_rng(5)
-    batch, quality = linear_judge(4000, 6, [(i, j) for i, j, _ in plan_comparisons(6, "ring", ring_k=2)])
-    rows = np.arange(4000)[:, None]
-    for scores, places, gain in ((batch.score_1, batch.first, 0.3), (batch.score_2, batch.second, -0.3)):
-        scores[:] = 3 + gain + 0.7 * quality[rows, places] + 0.5 * generator.standard_normal(scores.shape)
-    assert fit_of(batch).scores == pytest.approx((0.25, 0.49, 0.3), abs=0.01)
-
-
 @pytest.mark.parametrize("plan", [PLAN[:8], TANGLED])
 def test_the_uncertainty_is_that_of_leaving_out_groups(plan):
     """Signal over noise has the standard error of the jackknife, which fits again without each group in turn."""
@@ -138,7 +128,8 @@ def test_parts_of_a_run_add_up():
     assert merged.groups == whole.groups == 130
     for name in ("slopes", "level_slope", "level_noise"):
         assert getattr(merged.noise, name) == pytest.approx(getattr(whole.noise, name))
-    assert (merged.scores, merged.wins) == (pytest.approx(whole.scores), pytest.approx(whole.wins))
+    assert merged.win_noise == pytest.approx(whole.win_noise)
+    assert merged.uncertainty == pytest.approx(whole.uncertainty)
     assert merged.gap_bias == pytest.approx(whole.gap_bias)
 
 
@@ -182,7 +173,7 @@ def test_one_verdict_is_opinion_not_bias():
     fit = statistics.fit()
     assert fit.gap_bias == 4 / (1 + UNBIASED_VERDICTS)
     assert fit.first_share == 0.5 + 0.5 / (1 + UNBIASED_VERDICTS)
-    assert (fit.noise, fit.scores, fit.wins) == (None, None, None)
+    assert (fit.noise, fit.win_noise) == (None, None)
     better, worse = estimate("combined", 2, verdicts_of([(0, 1, 5, 1, 1)]), fit).base_scores
     assert better - worse > 2
     assert CalibrationStatistics().fit() == Calibration()

@@ -22,14 +22,11 @@ from genrm_cli.rewards.estimators import (
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
 from genrm_cli.rewards.estimators.labels import THREE_LABELS
 from genrm_cli.rewards.estimators.least_squares import points_of
-from genrm_cli.rewards.estimators.verdict_batch import Variances
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
 KNOWN = Calibration(
     groups=500,
     noise=NOISE,
-    scores=Variances(0.6, 0.6, 0.0),
-    wins=Variances(3.2, 0.8, 0.0),
     win_noise=WinNoise(0.2, 0.6),
 )
 NAMES = sorted(ESTIMATORS)
