@@ -109,6 +109,8 @@ def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> 
             for share, said in found:
                 changes = (value - own for value, own in zip(_numbers_of(said), base, strict=True))
                 sums = [total + weight * share / mass * change for total, change in zip(sums, changes, strict=True)]
+        elif place.likely.get(place.token, 0.0) < _LEAST_MASS and _decides(text, place, sampled, read):
+            return sampled
         elif used:
             continue
         used += [place] if after is None else [place, after]
@@ -128,6 +130,12 @@ def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> 
 def sampled_of(verdict: Verdict) -> Verdict:
     """Return the verdict that a judge wrote, where this is the expected one."""
     return Verdict(*json.loads(verdict.likely)["sampled"]) if verdict.likely else verdict
+
+
+def _decides(text: str, place: Place, sampled: Verdict, read: Read) -> bool:
+    """Whether a place holds a score or label, as some other one there gives another verdict."""
+    said = (read(text[: place.start] + other + text[place.end :]) for other in "12345AB")
+    return any(each is not None and each != sampled for each in said)
 
 
 def _continues_number(text: str, place: Place) -> bool:
