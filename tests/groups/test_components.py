@@ -393,39 +393,32 @@ EPISODES = [
 ]
 
 
-def test_an_episode_keeps_its_own_components_and_total(tmp_path: Path) -> None:
-    """Ours stand beside its own, under another name where theirs has that one; the total is left alone."""
+def test_an_episode_gets_one_reward_and_one_name_for_each_component(tmp_path: Path) -> None:
+    """The total is ours, a component has the value of this run, and what the episode brought is under `genrm`."""
     scored = score(tmp_path, EPISODES, f"{LEXICAL}{SAFETY}")
     first, second = (line["reward"] for line in scored.lines)
-    assert first["total_reward"] == 0.9
-    assert first["components"] == {"safety": 0.25, "style": 1, "genrm": first["components"]["genrm"], "genrm_safety": 1}
+    detail = scored.lines[0]["genrm"]
+    assert first["total_reward"] == detail["components"]["genrm"]
+    assert first["components"] == {"safety": 1, "style": 1}
     assert second["components"]["safety"] == 0.0
-    assert scored.lines[0]["genrm"]["component_names"] == {"safety": "genrm_safety"}
+    assert detail["previous_reward"] == {"total_reward": 0.9, "components": {"safety": 0.25, "style": 1}}
 
 
 def test_a_total_recomputes_that_of_episodes(tmp_path: Path) -> None:
-    """The old one stays under `genrm`; an episode without a reward object gets one."""
+    """An episode without a reward object gets one."""
     lines = [*EPISODES, episode(KIND)]
     scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 2 }}")
     assert [line["reward"]["total_reward"] for line in scored.lines] == [2.0, 0.0, 2.0]
-    assert [line["genrm"]["previous_total_reward"] for line in scored.lines] == [0.9, 0.4, None]
 
 
 def test_scored_episodes_can_be_scored_again(tmp_path: Path) -> None:
-    """Each component is written where it was before: what the episode brought is never overwritten."""
+    """The same settings write the same reward, and what the episode brought stays known."""
     toml = f"{SAFETY}[total]\nweights = {{ safety = 2 }}"
     once = score(tmp_path, EPISODES, toml)
     again = score(tmp_path, once.lines, toml)
     assert [line["reward"] for line in again.lines] == [line["reward"] for line in once.lines]
-    assert again.lines[0]["reward"]["components"]["safety"] == 0.25
+    assert again.lines[0]["genrm"]["previous_reward"]["components"]["safety"] == 0.25
     assert again.lines[0]["genrm"]["previous_genrm"] == once.lines[0]["genrm"]
-
-
-def test_a_component_never_takes_a_name_that_is_taken(tmp_path: Path) -> None:
-    """Not even that of one which was called so to be told from another."""
-    lines = [episode(KIND, components={"safety": 0.25, "genrm_safety": 0.75})]
-    components = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 1 }}").lines[0]["reward"]["components"]
-    assert components == {"safety": 0.25, "genrm_safety": 0.75, "genrm_genrm_safety": 1}
 
 
 # The summary

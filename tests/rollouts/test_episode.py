@@ -98,41 +98,40 @@ def test_other_rollouts_show_their_prompt_and_answers():
     assert (view.conversation, view.responses) == ((Turn("user", "Why?"),), ["Because.", ""])
 
 
-def test_our_number_becomes_a_component():
-    """`reward.components.genrm` is set; the total and the other components stay as they are."""
+def test_our_reward_is_the_total() -> None:
+    """`total_reward` is what trainers read; what the episode brought is kept under `genrm`."""
     record = episode(*OPENING, reward=REWARD)
-    FORMATS["episode"].annotate(record, [Score(4.5, {"status": "scored"})])
+    FORMATS["episode"].annotate(record, [Score(4.5, {"components": {"genrm": 4.5, "safety": 0.5}})])
     assert record["reward"] == {
-        "total_reward": 0.82,
-        "components": {"safety": 1.0, "empathy": 0.7, "bias": 0.0, "genrm": 4.5},
+        "total_reward": 4.5,
+        "components": {"safety": 0.5, "empathy": 0.7, "bias": 0.0},
     }
-    assert record["genrm"] == {"status": "scored", "previous_reward": None}
-    assert "genrm" not in REWARD["components"]
+    assert record["genrm"] == {"components": {"genrm": 4.5, "safety": 0.5}, "previous_reward": REWARD}
 
 
-def test_a_component_from_an_earlier_run_is_kept():
-    """A second scoring replaces the component and keeps both what it was and the object that explained it."""
+def test_what_an_episode_brought_is_kept_however_often_it_is_scored() -> None:
+    """A second scoring begins with the episode's own reward, and keeps the object that explained the first."""
     record = episode(*OPENING, reward=REWARD)
-    FORMATS["episode"].annotate(record, [Score(4.5, {"run": 1})])
+    FORMATS["episode"].annotate(record, [Score(4.5, {"run": 1, "components": {"style": 1.0}})])
     FORMATS["episode"].annotate(record, [Score(2.0, {"run": 2})])
-    assert record["reward"]["components"]["genrm"] == 2.0
-    assert record["genrm"]["previous_reward"] == 4.5
+    assert record["reward"] == REWARD | {"total_reward": 2.0}
+    assert record["genrm"]["previous_reward"] == REWARD
     assert record["genrm"]["previous_genrm"]["run"] == 1
 
 
-def test_an_episode_without_a_reward_gets_an_object():
+def test_an_episode_without_a_reward_gets_an_object() -> None:
     """The column keeps one type: an object, also where no reward was there before."""
     for record in (episode(*OPENING), episode(*OPENING, reward=None)):
         FORMATS["episode"].annotate(record, [Score(None, {})])
-        assert record["reward"] == {"components": {"genrm": None}}
+        assert record["reward"] == {"total_reward": None, "components": {}}
 
 
-def test_odd_rewards_are_replaced_but_not_lost():
+def test_odd_rewards_are_replaced_but_not_lost() -> None:
     """A reward that is a number, or components that are no object, are kept under `genrm`."""
     number = episode(*OPENING, reward=0.5)
     FORMATS["episode"].annotate(number, [Score(4.0, {})])
-    assert (number["reward"], number["genrm"]["previous_reward"]) == (4.0, 0.5)
+    assert (number["reward"]["total_reward"], number["genrm"]["previous_reward"]) == (4.0, 0.5)
     listed = episode(*OPENING, reward={"total_reward": 1, "components": [1, 2]})
     FORMATS["episode"].annotate(listed, [Score(4.0, {})])
-    assert listed["reward"] == {"total_reward": 1, "components": {"genrm": 4.0}}
-    assert listed["genrm"]["previous_components"] == [1, 2]
+    assert listed["reward"] == {"total_reward": 4.0, "components": {}}
+    assert listed["genrm"]["previous_reward"]["components"] == [1, 2]

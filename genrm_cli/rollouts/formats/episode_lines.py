@@ -3,13 +3,13 @@
 The whole session is judged: the common beginning of the sessions of a scenario (system and first user turn) is shown
 as the conversation, the rest as the response.
 
-Our components are added to those of the episode. If a name is taken, ours gets the prefix `genrm_`, and
-`genrm.component_names` records it, so that scoring the output again replaces the same component. `total_reward`
-changes only if a `[total]` is configured; its previous value is kept under `genrm`.
+`reward.total_reward` becomes our reward, and our components join those of the episode under their own names. The number
+of the comparisons, which has another scale, stays in `genrm.components`. `genrm.previous_reward` is the reward that the
+episode brought, however often it is scored.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import (
@@ -17,7 +17,6 @@ from genrm_cli.rollouts.formats.format import (
     ASKED,
     Format,
     Score,
-    annotate_line,
     detail_of,
     number_or_none,
     set_detail,
@@ -72,63 +71,24 @@ def _index_of(record: Record) -> int | None:
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
-    reward = record.get("reward")
-    if reward is None:
-        reward = {}
-    if not isinstance(reward, dict):
-        annotate_line(record, scores)
-        return
     (score,) = scores
-    components = reward.get("components")
-    before = dict(components) if isinstance(components, dict) else {}
-    detail = score.detail | {"previous_reward": before.get("genrm")}
-    if components is not None and not isinstance(components, dict):
-        detail["previous_components"] = components
-    ours = dict(score.detail.get("components") or {"genrm": score.reward})
-    if "total" not in score.detail and "genrm" in ours:
-        ours["genrm"] = score.reward  # divided among near-duplicates, or the user's default
-    names = _names_beside(before, _written_before(record), ours)
-    reward = {**reward, "components": {**before, **{names[name]: value for name, value in ours.items()}}}
-    if renamed := {name: written for name, written in names.items() if written != name}:
-        detail["component_names"] = renamed
-    if "total" in score.detail:
-        detail["previous_total_reward"] = reward.get("total_reward")
-        reward["total_reward"] = score.reward
-    record["reward"] = reward
-    set_detail(record, detail)
+    ours, earlier = record.get("genrm"), record.get("reward")
+    if isinstance(ours, dict):
+        earlier = ours.get("previous_reward", earlier)
+    brought = earlier.get("components") if isinstance(earlier, dict) else None
+    components = dict(brought) if isinstance(brought, dict) else {}
+    components |= {name: value for name, value in (score.detail.get("components") or {}).items() if name != "genrm"}
+    kept = earlier if isinstance(earlier, dict) else {}
+    record["reward"] = {**kept, "total_reward": score.reward, "components": components}
+    set_detail(record, score.detail | {"previous_reward": earlier})
 
 
 def _scores(record: Record) -> list[Score]:
-    """Return the score that `_annotate` wrote: the total if configured, otherwise our component."""
+    """Return the score that `_annotate` wrote."""
     reward = record.get("reward")
     if not isinstance(reward, dict):
         return written_scores(record)
-    detail, components = detail_of(record), reward.get("components")
-    if "total" in detail:
-        return [Score(number_or_none(reward.get("total_reward")), detail)]
-    name = _written_before(record).get("genrm", "genrm")
-    return [Score(number_or_none(components.get(name)) if isinstance(components, dict) else None, detail)]
-
-
-def _written_before(record: Record) -> dict[str, str]:
-    """Return the names under which an earlier run wrote its components, by component."""
-    genrm = record.get("genrm")
-    components, renamed = (
-        part if isinstance(genrm, dict) and isinstance(part := genrm.get(key), dict) else {}
-        for key in ("components", "component_names")
-    )
-    return {"genrm": "genrm"} | {name: str(renamed.get(name, name)) for name in components}
-
-
-def _names_beside(before: Collection[str], written: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
-    """Return the name under which to write each component: the name used before, or else its own unless taken."""
-    names: dict[str, str] = {}
-    for name in ours:
-        free = written.get(name, name)
-        while name not in written and (free in before or free in names.values()):
-            free = f"genrm_{free}"
-        names[name] = free
-    return names
+    return [Score(number_or_none(reward.get("total_reward")), detail_of(record))]
 
 
 FORMAT = Format(
