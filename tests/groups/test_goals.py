@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from genrm_process import Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
+from served import judge_flags, serving, texts
 
-import genrm_cli as genrm
+import genrm_cli as genrm_api
 
 RUN = ("--model", "m", "--no-probe", "--retries", "0", "--reask", "0", "--max-unscored", "1", "-q")
 COSTS = ("latency_s", "from_journal", "attempts", "prompt_tokens", "completion_tokens", "journal_key")
@@ -94,5 +95,22 @@ def test_errors_and_reliability_are_unknown(genrm: Genrm, call: Call, judge_serv
 )
 def test_what_a_goal_excludes_is_refused(given: dict[str, Any], told: str) -> None:
     """The message names the setting to leave out."""
-    with pytest.raises(genrm.UsageError, match=told):
-        genrm.Scorer(base_url="http://localhost/v1", model="m", goal="best", **given)
+    with pytest.raises(genrm_api.UsageError, match=told):
+        genrm_api.Scorer(base_url="http://localhost/v1", model="m", goal="best", **given)
+
+
+@pytest.mark.slow
+def test_a_server_comes_to_the_same_pairs_after_a_restart(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """With its journal it asks nothing again; nothing but the group's own verdicts decides."""
+    judge_server.behave(verdict="hash")
+    given = {"id": "whole", "messages": "Why?", "responses": [{"text": text} for text in texts(6)]}
+    flags = (*judge_flags(judge_server.base_url), "--no-probe", "--journal", "judged.sqlite")
+    asked = []
+    for _ in range(2):
+        with serving(genrm, *flags, "--goal", "best", "--ring-k", "1.5") as served:
+            reply = served.group(**given)
+            asked.append([each["shown"] for each in reply["comparisons"]])
+            served.kill()
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == len({frozenset(pair) for pair in asked[0]}) == judge_server.stats()["requests"] == 9
+    assert reply["standard_errors"] == [None] * 6
