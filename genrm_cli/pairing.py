@@ -11,6 +11,7 @@ half the length, one for each order. Then the rings repeat in the other order.
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from heapq import heappop, heappush
 from itertools import combinations
@@ -32,82 +33,81 @@ class Comparison(NamedTuple):
     judge_idx: int
 
 
-def plan_comparisons(
-    n: int,
-    strategy: str,
-    *,
-    repeats: int = 1,
-    order_balanced: bool = False,
-    both_orders: bool = False,
-    ring_k: float = 2.0,
-    key: str = "",
-    seed: int = 0,
-) -> Iterator[Comparison]:
-    """Plan the comparisons of a group, the whole list once per repeat; none if n < 2.
+@dataclass(frozen=True, slots=True)
+class PairingPlan:
+    """The comparisons to make in each group; the fields are the settings of the same names.
 
-    Args:
-        n: number of comparable rollouts.
+    Attributes:
         strategy: `circular`, each rollout against the next, the last against the first; `all_pairs`, every pair once,
             the lower index first; `ring`, n times `ring_k` different pairs, spread as evenly as possible; or
             `AGAINST_LAST`, the last one first in every other pair, beginning with a pair that the key decides.
-        repeats: repeats of the whole list (outermost loop).
-        order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
-            `all_pairs` is shown first about as often as second. The other strategies are always balanced.
-        both_orders: plan every pair in both orders, one after the other, each once.
         ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
             twice, so there are at most n(n - 1).
-        key: the group key. Together with the seed, it determines the permutation of a ring.
-        seed: random seed of the run.
-
-    Raises:
-        KeyError: unknown strategy.
-    """
-    order = permutation(n, generator_of(key, seed)) if strategy == "ring" else range(n)
-    pairs = [(order[i], order[j]) for i, j in _STRATEGIES[strategy](n, ring_k)] if n > 1 else []
-    if order_balanced and strategy == "all_pairs":
-        pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
-    if strategy == AGAINST_LAST and generator_of(key, seed).random() < 0.5:
-        pairs = [(j, i) for i, j in pairs]
-    if both_orders:
-        pairs = list(dict.fromkeys(pair for i, j in pairs for pair in ((i, j), (j, i))))
-    for judge_idx in range(repeats):
-        for i, j in pairs:
-            yield Comparison(i, j, judge_idx)
-
-
-def count_comparisons(
-    n: int, strategy: str, repeats: int = 1, *, both_orders: bool = False, ring_k: float = 2.0
-) -> int:
-    """Return the number of comparisons that `plan_comparisons` would plan."""
-    if n < 2:
-        return 0
-    every = n * (n - 1) // 2
-    orders = {"circular": n, "all_pairs": every, "ring": count_ring(n, ring_k), AGAINST_LAST: n - 1}[strategy]
-    # Every strategy plans all pairs before it plans any in the other order.
-    return repeats * (2 * min(every, orders) if both_orders else orders)
-
-
-def ring_k_for_budget(
-    group_sizes: Mapping[int, int], calls: int, *, repeats: int = 1, both_orders: bool = False
-) -> float:
-    """Return the smallest `ring_k`, in ten-thousandths of a ring, that uses as many of the calls as possible.
-
-    Every group gets the same share of its next ring, rounded down to whole comparisons, so up to about one call per
-    group stays unused. 0 if the budget allows no comparison. `group_sizes` is the number of groups by the number of
-    their comparable rollouts.
+        repeats: repeats of the whole list (outermost loop).
+        both_orders: plan every pair in both orders, one after the other, each once.
+        order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
+            `all_pairs` is shown first about as often as second. The other strategies are always balanced.
+        seed: random seed of the run; with the group key, it determines the permutation of a ring.
+        goal: what the comparisons are to find; see `plan_further`.
     """
 
-    def needed(share: int) -> int:
-        k = share / _SHARES
-        return sum(
-            groups * count_comparisons(n, "ring", repeats, both_orders=both_orders, ring_k=k)
-            for n, groups in group_sizes.items()
-        )
+    strategy: str = "ring"
+    ring_k: float = 1.0
+    repeats: int = 1
+    both_orders: bool = False
+    order_balanced: bool = False
+    seed: int = 0
+    goal: str = "rewards"
 
-    enough = max((len(ring_sizes(n)) for n in group_sizes), default=0)
-    shares = range(enough * _SHARES + 1)
-    most = needed(bisect_right(shares, calls, key=needed) - 1)
-    return bisect_left(shares, most, key=needed) / _SHARES
+    def iter_pairs(self, n: int, key: str = "") -> Iterator[Comparison]:
+        """Yield the comparisons of n comparable rollouts, the whole list once per repeat; none if n < 2.
+
+        Raises:
+            KeyError: unknown strategy.
+        """
+        order = permutation(n, generator_of(key, self.seed)) if self.strategy == "ring" else range(n)
+        pairs = [(order[i], order[j]) for i, j in _STRATEGIES[self.strategy](n, self.ring_k)] if n > 1 else []
+        if self.order_balanced and self.strategy == "all_pairs":
+            pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
+        if self.strategy == AGAINST_LAST and generator_of(key, self.seed).random() < 0.5:
+            pairs = [(j, i) for i, j in pairs]
+        if self.both_orders:
+            pairs = list(dict.fromkeys(pair for i, j in pairs for pair in ((i, j), (j, i))))
+        for judge_idx in range(self.repeats):
+            for i, j in pairs:
+                yield Comparison(i, j, judge_idx)
+
+    def count(self, n: int) -> int:
+        """Count the comparisons of n rollouts."""
+        if n < 2:
+            return 0
+        every = n * (n - 1) // 2
+        counts = {"circular": n, "all_pairs": every, "ring": count_ring(n, self.ring_k), AGAINST_LAST: n - 1}
+        orders = counts[self.strategy]
+        # Every strategy plans all pairs before it plans any in the other order.
+        return self.repeats * (2 * min(every, orders) if self.both_orders else orders)
+
+    def count_further(self, n: int) -> int:
+        """Count those that depend on the verdicts of the others."""
+        return 0 if self.goal == "rewards" else max(0, self.count(n) - count_first(n, self.goal))
+
+    def with_calls(self, group_sizes: Mapping[int, int], calls: int) -> "PairingPlan":
+        """Return the rings with the smallest `ring_k`, in ten-thousandths, that use as many of the calls as possible.
+
+        Every group gets the same share of its next ring, rounded down to whole comparisons, so up to about one call
+        per group stays unused. `ring_k` is 0 if the calls allow no comparison. `group_sizes` is the number of groups
+        by the number of their comparable rollouts.
+        """
+
+        def rings(share: int) -> PairingPlan:
+            return replace(self, strategy="ring", ring_k=share / _SHARES)
+
+        def needed(share: int) -> int:
+            return sum(groups * rings(share).count(n) for n, groups in group_sizes.items())
+
+        shares = range(max((len(ring_sizes(n)) for n in group_sizes), default=0) * _SHARES + 1)
+        most = needed(bisect_right(shares, calls, key=needed) - 1)
+        return rings(bisect_left(shares, most, key=needed))
 
 
 def plan_further(scores: Mapping[int, float], asked: Sequence[tuple[int, int]], goal: str, count: int) -> _Pairs:

@@ -12,7 +12,7 @@ from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, Rej
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.judge_group import count_known, judge_groups
-from genrm_cli.groups.plan import GroupPlan, PairingPlan
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.estimate import estimate_rest
 from genrm_cli.jobs.journals import check_journal_place, open_journal
@@ -21,6 +21,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, JudgeRecord, PanelRecord

@@ -7,17 +7,16 @@ from dataclasses import replace
 from itertools import islice
 
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan, PairingPlan
+from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import (
     Comparison,
-    count_first,
+    PairingPlan,
     further_at_once,
     generator_of,
     permutation,
-    plan_comparisons,
     plan_further,
 )
 from genrm_cli.rewards.estimators import Verdicts, batch_of, verdict_array, weigh_alone
@@ -40,18 +39,8 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
         answered: indices of the rollouts that have a response.
         pairing: the plan.
     """
-    planned = plan_comparisons(
-        len(answered),
-        pairing.strategy,
-        repeats=pairing.repeats,
-        order_balanced=pairing.order_balanced,
-        both_orders=pairing.both_orders,
-        ring_k=pairing.ring_k,
-        key=key or "",
-        seed=pairing.seed,
-    )
-    if pairing.is_directed:
-        planned = islice(planned, count_first(len(answered), pairing.goal))
+    n = len(answered)
+    planned = islice(pairing.iter_pairs(n, key or ""), pairing.count(n) - pairing.count_further(n))
     ordered = sorted(planned, key=lambda comparison: comparison.i)
     return [Comparison(answered[i], answered[j], repeat) for i, j, repeat in ordered]
 

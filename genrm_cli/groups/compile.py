@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.groups.graders import graders_in
-from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, PairingPlan, RewardPlan
+from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.judging.lookup import profile_of
-from genrm_cli.pairing import ring_k_for_budget
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.compose import Gate, TotalTerms, Weight
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.redaction import redactor_of
@@ -87,29 +87,19 @@ def _refuse_directed(settings: Settings, judges: Sequence[JudgePlan]) -> None:
     """Refuse what a plan that follows the verdicts cannot do.
 
     Raises:
-        UsageError: the message names the alternative.
+        UsageError: the message names what to omit.
     """
-    pairing, goal = settings.pairing, SettingRef("goal", settings.pairing.goal)
-    if pairing.strategy != "ring" or pairing.repeats != 1 or pairing.both_orders or settings.judge.compat is not None:
-        raise UsageError(
-            goal,
-            naming(
-                " chooses each pair, and asks it once; omit $strategy, $repeats, $both_orders and $compat, or the goal."
-            ),
-        )
-    if settings.rewards.min_reliability is not None or settings.rewards.advantage == "reliability":
-        raise UsageError(
-            goal,
-            naming(
-                " leaves the reliability unknown; omit $min_reliability and $advantage, or the goal.",
-                advantage="reliability",
-            ),
-        )
-    if any(judge.grading is not None or judge.pairing is not None for judge in judges):
-        raise UsageError(
-            goal,
-            " needs judges that all compare the same pairs; omit share and judges that grade responses, or the goal.",
-        )
+    pairing, rewards = settings.pairing, settings.rewards
+    has_plan = pairing.strategy != "ring" or pairing.repeats != 1 or pairing.both_orders
+    why = None
+    if has_plan or settings.judge.compat is not None:
+        why = " chooses each pair and asks it once; omit $strategy, $repeats, $both_orders and $compat, or the goal."
+    elif rewards.min_reliability is not None or rewards.advantage == "reliability":
+        why = " leaves the reliability unknown; omit $min_reliability and $advantage, or the goal."
+    elif any(judge.grading is not None or judge.pairing is not None for judge in judges):
+        why = " needs judges that compare the same pairs; omit share and judges that grade responses, or the goal."
+    if why is not None:
+        raise UsageError(SettingRef("goal", pairing.goal), naming(why))
 
 
 def _shows_images(settings: Settings, judges: Sequence[JudgePlan]) -> bool:
@@ -154,9 +144,7 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     pairwise = [judge for judge in plan.judges if judge.grading is None]
     per_comparison = sum(judge.turns for judge in pairwise)
     calls = max(0, budget - fixed) // max(1, per_comparison)
-    repeats, both = plan.pairing.repeats, plan.pairing.both_orders
-    ring_k = ring_k_for_budget(sizes, calls, repeats=repeats, both_orders=both)
-    pairing = replace(without.pairing, ring_k=ring_k)
+    pairing = plan.pairing.with_calls(sizes, calls)
     if pairwise and not any(pairing.count(n) for n in sizes) and any(n > 1 for n in sizes):
         raise UsageError(SettingRef("budget", budget), " is too small for one comparison in each group.")
     return replace(plan, pairing=pairing)

@@ -15,7 +15,7 @@ from genrm_cli.judging.profiles.profile import (
     render_messages,
     sample_prompt,
 )
-from genrm_cli.pairing import count_comparisons, count_first
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
@@ -31,32 +31,6 @@ MAX_COMPARED = 2_048  # rollouts: the estimators use n × n arrays, up to 300 MB
 _REPLY_TOKENS = 4_096  # of a judge whose profile sets no limit
 _MARGIN_TOKENS = 256  # of the chat template
 MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
-
-
-@dataclass(frozen=True, slots=True)
-class PairingPlan:
-    """The comparisons to make. The fields are the settings of the same names."""
-
-    strategy: str = "ring"
-    ring_k: float = 1.0
-    repeats: int = 1
-    both_orders: bool = False
-    order_balanced: bool = False
-    seed: int = 0
-    goal: str = "rewards"
-
-    @property
-    def is_directed(self) -> bool:
-        """Whether verdicts decide which comparisons follow."""
-        return self.goal != "rewards"
-
-    def count(self, n: int) -> int:
-        """Count the comparisons of n rollouts."""
-        return count_comparisons(n, self.strategy, self.repeats, both_orders=self.both_orders, ring_k=self.ring_k)
-
-    def count_further(self, n: int) -> int:
-        """Count those that depend on the verdicts of the others."""
-        return max(0, self.count(n) - count_first(n, self.goal)) if self.is_directed else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def _estimate(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Ca
         own = [(group.judged.size, group.own) for group in groups]
         return estimate_panel(own, known)
     estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
-    return [each.without_errors() for each in estimates] if plan.pairing.is_directed else estimates
+    return [each.without_errors() for each in estimates] if plan.pairing.goal != "rewards" else estimates
 
 
 @dataclass(slots=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.plan import GroupPlan, PairingPlan, RewardPlan
+from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.groups.reward_group import verdicts_of
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.metrics.win_counts import WinCounts
-from genrm_cli.pairing import AGAINST_LAST
+from genrm_cli.pairing import AGAINST_LAST, PairingPlan
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line

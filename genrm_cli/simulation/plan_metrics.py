@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import default_rng
 
-from genrm_cli.pairing import count_comparisons, plan_comparisons, ring_k_for_budget
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import ESTIMATORS, CalibrationStatistics, VerdictBatch
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
 from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
@@ -33,10 +33,9 @@ class Plan:
 def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
     """Return the largest plan of a strategy within these calls per group; None if even the smallest takes more."""
     if strategy == "ring":
-        ring_k = ring_k_for_budget({n: 1}, calls)
-        needed = count_comparisons(n, strategy, ring_k=ring_k)
-        return Plan(strategy, needed, ring_k=ring_k) if needed else None
-    once = count_comparisons(n, strategy)
+        rings = PairingPlan().with_calls({n: 1}, calls)
+        return Plan(strategy, rings.count(n), ring_k=rings.ring_k) if rings.ring_k else None
+    once = PairingPlan(strategy).count(n)
     repeats = calls // once
     return Plan(strategy, repeats * once, repeats) if repeats else None
 
@@ -45,24 +44,8 @@ def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, I
     """Return [G, M] first and second indices of the comparisons of numbered groups."""
     # Only these differ from group to group.
     keys = [str(group) for group in groups] if plan.strategy == "ring" else [""]
-    planned = np.array(
-        [
-            [
-                (comparison.i, comparison.j)
-                for comparison in plan_comparisons(
-                    n,
-                    plan.strategy,
-                    repeats=plan.repeats,
-                    order_balanced=True,
-                    ring_k=plan.ring_k,
-                    key=key,
-                    seed=seed,
-                )
-            ]
-            for key in keys
-        ],
-        dtype=np.intp,
-    )
+    pairing = PairingPlan(plan.strategy, plan.ring_k, plan.repeats, order_balanced=True, seed=seed)
+    planned = np.array([[(i, j) for i, j, _ in pairing.iter_pairs(n, key)] for key in keys], dtype=np.intp)
     shape = (len(groups), plan.calls)
     return np.broadcast_to(planned[..., 0], shape), np.broadcast_to(planned[..., 1], shape)
 

@@ -9,7 +9,7 @@ from scored_components import LEXICAL, completions, judge, score, settings_of
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.preview import iter_dry_run
-from genrm_cli.pairing import count_comparisons
+from genrm_cli.pairing import PairingPlan
 
 TEXTS = ("Paris.", "It is Paris, of course.", "Paris.", "Lyon, I think, or Paris.", "Paris.")
 
@@ -20,7 +20,7 @@ def test_equal_texts_share_comparisons_and_reward(tmp_path: Path, strategy: str)
     scored = score(tmp_path, completions(*TEXTS), LEXICAL, strategy=strategy, ring_k=2.0)
     assert scored.rewards[0] == scored.rewards[2] == scored.rewards[4] != scored.rewards[1]
     assert {each["i"] for each in scored.comparisons} | {each["j"] for each in scored.comparisons} == {0, 1, 3}
-    assert len(scored.comparisons) == count_comparisons(3, strategy, ring_k=2.0)
+    assert len(scored.comparisons) == PairingPlan(strategy, ring_k=2.0).count(3)
     run = new_run(settings_of(LEXICAL, strategy=strategy, ring_k=2.0), {})
     (decision,) = iter_dry_run([str(tmp_path / "in.jsonl")], run)
     assert decision.plan is not None

@@ -10,10 +10,11 @@ import pytest
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
-from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan, RewardPlan
+from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_groups
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.write_lines import comparison_json, scored_line

@@ -17,7 +17,7 @@ from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.groups.sabotage import find_causes
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.pairing import plan_comparisons
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import RunStatistics
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
@@ -40,7 +40,7 @@ def judged(results: list[tuple[RequestId, Outcome]], n: int, key: str = "g") -> 
 
 def planned(n: int, rings: float, key: str) -> Iterator[RequestId]:
     """Yield the requests about a group of n rollouts to one judge."""
-    for i, j, repeat in plan_comparisons(n, "ring", ring_k=rings, key=key, seed=0):
+    for i, j, repeat in PairingPlan("ring", ring_k=rings, seed=0).iter_pairs(n, key):
         yield RequestId(0, repeat, (i, j))
 
 

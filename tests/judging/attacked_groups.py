@@ -24,7 +24,7 @@ from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt, render_messages
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply, RequestId
 from genrm_cli.neutralise import fold
-from genrm_cli.pairing import plan_comparisons
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import RunStatistics
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
@@ -187,7 +187,7 @@ def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) ->
     draw = np.random.default_rng(rings)
     world = draw_world(JudgeModel(), groups, SIZE, draw)
     world.quality[:, :2] += QUALITY_OF_BAD - world.truth[:, :2]
-    planned = [list(plan_comparisons(SIZE, "ring", ring_k=rings, key=str(g))) for g in range(groups)]
+    planned = [list(PairingPlan("ring", ring_k=rings).iter_pairs(SIZE, str(g))) for g in range(groups)]
     pairs = np.array([[(i, j) for i, j, _ in one] for one in planned])
     batches = [judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw) for _ in range(1 + REASKS)]
     about, results = {}, []

@@ -9,7 +9,7 @@ from typing import Any
 from genrm_cli.errors import GenrmError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
-from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
+from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, RecallPolicy
 from genrm_cli.judging.journal import Journal
@@ -20,6 +20,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.tasks import first_error_of
 from genrm_cli.verdicts import Failure, Outcome

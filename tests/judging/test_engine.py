@@ -9,13 +9,14 @@ from opened_judge import PLAN, judge_pairs, open_judge, pair
 
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
-from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
+from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 

@@ -11,9 +11,7 @@ from genrm_cli.pairing import (
     AGAINST_LAST,
     STRATEGIES,
     Comparison,
-    count_comparisons,
-    plan_comparisons,
-    ring_k_for_budget,
+    PairingPlan,
 )
 
 CIRCULAR = {
@@ -45,18 +43,18 @@ RING_K = st.integers(0, 60).map(lambda quarters: quarters / 4)
 @pytest.mark.parametrize("n", CIRCULAR)
 def test_circular_is_the_references_list(n):
     """Each rollout against the next, the last against the first; two rollouts meet in both orders."""
-    assert list(plan_comparisons(n, "circular")) == [(i, j, 0) for i, j in CIRCULAR[n]]
+    assert list(PairingPlan("circular").iter_pairs(n)) == [(i, j, 0) for i, j in CIRCULAR[n]]
 
 
 @pytest.mark.parametrize("n", ALL_PAIRS)
 def test_all_pairs_is_the_references_list(n):
     """Every pair once, the lower index always first."""
-    assert list(plan_comparisons(n, "all_pairs")) == [(i, j, 0) for i, j in ALL_PAIRS[n]]
+    assert list(PairingPlan("all_pairs").iter_pairs(n)) == [(i, j, 0) for i, j in ALL_PAIRS[n]]
 
 
 def test_repeats_are_the_outermost_loop():
     """The whole list is asked once for each judge, numbered from 0."""
-    assert list(plan_comparisons(2, "circular", repeats=3)) == [
+    assert list(PairingPlan("circular", repeats=3).iter_pairs(2)) == [
         Comparison(i, j, judge_idx) for judge_idx in range(3) for i, j in [(0, 1), (1, 0)]
     ]
 
@@ -64,23 +62,25 @@ def test_repeats_are_the_outermost_loop():
 @given(st.integers(0, 24), EVERY, st.integers(1, 4), st.booleans(), st.booleans(), RING_K)
 def test_the_count_is_what_the_plan_has(n, strategy, judges, balanced, swap, ring_k):
     """Counting without planning gives the length of the plan."""
-    plan = list(plan_comparisons(n, strategy, repeats=judges, order_balanced=balanced, both_orders=swap, ring_k=ring_k))
-    assert count_comparisons(n, strategy, judges, both_orders=swap, ring_k=ring_k) == len(plan)
+    plan = list(
+        PairingPlan(strategy, repeats=judges, order_balanced=balanced, both_orders=swap, ring_k=ring_k).iter_pairs(n)
+    )
+    assert PairingPlan(strategy, both_orders=swap, ring_k=ring_k, repeats=judges).count(n) == len(plan)
 
 
 @given(st.integers(0, 24), EVERY, st.integers(1, 3), RING_K)
 def test_a_swap_adds_the_other_order_of_every_pair_and_nothing_twice(n, strategy, judges, ring_k):
     """Each rollout is then shown first exactly as often as second."""
-    plan = list(plan_comparisons(n, strategy, repeats=judges, both_orders=True, ring_k=ring_k))
+    plan = list(PairingPlan(strategy, repeats=judges, both_orders=True, ring_k=ring_k).iter_pairs(n))
     assert len(set(plan)) == len(plan)
     assert {Comparison(j, i, judge_idx) for i, j, judge_idx in plan} == set(plan)
-    assert set(plan_comparisons(n, strategy, repeats=judges, ring_k=ring_k)) <= set(plan)
+    assert set(PairingPlan(strategy, repeats=judges, ring_k=ring_k).iter_pairs(n)) <= set(plan)
 
 
 @given(st.integers(0, 40))
 def test_balanced_order_shows_each_as_often_first_as_second(n):
     """Every unordered pair stays there once, and no rollout is first more than once oftener than second."""
-    plan = list(plan_comparisons(n, "all_pairs", order_balanced=True))
+    plan = list(PairingPlan("all_pairs", order_balanced=True).iter_pairs(n))
     assert sorted((min(i, j), max(i, j)) for i, j, _ in plan) == list(combinations(range(n), 2))
     lead = Counter(i for i, _, _ in plan)
     lead.subtract(j for _, j, _ in plan)
@@ -89,7 +89,7 @@ def test_balanced_order_shows_each_as_often_first_as_second(n):
 
 def test_balanced_order_turns_every_second_pair_of_a_rollout():
     """Pairs keep their order; those whose indices differ by an even number are turned round."""
-    plan = [(i, j) for i, j, _ in plan_comparisons(4, "all_pairs", order_balanced=True)]
+    plan = [(i, j) for i, j, _ in PairingPlan("all_pairs", order_balanced=True).iter_pairs(4)]
     assert plan == [(0, 1), (2, 0), (0, 3), (1, 2), (3, 1), (2, 3)]
 
 
@@ -98,7 +98,7 @@ def test_balanced_order_turns_every_second_pair_of_a_rollout():
 
 def planned(n, strategy, ring_k, key="", seed=0):
     """Return the ordered pairs of a plan."""
-    return [(i, j) for i, j, _ in plan_comparisons(n, strategy, ring_k=ring_k, key=key, seed=seed)]
+    return [(i, j) for i, j, _ in PairingPlan(strategy, ring_k=ring_k, seed=seed).iter_pairs(n, key)]
 
 
 def test_a_plan_depends_on_key_and_seed_only():
@@ -124,11 +124,11 @@ def test_a_budget_is_kept_and_used(sizes, calls, judges, swap):
 
     def needed(ring_k):
         return sum(
-            groups * count_comparisons(n, "ring", judges, both_orders=swap, ring_k=ring_k)
+            groups * PairingPlan("ring", both_orders=swap, ring_k=ring_k, repeats=judges).count(n)
             for n, groups in sizes.items()
         )
 
-    ring_k = ring_k_for_budget(sizes, calls, repeats=judges, both_orders=swap)
+    ring_k = PairingPlan(repeats=judges, both_orders=swap).with_calls(sizes, calls).ring_k
     assert needed(ring_k) <= calls
     more = [needed(ring_k + step / 100) for step in range(1, 200)]
     assert next((count for count in more if count != needed(ring_k)), calls + 1) > calls
@@ -137,15 +137,14 @@ def test_a_budget_is_kept_and_used(sizes, calls, judges, swap):
 
 def test_golden_budgets():
     """A budget of whole or half rings gives just those; one for nothing gives none."""
-    assert ring_k_for_budget({16: 1000}, 40_000) == 2.5
-    assert ring_k_for_budget({16: 1000}, 40_999) == 2.5
-    assert ring_k_for_budget({16: 1000}, 31_999) == 1.9375
-    assert ring_k_for_budget({16: 10, 8: 10}, 480) == 2
-    assert ring_k_for_budget({16: 1000}, 999) == ring_k_for_budget({}, 5) == ring_k_for_budget({1: 9}, 5) == 0
-    assert count_comparisons(16, "ring", ring_k=ring_k_for_budget({16: 1}, 10**9)) == 240
+    budgets = [({16: 1000}, 40_000), ({16: 1000}, 40_999), ({16: 1000}, 31_999), ({16: 10, 8: 10}, 480)]
+    budgets += [({16: 1000}, 999), ({}, 5), ({1: 9}, 5)]
+    found = [PairingPlan().with_calls(sizes, calls).ring_k for sizes, calls in budgets]
+    assert found == [2.5, 2.5, 1.9375, 2, 0, 0, 0]
+    assert PairingPlan().with_calls({16: 1}, 10**9).count(16) == 240
 
 
 def test_each_rollout_meets_the_last_one_once_in_either_order():
     """The last one is first in every other pair; keys decide with which pair it begins."""
-    plans = [[(i, j) for i, j, _ in plan_comparisons(4, AGAINST_LAST, key=str(key))] for key in range(40)]
+    plans = [[(i, j) for i, j, _ in PairingPlan(AGAINST_LAST).iter_pairs(4, str(key))] for key in range(40)]
     assert {tuple(plan) for plan in plans} == {((3, 0), (1, 3), (3, 2)), ((0, 3), (3, 1), (2, 3))}

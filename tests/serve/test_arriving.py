@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
-from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
+from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.verdicts import Outcome, Verdict
 
 TEXTS = ["Paris.", "Paris is the capital of France.", "I think Paris.", "Lyon.", "It is Paris, of course.", ""]

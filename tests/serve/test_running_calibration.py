@@ -5,7 +5,7 @@ import random
 import pytest
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.pairing import plan_comparisons
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import CalibrationStatistics
 from genrm_cli.serve.served_scorer import RunningCalibration
 from genrm_cli.verdicts import Verdict
@@ -19,7 +19,7 @@ def verdicts_of(number):
     generator = random.Random(number)
     qualities = [generator.gauss(0, 1) for _ in range(SIZE)]
     verdicts = {}
-    for comparison in plan_comparisons(SIZE, "ring", ring_k=1.5, key=str(number)):
+    for comparison in PairingPlan("ring", ring_k=1.5).iter_pairs(SIZE, str(number)):
         gap = qualities[comparison.i] - qualities[comparison.j] + generator.gauss(0.5, 0.5)
         verdicts[comparison] = Verdict(3 + gap / 2, 3 - gap / 2, min(6.0, max(1.0, 3.5 - gap)))
     return verdicts

@@ -9,7 +9,7 @@ from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, naming
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group
-from genrm_cli.groups.plan import GroupPlan, PairingPlan
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
@@ -19,6 +19,7 @@ from genrm_cli.jobs.previews.problems import Problem, Problems
 from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import UnreadableRecordError

@@ -12,7 +12,7 @@ from virtual_time import run_in_virtual_time
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups
-from genrm_cli.groups.plan import GroupPlan, JudgePlan, PairingPlan
+from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.lookup import PROFILES
@@ -22,6 +22,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt, Reply
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 

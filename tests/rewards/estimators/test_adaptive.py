@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from verdict_rows import verdicts_of
 
 from genrm_cli.judging.profiles.answer import MEANINGS
-from genrm_cli.pairing import plan_comparisons
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import (
     ESTIMATORS,
     Calibration,
@@ -146,7 +146,7 @@ def test_without_a_calibration_each_group_shows_its_kind():
 
 def test_a_tie_is_information():
     """Between rollouts that are otherwise alike a tie brings the better one's opponent up, and a loss down."""
-    plan = [(i, j) for i, j, _ in plan_comparisons(4, "ring")]
+    plan = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2.0).iter_pairs(4)]
     results = [(4, 2, 2), (3, 3, 3.5), (2, 4, 5)]
     others = [(i, j, 4, 2, 2) for i, j in plan[1:]]
     by_result = [

@@ -18,7 +18,7 @@ from drawn_verdicts import (
 )
 from verdict_rows import Row, verdicts_of
 
-from genrm_cli.pairing import plan_comparisons
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import (
     ESTIMATORS,
     Calibration,
@@ -28,7 +28,7 @@ from genrm_cli.rewards.estimators import (
 )
 from genrm_cli.rewards.estimators.calibration import UNBIASED_VERDICTS
 
-PLAN = [(i, j) for i, j, _ in plan_comparisons(8, "ring", ring_k=2)]
+PLAN = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(8)]
 # With repeats and reversed orders, so that some verdicts share both rollouts.
 TANGLED = [*PLAN, *PLAN[:5], *((j, i) for i, j in PLAN[3:9])]
 

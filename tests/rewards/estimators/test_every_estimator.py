@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
-from genrm_cli.pairing import plan_comparisons
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import (
     ESTIMATORS,
     Calibration,
@@ -31,7 +31,7 @@ KNOWN = Calibration(
 )
 NAMES = sorted(ESTIMATORS)
 every_estimator = pytest.mark.parametrize("name", NAMES)
-RINGS_OF_16 = {k: [(i, j) for i, j, _ in plan_comparisons(16, "ring", ring_k=k)] for k in (1, 2)}
+RINGS_OF_16 = {k: [(i, j) for i, j, _ in PairingPlan("ring", ring_k=k).iter_pairs(16)] for k in (1, 2)}
 GOLDEN = [Row(*v) for v in [(0, 1, 4, 3, 2), (1, 2, 3, 3, 4), (2, 3, 4, 2, 1), (3, 0, 2, 5, 6)]]
 
 
@@ -139,7 +139,7 @@ def test_the_smallest_groups(name):
 @every_estimator
 def test_a_batch_gives_what_its_groups_give_one_by_one(name):
     """Other groups, and what stands where there is no verdict, change nothing."""
-    plan = [(i, j) for i, j, _ in plan_comparisons(6, "ring", ring_k=2)]
+    plan = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(6)]
     batch, _ = linear_judge(20, 6, plan, failures=0.4)
     batch.score_1[~batch.valid] = 1e6
     made = ESTIMATORS[name](batch, KNOWN)
@@ -156,7 +156,7 @@ def test_many_groups_get_the_numbers_that_each_gets_alone(name):
     """To the last bit, whatever the sizes and the order of the groups beside them."""
     groups = []
     for n, ring_k, failures in ((6, 1, 0.3), (8, 2, 0.3), (6, 1, 0.0), (1, 1, 0.0)):
-        plan = [(i, j) for i, j, _ in plan_comparisons(n, "ring", ring_k=ring_k)] or [(0, 0)]
+        plan = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=ring_k).iter_pairs(n)] or [(0, 0)]
         batch, _ = linear_judge(12, n, plan, seed=n, failures=failures)
         groups += [(n, verdicts_of(pairs_of(batch, group) if n > 1 else [])) for group in range(12)]
     alone = [estimate(name, *group, KNOWN) for group in groups]
@@ -193,7 +193,7 @@ def test_little_known_of_the_judge_is_no_error(name):
 )
 def test_reliability_foretells_the_squared_correlation(name, ring_k):
     """Over 1,500 groups, and over the least and the most reliable fifth of them, to less than a tenth."""
-    plan = [(i, j) for i, j, _ in plan_comparisons(12, "ring", ring_k=ring_k)]
+    plan = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=ring_k).iter_pairs(12)]
     batch, quality = linear_judge(1500, 12, plan)
     made = ESTIMATORS[name](batch, fit_of(batch))
     squared = squared_correlations(made.base_scores, quality)
@@ -227,7 +227,7 @@ def test_no_signal_in_enough_verdicts_is_reliability_0():
 )
 def test_standard_errors_are_those_made(name, n, ring_k):
     """The mean squared error of the base scores, known here, is the mean of the squared standard errors."""
-    plan = [(i, j) for i, j, _ in plan_comparisons(n, "ring", ring_k=ring_k)]
+    plan = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=ring_k).iter_pairs(n)]
     batch, quality = linear_judge(4000, n, plan)
     fit = fit_of(batch)
     made = ESTIMATORS[name](batch, fit)

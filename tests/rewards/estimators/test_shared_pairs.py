@@ -6,13 +6,13 @@ from drawn_verdicts import linear_judge, pairs_of
 from numpy.random import default_rng
 from verdict_rows import verdicts_of
 
-from genrm_cli.pairing import plan_comparisons
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators import Calibration, RunStatistics, estimate_many, estimate_panel
 from genrm_cli.verdicts import Verdict
 
 N, GROUPS = 6, 200
-RING = [(i, j) for i, j, _ in plan_comparisons(N, "ring", ring_k=1)]
-ALL = [(i, j) for i, j, _ in plan_comparisons(N, "all_pairs", order_balanced=True)]
+RING = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=1).iter_pairs(N)]
+ALL = [(i, j) for i, j, _ in PairingPlan("all_pairs", order_balanced=True).iter_pairs(N)]
 
 
 def groups_of(seed=None):
