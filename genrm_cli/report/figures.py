@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -154,7 +154,7 @@ def figures_of(
         spread=mean_of(spreads),
         spread_histogram=histogram_of(spreads, least=0.0),
         flat=share_of(sum(each.is_flat for each in measured), len(spreads)),
-        reliability=mean_of(reliabilities, 1.0),
+        reliability=_with_interval(mean_of(reliabilities, 1.0), metrics),
         reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
         noisy=share_of(sum(each.is_noisy for each in measured), len(reliabilities)),
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
@@ -178,6 +178,12 @@ def figures_of(
         masked={} if metrics is None else {name: count for name, count in metrics.redactions.items() if count},
         look_here=_stand_out(groups),
     )
+
+
+def _with_interval(mean: Mean, metrics: RunRecord | None) -> Mean:
+    """Return the mean reliability with the interval of the run: groups share what is not known of the judge."""
+    interval = None if metrics is None else metrics.reliability_interval
+    return mean if interval is None else replace(mean, low=interval[0], high=interval[1])
 
 
 def reason_text(code: str) -> str:

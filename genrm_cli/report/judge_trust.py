@@ -95,7 +95,9 @@ def _reliability(figures: RunFigures) -> Iterator[Ground]:
         return
     weight: Weight = "fine" if mean >= RELIABLE_FROM else "care" if mean >= NOISY_BELOW else "no"
     words = {"fine": "mostly real", "care": "more real than noise", "no": "mostly noise"}[weight]
-    yield Ground(weight, f"Mean reliability {mean:.2f}: differences between rewards are {words}.", "noisy")
+    low, high = figures.reliability.low, figures.reliability.high
+    interval = "" if low is None else f" ({low:.2f} to {high:.2f})"
+    yield Ground(weight, f"Mean reliability {mean:.2f}{interval}: differences between rewards are {words}.", "noisy")
     if figures.noisy.count and weight != "no":
         noisy = f"{figures.noisy.count:,} of {figures.noisy.of:,} groups"
         text = f"{noisy} are mostly noise (reliability below {NOISY_BELOW})."

@@ -147,13 +147,7 @@ class CalibrationStatistics:
         plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
         self._labels += sizes_of(batch).sum(axis=0)
         pair_signed, pair_plain, owners = _sums_of_pairs(batch, features)
-        apart = np.zeros((len(features), 4))
-        for column, each in enumerate(_squares(pair_signed @ _LEAD_AND_ONE)):
-            apart[:, column] = 2 * binned_sums(each, owners, len(features))
-        apart[:, 3] = 2 * binned_sums(pair_plain[:, _ONE] ** 2, owners, len(features))
-        signed_parts = [each.sum(axis=1) for each in (*_squares(signed @ _LEAD_AND_ONE), plain[..., _ONE] ** 2)]
-        own_parts = [each.sum(axis=1) for each in _squares(features @ _LEAD_AND_ONE)]
-        parts = np.stack([*(np.stack(signed_parts) - apart.T), *own_parts])
+        parts = _parts_by_group(features, (signed, plain), (pair_signed, pair_plain), owners)
         self._by_group += parts @ parts.T
         whole = features.sum(axis=1)
         flat = features.reshape(-1, _COLUMNS)
@@ -309,6 +303,18 @@ def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Float
     plain = np.stack([binned_sums(column, pairs, count) for column in flat.T], axis=-1)
     signed = np.stack([binned_sums(column, pairs, count) for column in (flat * signs).T], axis=-1)
     return signed, plain, cells // batch.n**2
+
+
+def _parts_by_group(
+    features: Floats, by_rollout: tuple[Floats, Floats], by_pair: tuple[Floats, Floats], owners: Indices
+) -> Floats:
+    """Return [7, G] what each group adds to the seven sums of `_by_group`."""
+    whole, pairs = (
+        (*_squares(signed @ _LEAD_AND_ONE), plain[..., _ONE] ** 2) for signed, plain in (by_rollout, by_pair)
+    )
+    apart = [2 * binned_sums(each, owners, len(features)) for each in pairs]
+    shared = [each.sum(axis=1) - less for each, less in zip(whole, apart, strict=True)]
+    return np.stack([*shared, *(each.sum(axis=1) for each in _squares(features @ _LEAD_AND_ONE))])
 
 
 def _squares(values: Floats) -> tuple[Floats, Floats, Floats]:
