@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Self
 
 MIN_SCORE, MAX_SCORE = 1.0, 5.0
@@ -257,7 +258,7 @@ class Outcome:
     reasks: int = 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Outcome, tuple(getattr(self, name) for name in _OUTCOME_FIELDS)
+        return Outcome, _values_of_outcome(self)
 
 
-_OUTCOME_FIELDS = tuple(each.name for each in fields(Outcome))
+_values_of_outcome = attrgetter(*(each.name for each in fields(Outcome)))

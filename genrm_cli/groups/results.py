@@ -1,6 +1,5 @@
 """The result of a group: its rewards, their basis, and the reasons for missing ones."""
 
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.sabotage import Causes
+from genrm_cli.metrics.running_stats import sample_variance
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
 from genrm_cli.rewards.diversity import Clusters
@@ -173,7 +173,7 @@ class GroupRewards:
     def variance(self) -> float | None:
         """Sample variance of the rewards; None for fewer than two."""
         known = [reward for reward in self.rewards if reward is not None]
-        return statistics.variance(known) if len(known) > 1 else None
+        return sample_variance(known) if len(known) > 1 else None
 
     def scaled(self, kind: str, pool: float | None) -> "GroupRewards":
         """Return the same rewards, with advantages for a run in which rewards have this mean variance."""

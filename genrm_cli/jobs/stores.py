@@ -12,7 +12,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.compose import weight_of
-from genrm_cli.rewards.estimators import Calibration, RunStatistics, Verdicts, verdict_array
+from genrm_cli.rewards.estimators import Calibration, Floats, RunStatistics, Verdicts, verdict_array
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Pieces, Spool
@@ -36,7 +36,7 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         pickler = pickle.Pickler(kept, pickle.HIGHEST_PROTOCOL)
         pickler.fast = True  # remembers no objects, which takes more memory than the objects of a large group
         pickler.dump(judged)
-        arrays = [np.insert(verdict_array(each), 0, which, axis=1) for which, each in enumerate((verdicts, *own))]
+        arrays = [_with_owner(verdict_array(each), which) for which, each in enumerate((verdicts, *own))]
         self._groups.add(number, kept.getbuffer())
         self._verdicts.add(number, np.concatenate(arrays).tobytes())
 
@@ -62,6 +62,11 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
             owners = range(int(kept[-1, 0]) + 1) if len(kept) else ()
             statistics.add_arrays(size, [kept[kept[:, 0] == owner, 1:] for owner in owners])
         return statistics.fit()
+
+
+def _with_owner(verdicts: Floats, owner: int) -> Floats:
+    """Return verdicts with a first column that says whose they are; `np.insert` takes ten times as long."""
+    return np.concatenate([np.full((len(verdicts), 1), float(owner)), verdicts], axis=1)
 
 
 class ScoreStore(AbstractContextManager["ScoreStore"]):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from genrm_cli.metrics.running_stats import has_spread
+from genrm_cli.metrics.running_stats import has_spread, sample_variance
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan_adjustments
 
 
@@ -78,7 +78,7 @@ def advantages_of(rewards: Sequence[float]) -> list[float]:
     if not has_spread(rewards):
         return [0.0] * n
     mean = math.fsum(rewards) / n
-    deviation = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / (n - 1))
+    deviation = math.sqrt(sample_variance(rewards))
     return [(reward - mean) / deviation for reward in rewards]
 
 

@@ -126,21 +126,23 @@ class Media(_Part):
 
 
 Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
+_WORDS = (Text, Refusal)  # a union would be made anew at every use
+_WORDS_AND_REASONING = (*_WORDS, Reasoning)
 
 
 def join_texts(texts: Iterable[str]) -> str:
     """Join the texts that are not blank with a blank line between them."""
-    return "\n\n".join(text for text in texts if text.strip())
+    return "\n\n".join([text for text in texts if text.strip()])
 
 
 def words_of(items: Iterable[Item]) -> str:
     """Return the policy's own text: texts and refusals, joined."""
-    return join_texts(item.text for item in items if isinstance(item, Text | Refusal))
+    return join_texts([item.text for item in items if isinstance(item, _WORDS)])
 
 
 def reasoning_of(items: Iterable[Item]) -> str:
     """Return all reasoning, joined without a separator."""
-    return "".join(item.text for item in items if isinstance(item, Reasoning))
+    return "".join([item.text for item in items if isinstance(item, Reasoning)])
 
 
 def final_words_of(items: Iterable[Item]) -> str:
@@ -162,12 +164,12 @@ def last_arguments_of(items: Iterable[Item], tool: str) -> str | None:
 
 def media_of(items: Iterable[Item]) -> tuple[Media, ...]:
     """Return all media, in order."""
-    return tuple(item for item in items if isinstance(item, Media))
+    return tuple([item for item in items if isinstance(item, Media)])
 
 
 def only_words(items: Iterable[Item]) -> bool:
     """Whether a response consists only of the policy's text and reasoning."""
-    return all(isinstance(item, Text | Refusal | Reasoning) for item in items)
+    return all(isinstance(item, _WORDS_AND_REASONING) for item in items)
 
 
 # White space, control, format and filler characters, and markup that renders as nothing. An answer may be one sign of
@@ -190,7 +192,7 @@ def is_blank_text(text: str) -> bool:
 def has_act(items: Iterable[Item]) -> bool:
     """Whether the policy did anything that can be judged: wrote text, refused, called a tool, or made media."""
     return any(
-        not is_blank_text(item.text) if isinstance(item, Text | Refusal) else isinstance(item, ToolCall | Media)
+        not is_blank_text(item.text) if isinstance(item, _WORDS) else isinstance(item, ToolCall | Media)
         for item in items
     )
 

@@ -7,6 +7,8 @@ required when read. Keys that a class does not declare are ignored.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
+from functools import cache
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -46,21 +48,27 @@ class _Member:
     is_optional: bool
 
 
-_MEMBERS: dict[type, tuple[_Member, ...]] = {}
-
-
 def to_json(record: object) -> Json:
     """Return a dataclass as a JSON object."""
-    written: Json = {}
-    for member in _members(type(record)):
-        value = getattr(record, member.name)
+    names, values, checked = _writer(type(record))  # type: ignore[arg-type]  # mypy: a class would not be hashable
+    written: Json = dict(zip(names, values(record), strict=False))
+    for member in checked:
+        value = written[member.name]
         if value is None:
             if member.is_optional:
-                continue
+                del written[member.name]
         elif member.write is not None:
-            value = member.write(value)
-        written[member.name] = value
+            written[member.name] = member.write(value)
     return written
+
+
+@cache
+def _writer(form: type) -> tuple[list[str], Callable[[object], tuple[Any, ...]], list[_Member]]:
+    """Return the names of a class, what takes their values, and the members that are converted or may be left out."""
+    members = _members(form)
+    names = [member.name for member in members]
+    # The class comes last: of a single name, `attrgetter` returns no tuple.
+    return names, attrgetter(*names, "__class__"), [each for each in members if each.is_optional or each.write]
 
 
 def from_json(form: type[_T], value: object) -> _T:
@@ -72,7 +80,7 @@ def from_json(form: type[_T], value: object) -> _T:
     if not isinstance(value, Mapping):
         raise FormError(f"{_found(value)}; expected an object")
     found: Json = {}
-    for member in _members(form):
+    for member in _members(form):  # type: ignore[arg-type]
         if member.name in value:
             try:
                 found[member.name] = member.read(value[member.name])
@@ -96,21 +104,17 @@ def json_schema(form: type) -> Json:
 
 def extended(form: type[_T], base: object, **own: object) -> _T:
     """Return an instance of a class, with the fields of an instance of its base and others."""
-    return form(**{member.name: getattr(base, member.name) for member in _members(type(base))}, **own)
+    return form(**{member.name: getattr(base, member.name) for member in _members(type(base))}, **own)  # type: ignore[arg-type]
 
 
+@cache
 def _members(form: type) -> tuple[_Member, ...]:
     """Return the members of a class, its own before those of its bases."""
-    found = _MEMBERS.get(form)
-    if found is None:
-        if not is_dataclass(form):
-            raise TypeError(f"{form} is not a dataclass")
-        hints = get_type_hints(form)
-        optional = {field.name for field in fields(form) if field.default is None}
-        names = _names_of(form)
-        found = tuple(_Member(name, *_conversion(hints[name]), is_optional=name in optional) for name in names)
-        _MEMBERS[form] = found
-    return found
+    if not is_dataclass(form):
+        raise TypeError(f"{form} is not a dataclass")
+    hints = get_type_hints(form)
+    optional = {field.name for field in fields(form) if field.default is None}
+    return tuple(_Member(name, *_conversion(hints[name]), is_optional=name in optional) for name in _names_of(form))
 
 
 def _names_of(form: type) -> list[str]:

@@ -39,7 +39,7 @@ class Spool(AbstractContextManager["Spool"]):
 
     def append(self, data: bytes | memoryview) -> tuple[int, int]:
         """Add bytes at the end; return their offset and length."""
-        offset = len(self)
+        offset = self._stored_bytes + len(self._buffer)
         self._buffer += data
         if len(self._buffer) >= _BUFFER_BYTES:
             self.flush()
@@ -95,9 +95,10 @@ class Pieces:
         missing = 2 * (number + 1) - len(self._spans)
         if missing > 0:
             self._spans.frombytes(bytes(8 * missing))
+        offset, length = self._spool.append(part)
         if not self._spans[2 * number + 1]:
-            self._spans[2 * number] = len(self._spool)
-        self._spans[2 * number + 1] += self._spool.append(part)[1]
+            self._spans[2 * number] = offset
+        self._spans[2 * number + 1] += length
 
     def iter_blocks(self) -> Iterator[bytes]:
         """Yield the bytes of all pieces by number, at most 1 MiB at a time."""

@@ -132,7 +132,7 @@ def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTe
         nonlocal changed
         if isinstance(value, list):
             value = tuple(value)
-        if not isinstance(value, str | tuple):
+        if not value or not isinstance(value, str | tuple):
             return value
         if value not in texts:
             texts[value] = forms.neutralise(value) if isinstance(value, str) else (tuple(map(neutral, value)), ())

@@ -46,7 +46,7 @@ def rollout_of(
         "index": index_of(record),
         "group_attempt": _count(record.get("_ng_group_attempt")),
         "attempt": _count(record.get("_ng_attempt_index")),
-        "is_truncated": is_truncated(record),
+        "is_truncated": "is_truncated" not in known and is_truncated(record),
         "excluded": excluded_of(record),
     }
     media = tuple(
