@@ -107,12 +107,23 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
     """`genrm score` over the recorded lines asks nothing, and its rewards are within .02 of the served ones.
 
     The judge is as noisy as can be, and half of the groups are served after a restart, which continues the calibration.
+    No group fades, as in `genrm score`.
     """
     judge_server.behave(verdict="hash")
     generator, size = random.Random(7), 16
     # Within whole rings the judge's preference for a position cancels out; within a ring and a half it does not.
     judge = [*judge_flags(judge_server.base_url), "--no-probe", "--ring-k", "1.5", "--journal", "serve.journal.sqlite"]
-    flags = [*judge, "--record", "served", "--record-every", "1h", "--drain", "1s"]
+    flags = [
+        *judge,
+        "--record",
+        "served",
+        "--record-every",
+        "1h",
+        "--drain",
+        "1s",
+        "--calibration-half-life",
+        "1000000",
+    ]
     served_rewards = {}
     for half in range(2):
         with serving(genrm, *flags) as served:
