@@ -51,7 +51,8 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
     They depend on the group's own verdicts alone, so that shards, servers and resumed runs plan the same. A failed
     comparison counts as asked; a rollout without a verdict counts as average.
     """
-    left, answered = plan.pairing.count_further(len(judged.answered)), judged.answered
+    answered = judged.answered
+    left = plan.pairing.count_further(len(answered)) if plan.judges else 0
     order = permutation(len(answered), generator_of(judged.key or "", plan.pairing.seed)) if left else ()
     while left:
         by_judge = verdicts_by_judge(judged, plan)

@@ -33,9 +33,10 @@ def outputs_of(folder: Path) -> tuple[bytes, list[Any]]:
 def test_the_dry_run_tells_the_calls(
     genrm: Genrm, call: Call, judge_server: JudgeServer, goal: str, plan: tuple[str, str]
 ) -> None:
-    """Verdicts decide which pairs are asked, not how many; each is asked once, with a verdict or without."""
+    """Verdicts decide which pairs are asked, not how many; each is asked once, failed or not, and copies nothing."""
     judge_server.behave(verdict="hash", fault={"content": "no verdict"}, fault_share=0.2)
-    genrm.write("in.jsonl", [*make_rollouts(groups=3, size=6), *make_rollouts(groups=5, size=3)[9:]])
+    lines = [*make_rollouts(groups=3, size=6), *make_rollouts(groups=5, size=3)[9:]]
+    genrm.write("in.jsonl", [*lines, lines[0] | {"id": "copy"}])
     given = run_of(judge_server, "--goal", goal, *plan)
     told = json.loads(call(*given, "--dry-run", "--json").out)["results"][0]["plan"]["calls"]
     assert call(*given).code == 0

@@ -81,7 +81,7 @@ class Estimate:
 
     def without_errors(self) -> "Estimate":
         """Return the estimate of a plan that depended on its verdicts: the noise that it selected is unknown."""
-        return replace(self, standard_errors=[None] * len(self.standard_errors), reliability=None)
+        return replace(self, standard_errors=[None] * len(self.standard_errors), reliability=None, qualities=None)
 
 
 def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:
