@@ -1,7 +1,5 @@
 """Judges that write a label instead of scores: a win, a tie, a win by much."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from genrm_cli.rewards.estimators.verdict_batch import Floats, VerdictBatch
@@ -13,39 +11,6 @@ SIZES = len(LABELS)
 MUCH = SIZES - 1
 UNIT = 3.5  # (d + r) of `better`, which counts as half a win more than a tie
 _MUCH_BETTER = sum(LABELS[MUCH]) / 2 / UNIT
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """A judge that chooses value v with probability proportional to weight_v exp(v (x_i - x_j + position)).
-
-    Two values without weights are the Bradley-Terry model, three are Davidson's with ties, more the adjacent-category
-    logit model.
-
-    Attributes:
-        values: of the choices, symmetric about 0; the log odds of the outer two of -0.5 and 0.5 are the advantage.
-        log_weights: of the values.
-        position: advantage of the first.
-        spread: standard deviation of the normal prior of the strengths x.
-
-    Source: R. R. Davidson, J. Am. Stat. Assoc. 65 (1970) 317; A. Agresti, Categorical Data Analysis (adjacent-category
-    logits).
-    """
-
-    values: tuple[float, ...]
-    log_weights: tuple[float, ...]
-    position: float
-    spread: float
-
-    def moments(self, advantages: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the logarithm of the sum of all odds, the mean of the choice and its variance, for any array."""
-        values = np.array(self.values)
-        odds = advantages[..., None] * values + np.array(self.log_weights)
-        top = odds.max(axis=-1, keepdims=True)
-        odds = np.exp(odds - top)
-        total = odds.sum(axis=-1)
-        mean = odds @ values / total
-        return np.log(total) + top[..., 0], mean, np.maximum(0.0, odds @ values**2 / total - mean**2)
 
 
 LabelModel = tuple[tuple[float, ...], tuple[float, ...]]

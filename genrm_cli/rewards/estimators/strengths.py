@@ -1,12 +1,13 @@
 """Strengths of rollouts from wins or labels, with a prior that keeps them finite and a term for the position."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
-from genrm_cli.rewards.estimators.labels import Choices, LabelModel, values_of
+from genrm_cli.rewards.estimators.labels import LabelModel, values_of
 from genrm_cli.rewards.estimators.least_squares import Spread, laplacian_of, predict, spread_of
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
@@ -24,6 +25,39 @@ _LEAST_STEEPNESS = 1e-3  # of a group without verdicts, or of verdicts that are 
 PRIOR_VARIANCE = 4.0  # of a log strength
 _LABEL_POINTS = 1.0  # base score of one deviation of strength: with few verdicts, 0.7 of one of quality, as with scores
 _LABEL_FLATTENING = 1.157  # ties bring the share of first places nearer to a half than in the Bradley-Terry model
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A judge that chooses value v with probability proportional to weight_v exp(v (x_i - x_j + position)).
+
+    Two values without weights are the Bradley-Terry model, three are Davidson's with ties, more the adjacent-category
+    logit model.
+
+    Attributes:
+        values: of the choices, symmetric about 0; the log odds of the outer two of -0.5 and 0.5 are the advantage.
+        log_weights: of the values.
+        position: advantage of the first.
+        spread: standard deviation of the normal prior of the strengths x.
+
+    Source: R. R. Davidson, J. Am. Stat. Assoc. 65 (1970) 317; A. Agresti, Categorical Data Analysis (adjacent-category
+    logits).
+    """
+
+    values: tuple[float, ...]
+    log_weights: tuple[float, ...]
+    position: float
+    spread: float
+
+    def moments(self, advantages: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the logarithm of the sum of all odds, the mean of the choice and its variance, for any array."""
+        values = np.array(self.values)
+        odds = advantages[..., None] * values + np.array(self.log_weights)
+        top = odds.max(axis=-1, keepdims=True)
+        odds = np.exp(odds - top)
+        total = odds.sum(axis=-1)
+        mean = odds @ values / total
+        return np.log(total) + top[..., 0], mean, np.maximum(0.0, odds @ values**2 / total - mean**2)
 
 
 def fit_bradley_terry(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
@@ -85,11 +119,12 @@ def fit_strengths(
     scored, variances, qualities = batch.counts() > 0, np.zeros_like(strengths), np.zeros_like(strengths)
     reliabilities = np.zeros(batch.groups)
     if noise is not None:
-        _, _, steepness = choices.moments(_advantages(batch, strengths, choices))
+        of_position = choices.position * batch.corrected()
+        _, _, steepness = choices.moments(_leads(batch, strengths) + of_position)
         _, spread = _spread(batch, steepness, choices, noise)
         qualities, _ = predict(strengths - scored_means(strengths, scored), spread, scored)
         variances = spread.variances
-        _, mean, steepness = choices.moments(_advantages(batch, np.zeros_like(strengths), choices))
+        _, mean, steepness = choices.moments(of_position)
         inverse, spread = _spread(batch, steepness, choices, noise)
         right = batch.sum_by_rollout(outcomes - mean, mean - outcomes)
         _, reliabilities = predict((inverse @ right[..., None])[..., 0], spread, scored)
@@ -108,8 +143,8 @@ def fit_strengths(
 
 def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[Floats, Flags]:
     """Maximise the posterior by Newton steps, halved while they overshoot; return strengths [G, n], converged [G]."""
-    solution = np.zeros((batch.groups, batch.n))
-    height, slope, spread = _surface(batch, outcomes, choices, solution)
+    solution, of_position = np.zeros((batch.groups, batch.n)), choices.position * batch.corrected()
+    height, slope, spread = _surface(batch, outcomes, choices, solution, of_position)
     for _ in range(MAX_STEPS):
         moving = np.abs(slope).max(axis=1, initial=0.0) > TOLERANCE
         if not moving.any():
@@ -117,7 +152,7 @@ def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[
         curvature = _curvature(batch, spread, choices)
         step = np.linalg.solve(curvature, slope[..., None])[..., 0] * moving[:, None]
         for _ in range(_MAX_HALVINGS):
-            reached, new_slope, new_spread = _surface(batch, outcomes, choices, solution + step)
+            reached, new_slope, new_spread = _surface(batch, outcomes, choices, solution + step, of_position)
             # Near the top heights differ by rounding only; a step that loses no more than that is good.
             lower = reached < height - 1e-12 * (1 + np.abs(height))
             if not lower.any():
@@ -128,10 +163,10 @@ def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[
 
 
 def _surface(
-    batch: VerdictBatch, outcomes: Floats, choices: Choices, strengths: Floats
+    batch: VerdictBatch, outcomes: Floats, choices: Choices, strengths: Floats, of_position: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return the logarithm of the posterior up to a constant [G], its slope [G, n] and each outcome's variance."""
-    advantages = _advantages(batch, strengths, choices)
+    advantages = _leads(batch, strengths) + of_position
     total, mean, spread = choices.moments(advantages)
     likelihood = outcomes * advantages - total
     height = (likelihood * batch.valid).sum(axis=1) - (strengths**2).sum(axis=1) / (2 * choices.spread**2)
@@ -139,10 +174,11 @@ def _surface(
     return height, batch.sum_by_rollout(surprise, -surprise) - strengths / choices.spread**2, spread
 
 
-def _advantages(batch: VerdictBatch, strengths: Floats, choices: Choices) -> Floats:
-    """Return [G, M] the log odds that the first wins."""
+def _leads(batch: VerdictBatch, strengths: Floats) -> Floats:
+    """Return [G, M] how far the first is ahead of the second."""
     of_first = np.take_along_axis(strengths, batch.first, axis=1)
-    return of_first - np.take_along_axis(strengths, batch.second, axis=1) + choices.position * batch.corrected()
+    leads: Floats = of_first - np.take_along_axis(strengths, batch.second, axis=1)
+    return leads
 
 
 def _curvature(batch: VerdictBatch, spread: Floats, choices: Choices) -> Floats:
