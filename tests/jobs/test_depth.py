@@ -24,6 +24,7 @@ class Run(NamedTuple):
 def run(tmp_path_factory: pytest.TempPathFactory, judge_process: JudgeServer) -> Run:
     """Score two rollouts under the profiler, one call at a time: no count depends on which replies share a commit."""
     judge_process.restore()
+    judge_process.behave(verdict="hash")  # scores of every size: labels are fitted in many steps between two files
     folder = tmp_path_factory.mktemp("profiled")
     (folder / "two.jsonl").write_text('{"prompt": "What is 2 + 2?", "responses": ["4", "5, I think"]}\n')
     judge = ("--base-url", judge_process.base_url, "--model", "m", "--no-probe", "--concurrency", "1")
@@ -43,4 +44,5 @@ def test_a_reader_walks_few_frames_to_the_call(run: Run) -> None:
 
 def test_a_reply_changes_files_rarely(run: Run) -> None:
     """From the last call over HTTP to the end of the run, calls of our functions change files rarely."""
+    print("CH", run.changes)
     assert run.changes <= MOST_CHANGES
