@@ -35,20 +35,33 @@ def centred(values):
     return values - values.mean(axis=1, keepdims=True)
 
 
-def sums_by_kind(batch, truth):
-    """Return [G, 2] the sums of advantage times truth and of squared advantages, by kind of advantage."""
+def advantages_by_kind(batch):
+    """Return [G, n] the advantages, by kind."""
     statistics = CalibrationStatistics()
     statistics.add_batch(batch)
     estimate = ESTIMATORS["adaptive"](batch, statistics.fit())
-    rewards, truth = centred(np.where(estimate.scored, estimate.base_scores, 0)), centred(truth)
+    rewards = centred(np.where(estimate.scored, estimate.base_scores, 0))
     variances = rewards.var(axis=1, ddof=1)
     unit = rewards / np.sqrt(np.where(variances > 1e-12, variances, 1))[:, None]
     reliabilities = estimate.reliabilities if estimate.assessed.all() else np.ones(len(unit))
     rows = list(zip(variances.tolist(), reliabilities.tolist(), strict=True))
     weights = {kind: np.array([weight_of(kind, v, variances.mean(), r) for v, r in rows]) for kind in ADVANTAGES}
     weights["drop the lowest quarter"] = 1.0 * (variances > np.quantile(variances, DROPPED))
-    scaled = {kind: unit * weight[:, None] for kind, weight in weights.items()}
-    return {kind: np.stack([(each * truth).sum(1), (each * each).sum(1)], axis=1) for kind, each in scaled.items()}
+    return {kind: unit * weight[:, None] for kind, weight in weights.items()}
+
+
+def sums_by_kind(batch, truth):
+    """Return [G, 2] the sums of advantage times truth and of squared advantages, by kind of advantage."""
+    made, truth = advantages_by_kind(batch), centred(truth)
+    return {kind: np.stack([(each * truth).sum(1), (each * each).sum(1)], axis=1) for kind, each in made.items()}
+
+
+def noise_share(shown, n, draw):
+    """Return the share of squared advantages of unit variance that another ring of the same size does not repeat."""
+    both = indices_of(plan_within("ring", n, 2 * n), n, range(shown.shape[0]), draw)
+    rings = [shown.chosen(*(column[:, of] for column in both)) for of in (slice(n), slice(n, None))]
+    one, other = (advantages_by_kind(ring)["unit"] for ring in rings)
+    return 1 - (one * other).sum() / np.sqrt((one * one).sum() * (other * other).sum())
 
 
 def show(name, sums):
@@ -83,15 +96,17 @@ def recorded(uri):
             plan = plan_within("ring", dense.shape[1], rings * dense.shape[1])
             if plan.calls > dense.shape[1] * (dense.shape[1] - 3):
                 continue
-            found = {}
+            found, noise = {}, []
             for draw in range(DRAWS):
                 shown, groups = dense.shuffled(default_rng([0, draw])), np.arange(dense.shape[0])
+                noise.append(noise_share(shown, dense.shape[1], draw))
                 first, second = indices_of(plan, dense.shape[1], range(dense.shape[0]), draw)
                 unused = shown.valid.copy()
                 unused[groups[:, None], first, second] = False
                 for kind, sums in sums_by_kind(shown.chosen(first, second), shown.consensus(unused)).items():
                     found[kind] = found.get(kind, 0) + sums
             show(f"{judge}, {dense.shape[0]} x {dense.shape[1]}, {rings} rings", found)
+            print(f"{'':44} noise of unit variance, one ring {np.mean(noise):.2f}")
 
 
 if __name__ == "__main__":
