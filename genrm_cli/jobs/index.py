@@ -1,6 +1,5 @@
 """Index an input: parse every line once, find the groups, spool the texts."""
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -24,6 +23,7 @@ from genrm_cli.rollouts.group_keys import group_key, step_of, value_at
 from genrm_cli.rollouts.grouping import GroupTable, Place
 from genrm_cli.rollouts.gym_view import digest_of_gym_input, refuse_as_gym, with_gym_response
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.row_groups import RareNumbers
 from genrm_cli.rollouts.views import unseen_media
 from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.scored.rollout_store import RolloutStore
@@ -99,7 +99,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.plan = plan
         self._settings = settings
         self._texts: RolloutStore[Record | None] = RolloutStore()
-        self._steps = array("q")
+        self._steps = RareNumbers("q")
         self._may_split = settings.group_by is None
         self._with_records = plan.shows_as_gym or bool(plan.graders) or any(map(reads_record, plan.rewards.components))
 

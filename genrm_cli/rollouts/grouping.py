@@ -1,6 +1,6 @@
 """Find the rollouts of each group of an input.
 
-The table holds about 65 bytes per rollout, regardless of the length of its text.
+The table holds about 50 bytes per rollout, regardless of the length of its text.
 """
 
 from array import array
@@ -12,7 +12,7 @@ import numpy as np
 
 from genrm_cli.rollouts.group_keys import digest_of_key, digest_of_prompt, prompt_as_key
 from genrm_cli.rollouts.rollout import Rollout, chars_of_items, only_words
-from genrm_cli.rollouts.row_groups import BLOCK_ROWS, RowGroups, Words, group_rows
+from genrm_cli.rollouts.row_groups import BLOCK_ROWS, RareNumbers, RowGroups, Words, group_rows
 from genrm_cli.verdicts import Explanation, Reason
 
 _NO_INDEX = -(2**63)
@@ -51,12 +51,12 @@ class GroupTable:
         self._file_starts = array("Q")
         self._keys = array("Q")  # hashes; prompts distinguish keys that share one by chance
         self._prompts = array("Q")
-        self._references = array("q")
+        self._references = RareNumbers("q")
         self._shown = array("q")
         self._indices = array("q")
         self._lines = array("Q")
-        self._positions = array("I")
-        self._attempts = array("Q")  # of the group, then of the rollout, in 32 bits each; empty if all are 0
+        self._positions = RareNumbers("I")
+        self._attempts = RareNumbers("Q")  # of the group, then of the rollout, in 32 bits each
         self._answered = array("B")
         self._split = array("B")
         self._prompt_chars = array("I")
@@ -111,7 +111,7 @@ class GroupTable:
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
         self._positions.append(place.position)
-        self._append_attempt(rollout.group_attempt << 32 | rollout.attempt)
+        self._attempts.append(rollout.group_attempt << 32 | rollout.attempt)
         self._answered.append(compared)
         self._split.append(may_split)
         self._left_out.append(False)
@@ -120,12 +120,6 @@ class GroupTable:
             chars += sum(map(len, rollout.tools))
         self._prompt_chars.append(min(2**32 - 1, chars))
         self._answer_chars.append(min(2**32 - 1, chars_of_items(rollout.response or ())))
-
-    def _append_attempt(self, attempt: int) -> None:
-        if attempt and not self._attempts:
-            self._attempts.frombytes(bytes(8 * (len(self) - 1)))
-        if attempt or self._attempts:
-            self._attempts.append(attempt)
 
     @property
     def contradicting_ids(self) -> int:

@@ -1,5 +1,6 @@
 """Group the rows of a table by their keys, in arrays."""
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,31 @@ from numpy.typing import NDArray
 BLOCK_ROWS = 1 << 20  # looked at in one step
 
 Words = NDArray[np.uint64]
+
+
+class RareNumbers:
+    """Numbers by row that are usually all the same, and take no memory as long as they are."""
+
+    def __init__(self, typecode: str) -> None:
+        self._usual = self._rows = 0
+        self._numbers = array(typecode)
+
+    def __bool__(self) -> bool:
+        """Whether any two differ."""
+        return bool(self._numbers)
+
+    def __getitem__(self, row: int) -> int:
+        return self._numbers[row] if self._numbers else self._usual
+
+    def append(self, number: int) -> None:
+        """Add the number of the next row."""
+        if not self._rows:
+            self._usual = number
+        elif number != self._usual and not self._numbers:
+            self._numbers = array(self._numbers.typecode, [self._usual]) * self._rows
+        if self._numbers:
+            self._numbers.append(number)
+        self._rows += 1
 
 
 class TornPrompts:

@@ -33,7 +33,14 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.rewards.diversity import clusters_of, ngram_clusters
 
 HERE = Path(__file__).resolve().parent
-GENRM = (sys.executable, "-m", "genrm_cli")
+# A process starts with the peak memory of its parent: a small one stands between this and what is measured.
+_LAUNCH = """\
+import json, os, sys
+command = [sys.executable, "-m", "genrm_cli", *sys.argv[1:]]
+_, status, used = os.wait4(os.posix_spawn(sys.executable, command, os.environ), 0)
+cpu_s, peak_mb = used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3
+print(json.dumps([os.waitstatus_to_exitcode(status), cpu_s, peak_mb]), file=sys.stderr)
+"""
 TURN_LINES = [
     f"I see what you mean about the {word}. We can look at it again." for word in "abcdefghijklmnopqrstuvwxyz"
 ]
@@ -66,16 +73,13 @@ class Bench(NamedTuple):
 def run(*command: object, expected: int = 0) -> Figures:
     """Run `genrm` once and return its CPU and wall seconds and its peak memory."""
     started_s = time.perf_counter()
-    process = subprocess.Popen([*GENRM, *map(str, command)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != expected:
-        raise SystemExit(f"genrm {' '.join(map(str, command))} ended with {process.returncode}")
-    cpu_s, wall_s = usage.ru_utime + usage.ru_stime, time.perf_counter() - started_s
-    figures = {"cpu_s": cpu_s, "wall_s": wall_s, "peak_mb": usage.ru_maxrss / 1e3}
-    return figures | {"turns": json.loads(said)["policy_turns"]} if command[0] == "collect" else figures
+    ended = subprocess.run([sys.executable, "-S", "-c", _LAUNCH, *map(str, command)], capture_output=True, check=True)
+    wall_s = time.perf_counter() - started_s
+    code, cpu_s, peak_mb = json.loads(ended.stderr.splitlines()[-1])
+    if code != expected:
+        raise SystemExit(f"genrm {' '.join(map(str, command))} ended with {code}:\n{ended.stderr.decode()}")
+    figures = {"cpu_s": cpu_s, "wall_s": wall_s, "peak_mb": peak_mb}
+    return figures | {"turns": json.loads(ended.stdout)["policy_turns"]} if command[0] == "collect" else figures
 
 
 def medians(runs: list[Figures]) -> Figures:
