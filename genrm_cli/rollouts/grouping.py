@@ -1,6 +1,6 @@
 """Find the rollouts of each group of an input.
 
-The table holds about 50 bytes per rollout, regardless of the length of its text.
+The table holds about 55 bytes per rollout, regardless of the length of its text.
 """
 
 from array import array
