@@ -203,7 +203,7 @@ class Recorder:
         else:
             self._say_recovery()
 
-    def _say_failure(self, error: StorageError) -> None:
+    def _say_failure(self, error: Exception) -> None:
         if not self._has_failed:
             self._on_event("record_failed", {"detail": str(error)})
         self._has_failed = True
@@ -245,7 +245,7 @@ class Recorder:
         for spool, totals in due:
             try:
                 await in_thread(lambda spool=spool, totals=totals: self._write(spool, totals))  # type: ignore[misc]
-            except StorageError as error:
+            except (StorageError, OSError) as error:  # the latter without file descriptors, too
                 self._unwritten.append((spool, totals))
                 self._say_failure(error)
                 if self._spool is None:

@@ -1,7 +1,9 @@
 """Who may ask, how much, and what whoever operates the server sees."""
 
 import asyncio
+import contextlib
 import re
+import resource
 import signal
 import socket
 import time
@@ -216,6 +218,32 @@ def test_groups_and_cohorts_hold_so_many_bytes(genrm, judge_server):
         served.wait_for(waiting=1)
         assert served.post("/v1/cohorts/other/members/1", fields | {"text": "one two"}).is_success
         assert waiting.reply().is_success
+
+
+@pytest.mark.slow
+def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(genrm, judge_server):
+    """503 for a request, silence for a flood; no traceback fills the log, and what waits is answered."""
+    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--record-every", "1s", "--drain", "0.1s"]
+    with serving(genrm, *flags) as served, contextlib.ExitStack() as stack:
+        resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (64 + 60,) * 2)
+        waiting = [served.begin_member("many", n, size=26, messages="Why?", text=f"{n} w") for n in range(24)]
+        served.wait_for(waiting=24)
+        served.group(messages="Why?", responses=[{"text": text} for text in texts(3)])
+        host, port = served.url.removeprefix("http://").split(":")
+        address = host, int(port)
+        idle = [stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(10)]
+        while served.get("/healthz").status_code == 200:  # they have not been accepted yet
+            time.sleep(0.01)
+        idle += [stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(200)]
+        time.sleep(1.5)  # the group is due for its file
+        assert not any(each.is_over for each in waiting)
+        stack.close()
+        while served.get("/healthz").status_code == 503:
+            time.sleep(0.01)
+        waiting += [served.begin_member("many", n, size=26, messages="Why?", text=f"{n} w") for n in (24, 25)]
+        assert {each.reply().status_code for each in waiting} == {200}
+        assert served.terminate() == 0
+    assert sum(path.read_bytes().count(b"\n") for path in (genrm.folder / "served").glob("*.scored.jsonl")) == 3 + 26
 
 
 @pytest.mark.parametrize("path", ["/metrics/", "/v1/groups/", "/healthz/"])

@@ -131,6 +131,10 @@ class Soak:
         """Begin a life of the server."""
         self.server = self._lives.enter_context(serving(self._genrm, *self._flags))
 
+    def fail_sometimes(self, rng: random.Random) -> None:
+        """Let the judge give each fault to one request in twenty, once."""
+        self.judge.behave(refuses=REFUSED, fault=FAULTS, fault_share=0.05, fault_times=1, seed=rng.getrandbits(32))
+
     def disturb(self, rng: random.Random) -> None:
         """Kill the server or its judge at random moments, and start it again; in the last part, only the judge."""
         begun_s = time.monotonic()
@@ -145,6 +149,7 @@ class Soak:
                 self.counts["kills of the judge"] += 1
                 time.sleep(rng.uniform(0.0, 1.5))
                 self.judge.restart()
+                self.fail_sometimes(rng)  # others: it has forgotten which requests it failed
             self.sizes.append((passed, self.groups, self.journal_bytes, *sizes_of(self.server.pid)))
 
     @property
@@ -163,7 +168,7 @@ class Soak:
         async with httpx.AsyncClient(limits=limits, trust_env=False, verify=False) as client:
             for _ in range(WARM_UP // 20):
                 await asyncio.gather(*[self._send(client, calm, "groups", math.inf) for _ in range(20)])
-            self.judge.behave(refuses=REFUSED, fault=FAULTS, fault_share=0.05, fault_times=1, seed=rng.getrandbits(32))
+            self.fail_sometimes(rng)
             disturbance = asyncio.create_task(asyncio.to_thread(self.disturb, rng))
 
             async def send_on(shape: str) -> None:
@@ -188,7 +193,7 @@ class Soak:
         self.counts[shape] += 1
         self.counts["responses"] += len(found)
         pairs = [pair for pair in zip(found, wanted, strict=True) if None not in pair]
-        most = max(abs(one - other) for one, other in pairs)
+        most = max((abs(one - other) for one, other in pairs), default=0.0)
         unlike = [one is None for one in found] != [other is None for other in wanted]
         conclusions = {str(each.json()["calibration"]) for each in own if shape == "cohorts"}
         if unlike or most > tolerance or len(conclusions) > 1:

@@ -6,12 +6,14 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
@@ -20,12 +22,13 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP/1.1, with a timeout for the head of a request, which uvicorn lacks."""
+    """HTTP/1.1, with a timeout for the head of a request, which uvicorn lacks, and as many requests as files allow."""
 
     head_timeout_s = 60.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.limit_concurrency = max_connections() // 2  # above it 503; the judges need connections, too
         self._head = self.loop.call_later(self.head_timeout_s, transport.close)
 
     def on_message_begin(self) -> None:
@@ -75,6 +78,13 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
         raise UsageError(SettingRef("listen", settings.listen), f": {error.strerror or error}.") from error
 
 
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Print an error, unless descriptors ran out: asyncio reports that thousands of times a second, and tries again."""
+    message = str(context.get("message"))
+    if not ("socket.accept() out of system resource" in message or "._start_serving" in message):
+        loop.default_exception_handler(context)
+
+
 async def run_server(
     app: ASGIApp,
     listening: socket.socket,
@@ -102,6 +112,7 @@ async def run_server(
     server = _Server(config)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_report)
     for each in _ENDING:
         loop.add_signal_handler(each, stopping.set)
     host, port = listening.getsockname()[:2]
