@@ -29,6 +29,8 @@ class Claims:
     """The claims of one run, and its view of the claims of other runs.
 
     All claims of a run are one row, which the journal writes with its own commits.
+
+    `is_shared` tells whether another run has written to the journal since it was opened.
     """
 
     def __init__(
@@ -43,6 +45,8 @@ class Claims:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._others: set[bytes] = set()
         self._looked_at_s = -LOOK_S
+        self._version = self._data_version()
+        self.is_shared = False
         self.held: set[bytes] = set()
         self.wanted: set[bytes] = set()
 
@@ -93,9 +97,17 @@ class Claims:
             return
         wanted, self.wanted = self.wanted, set()
         if wanted:
-            self._look(execute)
+            is_first = not self.is_shared and not self.held
+            self.is_shared = self.is_shared or self._data_version() != self._version
+            if self.is_shared or self._others or is_first:
+                self._look(execute)
             self.held.update(key for key in wanted if key[:_PART] not in self._others)
         execute(_WRITE, {**self._names(), "keys": self._keys()})
+
+    def _data_version(self) -> int:
+        """Return a number that changes with every commit of another connection."""
+        with self._errors:
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _look(self, execute: Execute) -> None:
         rows = execute(_OTHERS, self._names()).fetchall()

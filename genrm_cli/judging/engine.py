@@ -162,7 +162,7 @@ class CachedJudge(OnceJudge):
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return the stored outcome."""
-        known = self._journal.recall_decided(request.key, with_reply=self._policy.with_replies)
+        known = self._stored(request.key)
         if known is None and self._policy.with_failures:
             known = self._journal.recall_failure(request.key)
         if known is None and self._policy.only_known:
@@ -171,6 +171,9 @@ class CachedJudge(OnceJudge):
         if known is None and self._policy.only_failed and not self._journal.has_failed(request.key):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (only_failed)"))
         return known
+
+    def _stored(self, key: bytes) -> Outcome | None:
+        return self._journal.recall_decided(key, with_reply=self._policy.with_replies)
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call."""
@@ -202,7 +205,7 @@ class CachedJudge(OnceJudge):
             while held is not None:
                 is_ours = await self._journal.claims.take(key)
                 # Stored while this request waited for its slot.
-                if (known := self._journal.recall_decided(key, with_reply=self._policy.with_replies)) is not None:
+                if self._journal.claims.is_shared and (known := self._stored(key)) is not None:
                     return known
                 if is_ours or time.monotonic() >= gives_up_at_s:
                     granted, held = held, None
@@ -211,7 +214,7 @@ class CachedJudge(OnceJudge):
                 held = None
                 while self._journal.claims.is_taken(key) and not self.stopped_by and time.monotonic() < gives_up_at_s:
                     await asyncio.sleep(LOOK_S)
-                if (known := self._journal.recall_decided(key, with_reply=self._policy.with_replies)) is not None:
+                if (known := self._stored(key)) is not None:
                     return known
                 held = await self.admit()
         finally:

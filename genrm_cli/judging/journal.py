@@ -82,7 +82,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._errors = JournalErrors(path)
         self._copier = copier
         self._batch: list[_Entry] = []
-        self._committed: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._committed_at_s = -_COMMIT_S
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL, write_checksum=True).compress
@@ -206,19 +206,21 @@ class Journal(AbstractContextManager["Journal"]):
             return outcome
         return self.recall(key, with_reply=True) or outcome
 
-    async def _next_commit(self) -> None:
-        """Wait for the commit of the batch, at the end of this turn of the loop if an outcome is in it."""
+    def _next_commit(self) -> asyncio.Future[None]:
+        """Return the commit of the batch, at the end of this turn of the loop if an outcome is in it."""
         loop = asyncio.get_running_loop()
-        if self._committed is None or self._committed.get_loop() is not loop:
-            committed = self._committed = loop.create_future()
+        if not self._waiting or self._waiting[0].get_loop() is not loop:
+            self._waiting = []
             wait_s = self._committed_at_s + _COMMIT_S - time.monotonic()
-            self._timer = loop.call_later(max(0.0, wait_s), self._commit, committed)
+            self._timer = loop.call_later(max(0.0, wait_s), self._commit)
         claims = self.claims
         if self._timer is not None and (self._batch or not claims.held or len(claims.wanted) >= _ENOUGH):
             self._timer.cancel()
             self._timer = None
-            loop.call_soon(self._commit, self._committed)
-        await asyncio.shield(self._committed)  # cancelling one waiter must not cancel the others
+            loop.call_soon(self._commit)
+        committed = loop.create_future()
+        self._waiting.append(committed)
+        return committed
 
     async def room(self) -> None:
         """Wait while the copier is too far behind for new calls."""
@@ -286,19 +288,23 @@ class Journal(AbstractContextManager["Journal"]):
             self._connection.execute(_COPIED)
         yield from self._iter_verdicts("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
 
-    def _commit(self, committed: asyncio.Future[None]) -> None:
+    def _commit(self) -> None:
         """Write the batch and wake its waiters."""
-        self._committed = None
+        waiting, self._waiting = self._waiting, []
         self._committed_at_s = time.monotonic()
+        failed: Exception | None = None
         try:
             with self._errors:
                 self._write()
         except (StorageError, ValueError, ArithmeticError) as error:  # anything else is a bug
-            if not committed.done():
-                committed.set_exception(error)
-        else:
-            if not committed.done():
+            failed = error
+        for committed in waiting:
+            if committed.done():
+                continue
+            if failed is None:
                 committed.set_result(None)
+            else:
+                committed.set_exception(failed)
 
     def _write(self) -> None:
         batch, self._batch = self._batch, []
@@ -306,19 +312,17 @@ class Journal(AbstractContextManager["Journal"]):
         try:
             with transaction(self._connection) as execute:
                 stored = [self._write_entry(execute, entry, now) for entry in batch]
-                for key, _, _ in batch:
-                    self.claims.give_back(key)
+                self.claims.held.difference_update(key for key, _, _ in batch)
                 self.claims.write(execute)
         except sqlite3.Error:
             self._batch = batch + self._batch  # `close` tries again: these verdicts were paid for
             raise
         if self._copier is not None:
-            for row in stored:
-                if row is not None:
-                    self._copier.add(row)
+            for entry in filter(None, stored):
+                self._copier.add(readable_row(*entry))
 
-    def _write_entry(self, execute: Execute, entry: _Entry, now: float) -> Row | None:
-        """Store an entry and return it; None if an earlier verdict exists, which then replaces the entry's own."""
+    def _write_entry(self, execute: Execute, entry: _Entry, now: float) -> tuple[Row, str | None] | None:
+        """Store an entry and return its row and reply; None if an earlier verdict exists, which then replaces it."""
         key, judge, outcome = entry
         result = outcome.result
         if isinstance(result, Failure):
@@ -326,7 +330,7 @@ class Journal(AbstractContextManager["Journal"]):
             causes = " ".join(map(str, result.caused_by))
             failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now, causes)
             insert_row(execute, "failures", failure, otherwise="REPLACE")
-            return readable_row(dict(zip(FAILURE_COLUMNS, failure, strict=True)))
+            return dict(zip(FAILURE_COLUMNS, failure, strict=True)), None
         costs = (
             outcome.attempts, outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens,
             outcome.cached_tokens, outcome.reasks,
@@ -342,7 +346,7 @@ class Journal(AbstractContextManager["Journal"]):
             outcome.result = earlier
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
-        return readable_row(row, text) if earlier is None else None
+        return (row, text) if earlier is None else None
 
     def _store(self, execute: Execute, row: Row) -> Judgment | None:
         """Store a verdict, unless an earlier one exists that is not damaged; return that one instead."""

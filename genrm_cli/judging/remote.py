@@ -32,7 +32,6 @@ from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, StoppedB
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
 _TRIAL_TOKENS = 16
-_LATE_S = 1.0
 
 
 class RemoteJudge:
@@ -157,22 +156,20 @@ class RemoteJudge:
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
         granted: Slot | None = slot
         try:
-            # Cuts off waits only: a call in flight ends slightly earlier, at its own timeout.
-            async with asyncio.timeout(self._policy.comparison_timeout_s + _LATE_S):
-                for reask in range(1 + self._policy.reask):
-                    granted = await self._slot_in_time(gives_up_at_s) if reask else granted
-                    if granted is None:
-                        break
-                    outcome.reasks = reask
-                    reply = await self._call(request, granted, outcome, gives_up_at_s)
-                    second = self.second_turn(request, reply)
-                    if isinstance(second, JudgeRequest):
-                        granted = await self._slot_for_second_turn(granted.endpoint, outcome, gives_up_at_s)
-                        reply = await self._call(second, granted, outcome, gives_up_at_s)
-                    outcome.result = second if isinstance(second, Failure) else self.read(reply, request)
-                    # Asking until a text that makes replies ambiguous does not would favour the response with it.
-                    if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
-                        break
+            for reask in range(1 + self._policy.reask):
+                granted = await self._slot_in_time(gives_up_at_s) if reask else granted
+                if granted is None:
+                    break
+                outcome.reasks = reask
+                reply = await self._call(request, granted, outcome, gives_up_at_s)
+                second = self.second_turn(request, reply)
+                if isinstance(second, JudgeRequest):
+                    granted = await self._slot_for_second_turn(granted.endpoint, outcome, gives_up_at_s)
+                    reply = await self._call(second, granted, outcome, gives_up_at_s)
+                outcome.result = second if isinstance(second, Failure) else self.read(reply, request)
+                # Asking until a text that makes replies ambiguous does not would favour the response with it.
+                if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
+                    break
         except CallError as error:
             outcome.result = error.failure
         except TimeoutError:
@@ -191,7 +188,8 @@ class RemoteJudge:
         """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up budget allows it."""
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
-        slot = await self.pool.acquire_second_turn(first)
+        async with asyncio.timeout_at(gives_up_at_s):
+            slot = await self.pool.acquire_second_turn(first)
         if slot is None or loop_time_s() >= gives_up_at_s:
             if slot is not None:
                 self.pool.release_unused(slot)
@@ -216,7 +214,8 @@ class RemoteJudge:
 
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot for another call of a comparison; None also if the comparison has timed out."""
-        slot = await self._next_slot(retry=True, since_s=gives_up_at_s - self._policy.comparison_timeout_s)
+        async with asyncio.timeout_at(gives_up_at_s):
+            slot = await self._next_slot(retry=True, since_s=gives_up_at_s - self._policy.comparison_timeout_s)
         if slot is not None and loop_time_s() >= gives_up_at_s:
             self._give_back(slot)
             return None
@@ -262,6 +261,7 @@ class RemoteJudge:
             outcome.result = error.failure  # used if the comparison times out during a wait
             # Deliberately unseeded: processes that failed together must not retry together. No result depends on it.
             wait_s = self._policy.wait_s(backoffs, error.retry_after_s, random.random())
+            wait_s = min(wait_s, gives_up_at_s - loop_time_s())
             await self.pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error

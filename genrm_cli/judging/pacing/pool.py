@@ -219,7 +219,7 @@ class EndpointPool:
 
     def _has_room(self) -> bool:
         """Whether a new comparison may begin. Waiting ones hold no slot."""
-        return self._pausing < max(_LEAST_PAUSING, 2 * self.limit)
+        return self._pausing < _LEAST_PAUSING or self._pausing < 2 * self.limit
 
     def _choose(self, home: Endpoint | None = None) -> Endpoint | None:
         now_s = loop_time_s()

@@ -71,10 +71,9 @@ def parse_answer(
         return make_failure(FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})")
     outcome = read(answer)
     if not isinstance(outcome, Failure):
-        begins = opening is not None and opening.match(reply.text) is not None
-        parts = _ANY_THINK.split(reply.text)[:-1]
         # What follows a tag that a response held, too, may be a quotation.
-        for part in parts if answer.holders(END_THINK) else parts[:1] if begins else ():
+        many = -1 if answer.holders(END_THINK) else opening is not None and opening.match(reply.text) is not None
+        for part in _ANY_THINK.split(reply.text, many if many > 0 else 0)[:-1] if many else ():
             earlier = read(Answer(part, False, shown.broken))
             if earlier != outcome and not (isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT):
                 causes = answer.holders(END_THINK)

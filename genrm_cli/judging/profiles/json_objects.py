@@ -54,16 +54,18 @@ def find_closing_brace(text: str, start: int) -> int | None:
 
 
 def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
-    """Yield the top-level objects of a text in order; objects whose source has none of the keys are not decoded."""
+    """Yield the top-level objects of a text in order, those whose source has none of the keys without their members."""
     position = 0
     while claim := _CLAIM.search(text, position):
-        start = claim.start()
-        brace = find_closing_brace(text, start)
-        end = len(text) if brace is None else brace + 1
-        body = text[start:end]
-        wanted = brace is not None and any(key in body for key in keys)
-        yield FoundObject(start, end, decode_object(body) if wanted else None)
-        position = end
+        start, pairs = claim.start(), None
+        try:
+            pairs, position = _DECODER.raw_decode(text, start)
+        except (json.JSONDecodeError, RecursionError):
+            brace = find_closing_brace(text, start)
+            position = len(text) if brace is None else brace + 1
+            pairs = None if brace is None else decode_object(text[start:position])
+        wanted = any(text.find(key, start, position) >= 0 for key in keys)
+        yield FoundObject(start, position, pairs if wanted else None)
 
 
 def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool:
@@ -96,8 +98,12 @@ def decode_object(source: str) -> Pairs | None:
     Raw newlines and control characters are allowed in strings. If the object cannot be decoded otherwise, a backslash
     that starts no JSON escape (`\Delta`, `\underline`) is a plain backslash.
     """
-    for text in (source, _BACKSLASH.sub(lambda found: found[0] if len(found[0]) > 1 else r"\\", source)):
+    for repair in (str, _escape_backslashes):
         with contextlib.suppress(json.JSONDecodeError, RecursionError):  # RecursionError: thousands of levels deep
-            value: object = _DECODER.decode(text)
+            value: object = _DECODER.decode(repair(source))
             return value if isinstance(value, tuple) else None
     return None
+
+
+def _escape_backslashes(source: str) -> str:
+    return _BACKSLASH.sub(lambda found: found[0] if len(found[0]) > 1 else r"\\", source)
