@@ -143,13 +143,16 @@ class OnceJudge:
         return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {self.stopped_by}"))
 
     async def _ask_once(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask, and remember what `Journal.recall_decided` would return."""
         outcome = await self._judge.ask(request, slot)
+        self._remember(request.key, replace(outcome))  # its caller may drop the reply
+        return outcome
+
+    def _remember(self, key: bytes, outcome: Outcome) -> None:
+        """Remember what `Journal.recall_decided` would return."""
         if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
             if len(self._recent) >= _RECENT:
                 del self._recent[next(iter(self._recent))]
-            self._recent[request.key] = replace(outcome)  # its caller may drop the reply
-        return outcome
+            self._recent[key] = outcome
 
 
 class CachedJudge(OnceJudge):
@@ -190,7 +193,9 @@ class CachedJudge(OnceJudge):
             outcome = await self._judge.ask(request, claimed)
             if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
                 return outcome
-            return await self._journal.record(key, self._judge.label, outcome)
+            outcome = await self._journal.record(key, self._judge.label, outcome)
+            self._remember(key, outcome)
+            return outcome
         finally:
             self._journal.claims.give_back(key)
 
@@ -204,7 +209,7 @@ class CachedJudge(OnceJudge):
         try:
             while held is not None:
                 is_ours = await self._journal.claims.take(key)
-                # Stored while this request waited for its slot.
+                # Stored by another run while this request waited for its slot.
                 if self._journal.claims.is_shared and (known := self._stored(key)) is not None:
                     return known
                 if is_ours or time.monotonic() >= gives_up_at_s:
