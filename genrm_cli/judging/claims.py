@@ -57,17 +57,18 @@ class Claims:
             StorageError: the journal cannot be written.
         """
         self._has_claimed = True
-        self.wanted.add(key)
+        part = key[:_PART]
+        self.wanted.add(part)
         await self._next_commit()
-        if key not in self.held:
+        if part not in self.held:
             return False
         self._keep_renewing(asyncio.get_running_loop())
         return True
 
     def give_back(self, key: bytes) -> None:
         """Drop a claim; other runs see it after the next commit."""
-        self.held.discard(key)
-        self.wanted.discard(key)
+        self.held.discard(key[:_PART])
+        self.wanted.discard(key[:_PART])
 
     def is_taken(self, key: bytes) -> bool:
         """Return whether another run was asking at the last check, at most `LOOK_S` ago.
@@ -101,8 +102,8 @@ class Claims:
             self.is_shared = self.is_shared or self._data_version() != self._version
             if self.is_shared or self._others or is_first:
                 self._look(execute)
-            self.held.update(key for key in wanted if key[:_PART] not in self._others)
-        execute(_WRITE, {**self._names(), "keys": self._keys()})
+            self.held |= wanted - self._others
+        execute(_WRITE, self._names() | {"keys": b"".join(self.held)})
 
     def _data_version(self) -> int:
         """Return a number that changes with every commit of another connection."""
@@ -125,9 +126,6 @@ class Claims:
         """Renew the claims held. A failure does not end the run: other runs may then make the same requests."""
         self._timer = None
         with contextlib.suppress(StorageError), self._errors:
-            self._connection.execute(_WRITE, {**self._names(), "keys": self._keys()})
+            self._connection.execute(_WRITE, self._names() | {"keys": b"".join(self.held)})
         if self.held and self._loop is not None:
             self._keep_renewing(self._loop)
-
-    def _keys(self) -> bytes:
-        return b"".join(key[:_PART] for key in self.held)

@@ -278,7 +278,7 @@ class Journal(AbstractContextManager["Journal"]):
                 if not self._is_sound(row):
                     continue
                 row["reply"] = self._pack(row["reply"].encode())
-                self._store(execute, row)
+                self._store(execute, list(row.values()))
                 execute("INSERT OR IGNORE INTO copied VALUES (?)", (row["key"],))
             self._has_failures = True
 
@@ -312,7 +312,8 @@ class Journal(AbstractContextManager["Journal"]):
         try:
             with transaction(self._connection) as execute:
                 stored = [self._write_entry(execute, entry, now) for entry in batch]
-                self.claims.held.difference_update(key for key, _, _ in batch)
+                for key, _, _ in batch:
+                    self.claims.give_back(key)
                 self.claims.write(execute)
         except sqlite3.Error:
             self._batch = batch + self._batch  # `close` tries again: these verdicts were paid for
@@ -339,23 +340,21 @@ class Journal(AbstractContextManager["Journal"]):
         checksum = checksum_of(key, (*numbers, grades, *costs))
         text = outcome.reply_text or ""
         verdict = (key, judge, *numbers, *costs, now, self._pack(text.encode()), grades, checksum)
-        row = dict(zip(VERDICT_COLUMNS, verdict, strict=True))
-        earlier = self._store(execute, row)
+        earlier = self._store(execute, verdict)
         outcome.journal_key = key
         if earlier is not None:
             outcome.result = earlier
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
-        return (row, text) if earlier is None else None
+        return (dict(zip(VERDICT_COLUMNS, verdict, strict=True)), text) if earlier is None else None
 
-    def _store(self, execute: Execute, row: Row) -> Judgment | None:
+    def _store(self, execute: Execute, values: Sequence[Any]) -> Judgment | None:
         """Store a verdict, unless an earlier one exists that is not damaged; return that one instead."""
-        values = list(row.values())
         if insert_row(execute, "verdicts", values):
             return None
-        stored = execute(f"SELECT {_READ_COLUMNS} FROM verdicts WHERE key = ?", (row["key"],)).fetchone()  # noqa: S608
+        stored = execute(f"SELECT {_READ_COLUMNS} FROM verdicts WHERE key = ?", values[:1]).fetchone()  # noqa: S608
         *outcome, checksum = stored
-        earlier = self._sound(row["key"], outcome, checksum)
+        earlier = self._sound(values[0], outcome, checksum)
         if earlier is None:
             insert_row(execute, "verdicts", values, otherwise="REPLACE")
         return earlier

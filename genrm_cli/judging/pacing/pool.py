@@ -223,11 +223,11 @@ class EndpointPool:
 
     def _choose(self, home: Endpoint | None = None) -> Endpoint | None:
         now_s = loop_time_s()
-        due = next((endpoint for endpoint in self.endpoints if endpoint.is_due(now_s)), None)
-        if due is not None:
-            return due
-        free = (each for each in self.endpoints if each.is_free(now_s) and home in (None, each))
-        return min(free, key=Endpoint.rank, default=None)
+        for endpoint in self.endpoints:
+            if endpoint.is_due(now_s):
+                return endpoint
+        free = [each for each in self.endpoints if each.is_free(now_s) and home in (None, each)]
+        return min(free, key=Endpoint.rank) if len(free) > 1 else free[0] if free else None
 
     def _lend_soon(self) -> None:
         """Let lanes that wait use any endpoint that is free in a moment: its own lane does not need it then."""

@@ -55,6 +55,8 @@ def pick_own(
     found = [(each, held) for each, held in found if not (held and isinstance(each.said, Failure))]
     if not found:
         return None
+    if len(found) == 1 and not found[0][1]:
+        return found[0][0]
     # An own carrier that cannot be read may be torn out of a quotation: it makes none of those before it one.
     readable = [number for number, (each, held) in enumerate(found) if not (held or isinstance(each.said, Failure))]
     last_own = max(readable, default=-1)

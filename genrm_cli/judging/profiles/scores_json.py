@@ -8,7 +8,8 @@ reward.
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from genrm_cli.judging.profiles.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
 from genrm_cli.judging.profiles.json_objects import (
@@ -60,10 +61,11 @@ def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
 
 def _read_answer(answer: Answer) -> Verdict | Failure:
     objects = list(iter_objects(answer.text, KEYS))
-    carriers = [found for found in objects if _fields_of(found.pairs)]
+    found_fields = [(found, fields) for found in objects if (fields := _fields_of(found.pairs))]
+    carriers = [found for found, _ in found_fields]
     if stands_outside(answer.text, THINK, carriers):
         return open_thought()
-    own = pick_own(answer, _carriers_of(carriers))
+    own = pick_own(answer, [Carrier(found.start, found.end, _read_fields(fields)) for found, fields in found_fields])
     if isinstance(own, Failure):
         return own
     if own is not None:
@@ -82,21 +84,16 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
     return verdict
 
 
-def _carriers_of(objects: Iterable[FoundObject]) -> list[Carrier[Verdict]]:
-    return [
-        Carrier(found.start, found.end, _read_fields(fields))
-        for found in objects
-        if (fields := _fields_of(found.pairs))
-    ]
-
-
 def _fields_of(pairs: Pairs | None) -> Fields:
     """Collect the values of each key, only those within `overall` if that is an object."""
     if pairs is None:
         return {}
     nested = [value for key, value in pairs if key == "overall" and isinstance(value, tuple)]
-    members = [member for value in nested for member in value] if nested else pairs
-    return {key: values for key in KEYS if (values := [value for name, value in members if name == key])}
+    fields: dict[str, list[object]] = {}
+    for name, value in chain.from_iterable(nested) if nested else pairs:
+        if name in KEYS:
+            fields.setdefault(name, []).append(value)
+    return fields
 
 
 def _is_contradicted(
@@ -109,9 +106,11 @@ def _is_contradicted(
     """
     torn = [found for found in objects if found.start > start and found.pairs is None]
     decoded = [found for found in objects if found.start < start and found.pairs is not None]
-    before = _read_loosely(text_without(answer[:start], decoded))
-    if before != verdict if isinstance(before, Verdict) else before.kind is FailureKind.AMBIGUOUS:
-        return True
+    ahead = text_without(answer[:start], decoded)
+    if _LOOSE_FIELD.search(ahead):
+        before = _read_loosely(ahead)
+        if before != verdict if isinstance(before, Verdict) else before.kind is FailureKind.AMBIGUOUS:
+            return True
     if any(_KEY.search(answer, found.start, found.end) for found in torn):
         return True
     numbers = {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
@@ -154,11 +153,10 @@ def _read_fields(fields: Fields) -> Verdict | Failure:
 
 
 def _read_number(key: str, values: Sequence[object]) -> float | Failure:
-    numbers = [_to_number(value) for value in values]
-    if len(set(numbers)) > 1:
+    number, *others = map(_to_number, values)
+    if len({number, *others}) > 1:
         given = " and ".join(excerpt(value) for value in values[:3])
         return make_failure(FailureKind.AMBIGUOUS, f"{key} is given more than once: {given}")
-    number = numbers[0]
     if number is None:
         return make_failure(FailureKind.NO_VERDICT, f"{key} is not a number: {excerpt(values[0])}")
     low, high = _RANGES[key]
