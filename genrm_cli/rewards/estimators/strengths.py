@@ -105,8 +105,8 @@ def fit_strengths(
 ) -> BatchEstimate:
     """Return 3 + points * x with the strengths x at the maximum of the posterior.
 
-    Standard errors are those of a linear solution with the curvature at the maximum; reliabilities those of Newton's
-    first step, in which strengths follow outcomes linearly.
+    Standard errors are those of a linear solution with the curvature at the maximum; reliabilities, and the spread of
+    the predicted qualities, those of Newton's first step, in which strengths follow outcomes linearly.
 
     Args:
         batch: the verdicts.
@@ -121,13 +121,14 @@ def fit_strengths(
     if noise is not None:
         of_position = choices.position * batch.corrected()
         _, _, steepness = choices.moments(_leads(batch, strengths) + of_position)
-        _, spread = _spread(batch, steepness, choices, noise)
-        qualities, _ = predict(strengths - scored_means(strengths, scored), spread, scored)
-        variances = spread.variances
+        variances = _spread(batch, steepness, choices, noise)[1].variances
         _, mean, steepness = choices.moments(of_position)
         inverse, spread = _spread(batch, steepness, choices, noise)
         right = batch.sum_by_rollout(outcomes - mean, mean - outcomes)
-        _, reliabilities = predict((inverse @ right[..., None])[..., 0], spread, scored)
+        predicted, reliabilities = predict((inverse @ right[..., None])[..., 0], spread, scored)
+        qualities = np.where(scored, strengths - scored_means(strengths, scored), 0.0)
+        lengths = np.linalg.norm(qualities, axis=1, keepdims=True)
+        qualities *= np.linalg.norm(predicted, axis=1, keepdims=True) / np.where(lengths > 0, lengths, 1.0)
     known = np.full(batch.groups, noise is not None)
     return BatchEstimate(
         base_scores=3.0 + points * strengths,

@@ -16,6 +16,7 @@ from genrm_cli.rewards.estimators import (
     Calibration,
     CalibrationStatistics,
     JudgeNoise,
+    VerdictBatch,
     estimate,
     estimate_many,
 )
@@ -163,6 +164,22 @@ def test_many_groups_get_the_numbers_that_each_gets_alone(name):
     assert estimate_many(name, groups, KNOWN) == alone
     assert estimate_many(name, groups[::-5], KNOWN) == alone[::-5]
     assert estimate_many(name, [], KNOWN) == []
+
+
+@every_estimator
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+def test_the_variance_of_predicted_qualities_is_their_reliability(name, noise):
+    """However noisy the judge: a panel divides predictions by it, which would raise those shrunk too little."""
+    batch, quality = linear_judge(600, 8, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(8)])
+    noises = noise * np.random.default_rng(1).standard_normal((3, *batch.ranking.shape))
+    columns = (
+        column + each for column, each in zip((batch.score_1, batch.score_2, batch.ranking), noises, strict=True)
+    )
+    batch = VerdictBatch(8, batch.first, batch.second, *columns, batch.valid)
+    made = ESTIMATORS[name](batch, fit_of(batch))
+    assert (made.qualities**2).sum(axis=1).mean() / 7 == pytest.approx(made.reliabilities.mean(), rel=0.1, abs=0.02)
+    slope = (made.qualities * quality).sum() / (made.qualities**2).sum()
+    assert slope == pytest.approx(1, abs=0.15)
 
 
 @every_estimator
