@@ -62,7 +62,7 @@ def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
 
 def without_selected(judged: JudgedGroup, causes: Causes) -> JudgedGroup:
     """Return a group in which the verdicts of requests that rollouts made fail are failures."""
-    selected = Failure(FailureKind.NO_VERDICT, "a verdict only after replies without one, as for a rollout's others")
+    selected = Failure(FailureKind.NO_VERDICT, "a verdict for the response only after replies without one")
     results = [
         (id_, replace(outcome, result=selected))
         if id_ in causes and not isinstance(outcome.result, Failure)
