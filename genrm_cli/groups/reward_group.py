@@ -10,7 +10,9 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
 from genrm_cli.groups.results import GroupRewards, Reasons, RolloutScore, Status, count_results, results_of
 from genrm_cli.groups.sabotage import Causes, find_causes, scores_of_losers, with_losses, without_selected
+from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.metrics.running_stats import odds_interval
+from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import RolloutReward, Total, compose_rewards, compose_total, with_totals
 from genrm_cli.rewards.diversity import Clusters, clusters_of
@@ -177,11 +179,16 @@ class _Work:
             scores = scores_of_losers(scores, self.lost[1].base_scores, self.culprits)
         elif self.plan.rewards.on_sabotage == "unscored":
             scores = [None if index in self.culprits else score for index, score in enumerate(scores)]
-        judged, single = self.judged, self.plan.rewards.single_score
-        if len(judged.answered) == 1 and self.plan.judges and (judged.copies or self._blank_losers()):
-            # There is nothing to compare, and nothing to learn except that blank responses are worse.
-            scores[judged.answered[0]] = _MIDDLE_SCORE if single is None else single
+        single = self.plan.rewards.single_score
+        if self._is_equal:
+            scores[self.judged.answered[0]] = _MIDDLE_SCORE if single is None else single
         return self._with_copies(scores)
+
+    @property
+    def _is_equal(self) -> bool:
+        """Whether there is nothing to compare: its responses are equal, except for blank ones that lose."""
+        is_one = len(self.judged.answered) == 1 and bool(self.plan.judges)
+        return is_one and bool(self.judged.copies or self._blank_losers())
 
     def _failed_losers(self) -> list[int]:
         """Return the rollouts without a score because requests about them failed, if these lose."""
@@ -252,7 +259,9 @@ class _Work:
 
     def _columns(self, verdict_rewards: Values) -> dict[str, Column]:
         """Return all components of the group, in the plan's order."""
-        judged, rewards = self.judged, self.plan.rewards
+        judged, rewards, used = self.judged, self.plan.rewards, self.group.used
+        if self._is_equal:
+            used = {Comparison(judged.answered[0], judged.answered[0], 0): MEANINGS["tie"]}
         columns = dict(judged.columns)
         if self.plan.judges:
             columns = {GENRM: Column(verdict_rewards)} | columns
@@ -264,7 +273,7 @@ class _Work:
         for component in order_of(rewards.components):
             kind = find_kind(component.kind)
             if isinstance(kind, GroupKind) and judged.is_comparable:
-                values = kind.compute(component, judged.size, self.group.used, columns)
+                values = kind.compute(component, judged.size, used, columns)
                 if self.group.causes and rewards.on_sabotage != "keep":
                     lost = {} if self.lost is None else self.lost[0].used
                     instead = kind.compute(component, judged.size, lost, columns)

@@ -48,6 +48,8 @@ def test_a_group_of_equal_texts_asks_nothing_and_gets_the_middle_score(tmp_path:
     assert scored.rewards == [3.0] * 3
     assert [line["genrm"]["advantage"] for line in scored.lines] == [0.0] * 3
     assert (scored.comparisons, scored.code) == ([], 0)
+    toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1, genrm = 1 }}\n"
+    assert score(tmp_path, completions("4", "4", "4"), toml, estimator=estimator).rewards == [3.0] * 3
 
 
 def test_blank_responses_lose_to_the_only_response_with_text(tmp_path: Path) -> None:
