@@ -156,17 +156,18 @@ def is_special(path: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def mark_of_file(uri: str) -> Mark | None:
-    """Return the mark of a file, or None if it does not exist."""
-    path = parse_local_path(uri)
+def mark_of_file(path: str) -> Mark | None:
+    """Return the mark of a file; None for missing ones, pipes and devices."""
     try:
         found = os.stat(path)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StorageError(f"{uri}: cannot be inspected: {error.strerror or error}") from error
+        raise StorageError(f"{path}: cannot be inspected: {error.strerror or error}") from error
     if stat.S_ISDIR(found.st_mode):
-        raise StorageError(f"{uri}: is a folder; name a file in it")
+        raise StorageError(f"{path}: is a folder; name a file in it")
+    if not stat.S_ISREG(found.st_mode):
+        return None
     return Mark(found.st_size, _read_upload(path), found.st_mtime_ns)
 
 

@@ -77,13 +77,11 @@ def exists(uri: str, s3: S3Options) -> bool:
 
 def mark_of(uri: str, s3: S3Options) -> Mark | None:
     """Return the mark of a stored output; None for missing ones, streams, pipes and devices."""
-    if is_streamed(uri):
-        return None
     if is_s3(uri):
         from genrm_cli.storage.s3.upload import mark_of_object
 
         return mark_of_object(uri, s3)
-    return mark_of_file(uri)
+    return None if is_stream(uri) else mark_of_file(parse_local_path(uri))
 
 
 def make_folder(uri: str) -> None:

@@ -44,5 +44,4 @@ def test_a_reader_walks_few_frames_to_the_call(run: Run) -> None:
 
 def test_a_reply_changes_files_rarely(run: Run) -> None:
     """From the last call over HTTP to the end of the run, calls of our functions change files rarely."""
-    print("CH", run.changes)
     assert run.changes <= MOST_CHANGES
