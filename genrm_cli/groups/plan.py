@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.groups.graders import Grader, count_gradings, render_scenario
@@ -33,7 +34,7 @@ _MARGIN_TOKENS = 256  # of the chat template
 MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JudgePlan:
     """A judge whose verdicts the rewards depend on.
 
@@ -49,7 +50,7 @@ class JudgePlan:
     weight: float = 1.0
     pairing: PairingPlan | None = None
 
-    @property
+    @cached_property
     def grading(self) -> GradingProfile | None:
         """The profile of a pointwise or listwise judge; None for a pairwise one."""
         return self.profile if isinstance(self.profile, GradingProfile) else None
@@ -116,7 +117,7 @@ class RewardPlan:
     divided: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupPlan:
     """Everything that the core needs to know about a run.
 
@@ -238,7 +239,7 @@ class GroupPlan:
         judges = tuple(replace(judge, profile=profile) for judge, profile in pairs)
         return replace(self, judges=judges, rooms=tuple(room for spec in specs if (room := room_of(spec)) is not None))
 
-    @property
+    @cached_property
     def shares_pairs(self) -> bool:
         """Whether judges answer different comparisons."""
         return any(judge.pairing is not None for judge in self.judges)
@@ -247,7 +248,7 @@ class GroupPlan:
         """Return the comparisons that a pairwise judge answers."""
         return judge.pairing or self.pairing
 
-    @property
+    @cached_property
     def compares_pairs(self) -> bool:
         """Whether any judge is shown pairs of responses."""
         return any(judge.grading is None for judge in self.judges)
