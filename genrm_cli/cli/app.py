@@ -15,10 +15,9 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from genrm_cli import __version__
-from genrm_cli.cli.console import print_text, say, say_traceback
+from genrm_cli.cli.console import escaped, print_text, say, say_traceback
 from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
-from genrm_cli.storage.printable import escaped
 
 # The module and the function of each command, and its line in the help.
 _COMMANDS = {

@@ -5,6 +5,7 @@ terminals, in pipes and in files, because model output, file names and server re
 """
 
 import os
+import re
 import sys
 import threading
 import time
@@ -25,7 +26,7 @@ from genrm_cli.errors import GenrmError, Message, SettingRef, naming
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.metrics.progress import Progress, RunProgress
 from genrm_cli.settings.table import all_settings
-from genrm_cli.storage.printable import escaped, escaped_in_json, escaped_line
+from genrm_cli.storage.printable import CONTROL, escaped_in_json
 
 LINE_EVERY_S = 30.0
 OnEvent = Callable[[str, JsonObject], None]
@@ -67,6 +68,21 @@ def text_of(message: object) -> str:
     if isinstance(message, GenrmError):
         message = message.message
     return message.render(render_flag) if isinstance(message, Message) else str(message)
+
+
+def escaped(text: str) -> str:
+    """Write control characters as escapes, such as `\\x1b`; keep tabs and newlines."""
+    return CONTROL.sub(_escape, text)
+
+
+def escaped_line(text: str) -> str:
+    """Write control characters as escapes, including newlines, so that a name cannot begin a new line."""
+    return escaped(text).replace("\n", "\\n")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def say(*texts: str | Message) -> None:

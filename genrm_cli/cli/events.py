@@ -14,6 +14,9 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
 
+STATUS_TEXTS = {"waits": "skipped", "score": "to score"}
+"""Statuses of inputs that are displayed by another word. An input that waits for the next run shows as skipped."""
+
 _MINUTE_S, _HOUR_S = 60, 3_600
 
 
@@ -121,12 +124,7 @@ def file_text(result: JsonObject) -> str:
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
     code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
     files = f" ({result['files']:,} files)" if "files" in result else ""
-    return f"{status_text(result['status'])}: {result['input']}{files}{target}: {text_of(result['reason'])}{code}"
-
-
-def status_text(status: str) -> str:
-    """Return the status of an input for display. An input that waits for the next run shows as skipped."""
-    return {"waits": "skipped", "score": "to score"}.get(status, status)
+    return f"{STATUS_TEXTS.get(result['status'], result['status'])}: {result['input']}{files}{target}: {text_of(result['reason'])}{code}"
 
 
 def _say_file(result: JsonObject) -> None:

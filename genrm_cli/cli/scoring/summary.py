@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import counted, say, say_warning
-from genrm_cli.cli.events import judge_text, status_text
+from genrm_cli.cli.events import STATUS_TEXTS, judge_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -154,7 +154,7 @@ def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
 
 def counts_text(report: "BatchReport") -> str:
     """Return the number of inputs with each status."""
-    counts = ", ".join(f"{count} {status_text(status)}" for status, count in report.counts.items())
+    counts = ", ".join(f"{count} {STATUS_TEXTS.get(status, status)}" for status, count in report.counts.items())
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if counts and is_cut and not report.is_listed else ""
     nothing = "stopped before any file was scored" if is_cut else "nothing to do"
