@@ -124,7 +124,8 @@ def file_text(result: JsonObject) -> str:
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
     code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
     files = f" ({result['files']:,} files)" if "files" in result else ""
-    return f"{STATUS_TEXTS.get(result['status'], result['status'])}: {result['input']}{files}{target}: {text_of(result['reason'])}{code}"
+    status = STATUS_TEXTS.get(result["status"], result["status"])
+    return f"{status}: {result['input']}{files}{target}: {text_of(result['reason'])}{code}"
 
 
 def _say_file(result: JsonObject) -> None:
