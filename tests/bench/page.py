@@ -134,6 +134,6 @@ def _iter_lines(results: Results) -> Iterator[str]:
         low, high = sorted(each["load"])
         taken = f"{each['date']} at {each['commit']} on {each['cores']} cores with Python {each['python']}"
         machines.setdefault(taken, []).append(f"{part} ({low} to {high})")
-    yield ""
     for taken, parts in machines.items():
+        yield ""
         yield f"Measured on {taken}; load average of the machine before and after each part: {', '.join(parts)}."

@@ -42,7 +42,7 @@ def member_of(group: int, place: int) -> dict[str, Any]:
 async def post_groups(url: str, first: int, groups: int, *, whole: bool) -> None:
     """Post groups, so many at once: whole, or member by member."""
     numbers = iter(range(first, first + groups))
-    limits = httpx.Limits(max_connections=None)
+    limits = httpx.Limits(keepalive_expiry=None)  # a connection that expires would cost the server another
     async with httpx.AsyncClient(base_url=url, limits=limits, timeout=300, trust_env=False) as client:
 
         async def work() -> None:
