@@ -40,6 +40,10 @@ FAULTS = [
 ]
 FLAGS = ("--no-probe", "--call-timeout", "3s", "--concurrency", "64", "--cohort-deadline", "3600s", "--retries", "20")
 FLAGS += ("--on-sabotage", "keep")  # replies without a verdict are the judge's fault here
+FLAGS += (
+    "--calibration-half-life",
+    "100000",
+)  # what fades depends on the order of groups, and this judge has two kinds
 
 
 def gym(number: int, place: int, text: str, **fields: object) -> Json:
@@ -111,7 +115,7 @@ class Soak:
             address = f"127.0.0.1:{free.getsockname()[1]}"
         self.url, self.judge = f"http://{address}", judge
         self._genrm, self._lives = Genrm(folder), contextlib.ExitStack()
-        keep = ("--keep", f"{max(20.0, SOAK_S / 30)}s", "--record", "served", "--record-every", "5s")
+        keep = ("--keep", f"{max(120.0, SOAK_S / 15)}s", "--record", "served", "--record-every", "5s")
         self._flags = (*judge_flags(judge.base_url), *flags, "--listen", address, *keep)
         self.wrong: list[str] = []
         self.most = 0.0
@@ -150,7 +154,11 @@ class Soak:
                 time.sleep(rng.uniform(0.0, 1.5))
                 self.judge.restart()
                 self.fail_sometimes(rng)  # others: it has forgotten which requests it failed
-            self.sizes.append((passed, self.groups, self.journal_bytes, *sizes_of(self.server.pid)))
+            self.note_sizes(passed)
+
+    def note_sizes(self, passed: float) -> None:
+        """Add to the sizes."""
+        self.sizes.append((passed, self.groups, self.journal_bytes, *sizes_of(self.server.pid)))
 
     @property
     def groups(self) -> int:
@@ -239,6 +247,7 @@ def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
     soak = Soak(folders[1], judges[1], *flags)
     with serving(Genrm(folders[0]), *judge_flags(judges[0].base_url), *flags) as calm, soak.serving():
         asyncio.run(soak.train(calm, soak_rng, tolerance))
+        soak.note_sizes(1.0)
         print(dict(soak.counts), f"largest difference {soak.most}", *soak.sizes, sep="\n")
         assert not soak.wrong, (len(soak.wrong), soak.wrong[:5])
         soak.server.wait_for(open=0, waiting=0)
@@ -252,6 +261,6 @@ def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
     assert (rows.total(), len(rows)) == (soak.counts["responses"],) * 2
     unkilled = [each for each in soak.sizes if each[0] > 0.7]
     (*_, resident, _), (_, groups, journal, resident_then, files) = unkilled[0], unkilled[-1]
-    assert resident_then - resident < 20_000_000
-    assert files < 400
+    assert resident_then - resident < 50_000_000  # a server takes 40 MB in its first seconds
+    assert files < 200
     assert journal < 1_000_000 + 20_000 * groups
