@@ -20,8 +20,8 @@ from random import Random
 from typing import NamedTuple
 
 _Pairs = list[tuple[int, int]]
-AGAINST_LAST = "against_last"
-"""A strategy of ours: each rollout but the last against the last one."""
+AGAINST_FIRST = "against_first"
+"""A strategy of ours: each rollout but the first against the first one."""
 _SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
 
 
@@ -40,7 +40,7 @@ class PairingPlan:
     Attributes:
         strategy: `circular`, each rollout against the next, the last against the first; `all_pairs`, every pair once,
             the lower index first; `ring`, n times `ring_k` different pairs, spread as evenly as possible; or
-            `AGAINST_LAST`, the last one first in every other pair, beginning with a pair that the key decides.
+            `AGAINST_FIRST`, with index 0 shown first in every other pair, beginning with a pair that the key decides.
         ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
             twice, so there are at most n(n - 1).
         repeats: repeats of the whole list (outermost loop).
@@ -69,7 +69,7 @@ class PairingPlan:
         pairs = [(order[i], order[j]) for i, j in _STRATEGIES[self.strategy](n, self.ring_k)] if n > 1 else []
         if self.order_balanced and self.strategy == "all_pairs":
             pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
-        if self.strategy == AGAINST_LAST and generator_of(key, self.seed).random() < 0.5:
+        if self.strategy == AGAINST_FIRST and generator_of(key, self.seed).random() < 0.5:
             pairs = [(j, i) for i, j in pairs]
         if self.both_orders:
             pairs = list(dict.fromkeys(pair for i, j in pairs for pair in ((i, j), (j, i))))
@@ -82,7 +82,7 @@ class PairingPlan:
         if n < 2:
             return 0
         every = n * (n - 1) // 2
-        counts = {"circular": n, "all_pairs": every, "ring": count_ring(n, self.ring_k), AGAINST_LAST: n - 1}
+        counts = {"circular": n, "all_pairs": every, "ring": count_ring(n, self.ring_k), AGAINST_FIRST: n - 1}
         orders = counts[self.strategy]
         # Every strategy plans all pairs before it plans any in the other order.
         return self.repeats * (2 * min(every, orders) if self.both_orders else orders)
@@ -269,6 +269,6 @@ _STRATEGIES: dict[str, Callable[[int, float], _Pairs]] = {
     "circular": lambda n, _: [(i, (i + 1) % n) for i in range(n)],
     "all_pairs": lambda n, _: list(combinations(range(n), 2)),
     "ring": plan_ring,
-    AGAINST_LAST: lambda n, _: [(i, n - 1) if i % 2 else (n - 1, i) for i in range(n - 1)],
+    AGAINST_FIRST: lambda n, _: [(0, i) if i % 2 else (i, 0) for i in range(1, n)],
 }
-STRATEGIES = tuple(name for name in _STRATEGIES if name != AGAINST_LAST)
+STRATEGIES = tuple(name for name in _STRATEGIES if name != AGAINST_FIRST)

@@ -9,7 +9,7 @@ from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.groups.reward_group import verdicts_of
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.metrics.win_counts import WinCounts
-from genrm_cli.pairing import AGAINST_LAST, PairingPlan
+from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
@@ -70,6 +70,8 @@ class ReferenceAnswers:
     async def compare(self, group: Group, timeout_s: float | None) -> Compared | None:
         """Compare each response of a group once with the answer to its prompt; None if there is none.
 
+        Equal responses share a comparison, and count each.
+
         The answer is shown first for one half of the responses, second for the others. A panel gives its joint verdict.
 
         Args:
@@ -83,7 +85,7 @@ class ReferenceAnswers:
         if answer is None:
             return None
         arriving = self._scorer.arriving(group.key or "", None, self._plan)
-        rollouts = [*group.rollouts, replace(first, response=answer, excluded=None)]
+        rollouts = [replace(first, response=answer, excluded=None), *group.rollouts]
         judged = await arriving.judge(Group(group.key, rollouts), timeout_s)
         return _compared(judged, self._plan)
 
@@ -92,15 +94,17 @@ class ReferenceAnswers:
         """The plan of the server, with nothing but these comparisons."""
         plan = self._scorer.plan
         judges = tuple(replace(judge, pairing=None) for judge in plan.judges)
-        pairing = PairingPlan(AGAINST_LAST, seed=plan.pairing.seed)
+        pairing = PairingPlan(AGAINST_FIRST, seed=plan.pairing.seed)
         return replace(plan, pairing=pairing, judges=judges, graders=(), rewards=RewardPlan(), default_score=None)
 
 
 def _compared(judged: JudgedGroup, plan: GroupPlan) -> Compared:
-    last, wins = judged.size - 1, [0.0] * len(judged.blank)
+    won = {0: 0.5}  # by index; the answer is the first, and those that are equal to it tie
     for (i, j, _), verdict in verdicts_of(judged, plan).used.items():
-        if last in (i, j):
-            wins.append((1 + (preferred(verdict) if j == last else -preferred(verdict))) / 2)
+        if 0 in (i, j):
+            won[i or j] = (1 + (preferred(verdict) if j == 0 else -preferred(verdict))) / 2
+    compared = [judged.copies.get(index, index) for index in (*judged.answered[1:], *judged.copies)]
+    wins = [won[index] for index in compared if index in won] + [0.0] * len(judged.blank)
     counts = WinCounts()
-    counts.add(wins, max(0, len(judged.answered) - 1 + len(judged.blank) - len(wins)))
+    counts.add(wins, len(compared) + len(judged.blank) - len(wins))
     return Compared(counts, [outcome for _, outcome in judged.results])

@@ -130,3 +130,11 @@ def test_a_file_without_one_answer_for_each_prompt_is_refused(genrm, lines, said
     with pytest.raises(InputError) as refused:
         ReferenceAnswers(settings, ServedScorer(settings, {}))
     assert f"{path}: {said}" in str(refused.value)
+
+
+def test_responses_that_equal_others_or_the_reference_answer_count(serve, answers, judge_server):
+    """A response equal to the reference answer ties with it; copies win and lose like the one that is compared."""
+    (reply,), _, _ = serve(group("a", LONG, LONG, LONG, REFERENCE), reference=str(answers))
+    reference = reply["metrics"]["reference"]
+    assert (reference["win_percent"], reference["comparisons"], reference["failed"]) == (87.5, 4, 0)
+    assert judge_server.stats()["requests"] == 1 + 1
