@@ -26,7 +26,6 @@ SOAK_S = float(os.environ.get("SOAK_S", "30"))
 CLIENTS = 50
 LIMIT_S = 600.0
 WARM_UP = 220  # groups before the kills: about 1,000 comparisons, after which calibrations hardly differ
-REFUSED = "a text that the judge refuses"
 FAULTS = [
     {"status": 429, "headers": {"Retry-After": "1"}},
     {"status": 500},
@@ -84,11 +83,11 @@ PATIENCE_S = {"groups": 4.0, "cohorts": 4.0, "gym attempt": 4.0}
 
 
 def texts_of(number: int) -> list[str]:
-    """Return the responses of a group; some are blank, some make the judge fail."""
+    """Return the responses of a group; some are blank."""
     rng = random.Random(number)
     given = [f"{number}-{place}:" + " word" * rng.randint(1, 80) for place in range(rng.randint(3, 6))]
     if number % 5 == 0:
-        given[0] = f" {REFUSED}" if number % 10 else ""
+        given[0] = ""
     return given
 
 
@@ -137,7 +136,7 @@ class Soak:
 
     def fail_sometimes(self, rng: random.Random) -> None:
         """Let the judge give each fault to one request in twenty, once."""
-        self.judge.behave(refuses=REFUSED, fault=FAULTS, fault_share=0.05, fault_times=1, seed=rng.getrandbits(32))
+        self.judge.behave(fault=FAULTS, fault_share=0.05, fault_times=1, seed=rng.getrandbits(32))
 
     def disturb(self, rng: random.Random) -> None:
         """Kill the server or its judge at random moments, and start it again; in the last part, only the judge."""
@@ -241,8 +240,6 @@ def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
     for folder in folders:
         folder.mkdir()
     judges = [start_judge(), start_judge()]
-    for judge in judges:
-        judge.behave(refuses=REFUSED)
     flags = (*FLAGS, "--estimator", estimator)
     soak = Soak(folders[1], judges[1], *flags)
     with serving(Genrm(folders[0]), *judge_flags(judges[0].base_url), *flags) as calm, soak.serving():
