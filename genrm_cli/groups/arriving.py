@@ -93,7 +93,8 @@ class ArrivingGroup:
         """Return the view of a rollout, unless another rollout of its group changes the view of all."""
         group = Group(self._key, [rollout], [] if record is None else [record])
         view = shown_to_judges(group, (0,), self._plan, Counter())
-        return PairwisePrompt(view.conversation, view.responses[0], "", view.principle, view.reference, view.images)
+        principle, reference = view.comparing_principle, view.reference
+        return PairwisePrompt(view.conversation, view.responses[0], "", principle, reference, view.images)
 
     def _plan_of(self, index: int) -> Sequence[Comparison]:
         """Return the planned comparisons of a rollout; after a change of the plan, all of them."""

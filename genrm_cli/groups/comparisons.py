@@ -84,7 +84,7 @@ def iter_requests(
     if len(answered) < 2 or not plan.judges:
         return
     response_of = dict(zip(answered, view.responses, strict=True))
-    principle, reference = view.principle, view.reference
+    principle, reference = view.comparing_principle, view.reference
     every = list(range(len(plan.judges)))
     planned = _plan_judges(key, answered, plan) if further is None else [(each, every) for each in further]
     for (i, j, repeat), numbers in planned:

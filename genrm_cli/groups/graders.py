@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal
 
-from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
@@ -17,7 +16,6 @@ from genrm_cli.judging.rubrics.grading import (
     ranking_profile,
 )
 from genrm_cli.rewards.component import Column
-from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import Component
@@ -131,20 +129,6 @@ def iter_gradings(
 def _prompt(view: SharedView, shown: tuple[str, ...], index: int) -> ListwisePrompt:
     background = view.backgrounds.get(index)
     return ListwisePrompt(view.conversation, shown, view.principle, background, view.reference, images=view.images)
-
-
-def render_scenario(record: JsonObject) -> str | None:
-    """Render the scenario of a record for a judge; None if the record has none."""
-    scenario = parse_scenario(record)
-    parts = {
-        "Goal": [scenario.goal] if scenario.goal else [],
-        "Constraints": scenario.constraints,
-        "Risk level": [scenario.risk_level] if scenario.risk_level else [],
-        "Expected outcomes": scenario.expected_outcomes,
-        "Client": scenario.client_profile,
-    }
-    lines = [f"{title}: {'; '.join(texts)}" for title, texts in parts.items() if texts]
-    return "\n".join(lines) or None
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TypeVar
 
 from genrm_cli.groups.comparisons import iter_further, iter_requests
-from genrm_cli.groups.graders import iter_gradings, render_scenario
+from genrm_cli.groups.graders import iter_gradings
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.engine import Judge, JudgeSet
@@ -20,6 +20,7 @@ from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
+from genrm_cli.rollouts.scenario import render_scenario
 from genrm_cli.rollouts.shorten import shorten_view
 from genrm_cli.rollouts.views import SharedView, choose_view, view_group
 from genrm_cli.tasks import first_error_of, in_thread
@@ -285,6 +286,7 @@ def shown_to_judges(group: Group, answered: Sequence[int], plan: GroupPlan, reda
     view = replace(
         _view_of(group, answered, plan),
         principle=own_principle or plan.principle,
+        scenario=group.rollouts[answered[0]].scenario if answered and not plan.shows_as_gym else None,
         backgrounds={index: render_scenario(group.records[index]) for index in answered} if with_scenarios else {},
         criteria={index: group.rollouts[index].criteria for index in answered} if plan.graders else {},
     )

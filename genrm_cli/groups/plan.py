@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.groups.graders import Grader, count_gradings, render_scenario
+from genrm_cli.groups.graders import Grader, count_gradings
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.profiles.profile import (
@@ -22,6 +22,7 @@ from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.rollouts.scenario import render_scenario
 from genrm_cli.rollouts.shorten import Room, estimate_tokens
 from genrm_cli.rollouts.views import AUTO, ViewOptions, shown_parts, why_not_compared
 from genrm_cli.settings.components import Component, Diversity, Source

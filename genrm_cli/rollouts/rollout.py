@@ -278,6 +278,7 @@ class Rollout:
             reach it.
         prompt_media: the images and files in the prompt.
         reference: the known answer of the task, if the judge is to be shown one; never a response.
+        scenario: of a session, for the judge: its goal, constraints and the like; None if it has none.
         criteria: the rubric of its row, if the judge is to be shown one.
         tools: the functions that the policy could call: JSON texts in the shape of OpenAI's chat completions.
     """
@@ -299,6 +300,7 @@ class Rollout:
     reference: str | None = None
     tools: tuple[str, ...] = ()
     criteria: tuple[Criterion, ...] = ()
+    scenario: str | None = None
 
     @cached_property
     def answer(self) -> str | None:

@@ -47,6 +47,20 @@ def parse_scenario(record: Mapping[str, object]) -> Scenario:
     )
 
 
+def render_scenario(record: Mapping[str, object]) -> str | None:
+    """Render the scenario of a record for a judge; None if the record has none."""
+    scenario = parse_scenario(record)
+    parts = {
+        "Goal": [scenario.goal] if scenario.goal else [],
+        "Constraints": scenario.constraints,
+        "Risk level": [scenario.risk_level] if scenario.risk_level else [],
+        "Expected outcomes": scenario.expected_outcomes,
+        "Client": scenario.client_profile,
+    }
+    lines = [f"{title}: {'; '.join(texts)}" for title, texts in parts.items() if texts]
+    return "\n".join(lines) or None
+
+
 def _first(places: Sequence[Mapping[str, object]], *names: str) -> tuple[str, ...]:
     """Return the texts of the first field that has any."""
     found = (tuple(_iter_texts(place.get(name), _DEPTH)) for place in places for name in names)

@@ -61,7 +61,7 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     longest = (
         max((text or "" for text in texts), key=len, default="") for texts in (view.backgrounds.values(), rubrics)
     )
-    others = view.principle or "", view.reference or "", *longest
+    others = view.comparing_principle or "", view.reference or "", *longest
     fixed = sum(map(estimate_tokens, others)) + _TURN_TOKENS * len(turns) + _IMAGE_TOKENS * len(view.images)
     limits = [_limits(turns, responses, room.responses, room.tokens - fixed) for room in rooms]
     of_turns, of_responses = (min(each) for each in zip(*limits, strict=True))

@@ -1,10 +1,12 @@
 """Episodes: whole sessions are judged, and the reward is an object."""
 
+from dataclasses import replace
+
 import pytest
 
 from genrm_cli.rollouts.formats import FORMATS, Score, recognise
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rollouts.views import view_group
+from genrm_cli.rollouts.views import SESSION_PRINCIPLE, view_group
 
 REWARD = {"total_reward": 0.82, "components": {"safety": 1.0, "empathy": 0.7, "bias": 0.0}}
 
@@ -135,3 +137,17 @@ def test_odd_rewards_are_replaced_but_not_lost() -> None:
     FORMATS["episode"].annotate(listed, [Score(4.0, {})])
     assert listed["reward"] == {"total_reward": 4.0, "components": {}}
     assert listed["genrm"]["previous_reward"]["components"] == [1, 2]
+
+
+def test_judges_that_compare_see_the_scenario() -> None:
+    """Goal, constraints, risk, outcomes and client stand below the principle of sessions, or below the line's own."""
+    lines = [episode(*OPENING), episode(*OPENING) | {"principle": "Be brief."}]
+    for line in lines:
+        line["scenario"] = {"scenario_id": "s", "goal": "Rest.", "hard_constraints": ["no diagnosis"]}
+    usual, own = (
+        replace(view_group([rollout]), principle=rollout.principle, scenario=rollout.scenario).comparing_principle
+        for line in lines
+        for rollout in FORMATS["episode"].read(line)
+    )
+    assert usual == f"{SESSION_PRINCIPLE}\n\nBACKGROUND\nGoal: Rest.\nConstraints: no diagnosis"
+    assert own == "Be brief.\n\nBACKGROUND\nGoal: Rest.\nConstraints: no diagnosis"

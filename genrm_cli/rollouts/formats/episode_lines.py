@@ -27,6 +27,7 @@ from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import identifier, index_of, rollout_of, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.scenario import render_scenario
 
 
 def _recognise(record: Record) -> bool:
@@ -49,6 +50,7 @@ def _read(record: Record) -> list[Rollout]:
             index=_index_of(record),
             is_session=True,
             opens_freely=True,
+            scenario=render_scenario(record),
             prompt_media=media_of_messages(messages[:opening]),
         )
     ]
