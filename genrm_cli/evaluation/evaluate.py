@@ -24,7 +24,7 @@ from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.run_record import InputVersion, JudgeRecord, PanelRecord
+from genrm_cli.scored.run_record import InputVersion, PanelRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, digest_of
 from genrm_cli.storage.encoding.records import render_document
@@ -51,7 +51,7 @@ class EvalResult:
     time: str
     partial: bool
     stopped_by: StoppedBy | None
-    judge: PanelRecord | JudgeRecord
+    judge: PanelRecord
     lines: int
     rejected_lines: int
     rejects: tuple[RejectRecord, ...]

@@ -47,7 +47,7 @@ def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards,
 
 
 def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards) -> None:
-    metrics.groups_unknown += bool(rewards.verdicts) and rewards.reliability is None
+    metrics.groups_of_unknown_reliability += bool(rewards.verdicts) and rewards.reliability is None
     metrics.groups_not_converged += not rewards.converged
     scores = rewards.scores
     metrics.groups_single += len(scores) == 1
@@ -62,11 +62,11 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
             name = f"rollout {score.index} of {judged.key!r}, in {score.sabotaged}"
             metrics.sabotaged_most.merge(Worst(score.sabotaged, name))
         if score.status == "scored" and score.numbers.reward is not None:
-            metrics.rewards.add(score.numbers.reward)
+            metrics.reward.add(score.numbers.reward)
         if (why := score.why_unscored) is not None:
-            metrics.reasons[why.reason] += 1
+            metrics.unscored_reasons[why.reason] += 1
             if why.detail:
-                metrics.reason_examples.setdefault(why.reason.value, why.detail)
+                metrics.unscored_examples.setdefault(why.reason.value, why.detail)
             in_trial = why.reason is not Reason.NOT_IN_TRIAL
             metrics.unscored_in_groups += in_trial and (len(scores) > 1 or judged.key is None)
 

@@ -165,11 +165,6 @@ def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet
     return KnownGroup(first + plan.count_further(len(judged.answered)), known, known_calls)
 
 
-def iter_prompts(group: Group, plan: GroupPlan) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield the requests about a group that need no verdicts, in order. Takes the arguments of `judge_group`."""
-    return next(iter_stages(begin_group(group, plan), group, plan))
-
-
 def count_requests(group: Group, plan: GroupPlan) -> int:
     """Count all requests about a group."""
     judged = begin_group(group, plan)

@@ -112,10 +112,10 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         if self.plan.shows_as_gym and own:
             rollout = with_gym_response(rollout, own)
         why = self.plan.why_not_compared(rollout)
-        self.metrics.blank += why is not None and why.reason is Reason.BLANK
-        self.metrics.truncated += rollout.is_truncated
-        self.metrics.excluded += rollout.excluded is not None
-        self.metrics.with_media += bool(unseen_media(rollout, self.plan.view))
+        self.metrics.blank_responses += why is not None and why.reason is Reason.BLANK
+        self.metrics.truncated_responses += rollout.is_truncated
+        self.metrics.excluded_rollouts += rollout.excluded is not None
+        self.metrics.rollouts_with_media += bool(unseen_media(rollout, self.plan.view))
         if why is None:
             self.metrics.missing_fields.update(self.plan.missing_fields(rollout))
         self.metrics.stripped_tokens += rollout.stripped_tokens
@@ -284,7 +284,7 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
         metrics.group_sizes[len(rows)] += 1
         if len(rows) > MAX_COMPARED:
             plan.refuse_large(index.read_group(rows).key, len(rows))
-        metrics.duplicates += len(table.duplicates(rows))
+        metrics.duplicate_rollouts += len(table.duplicates(rows))
         metrics.groups_left_out += table.is_left_out(rows)
         if len(rows) > 1 and not table.is_left_out(rows):
             metrics.rollouts_in_groups += len(rows)

@@ -223,14 +223,14 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
             "Run the same command again: verdicts in the journal are not asked again.",
         )
-    alone = metrics.reasons[Reason.ALONE] > 0 and set(metrics.group_sizes) == {1}
-    if alone and not metrics.rewards.count and settings.rewards.max_unscored < 1:
+    alone = metrics.unscored_reasons[Reason.ALONE] > 0 and set(metrics.group_sizes) == {1}
+    if alone and not metrics.reward.count and settings.rewards.max_unscored < 1:
         raise TooManyUnscoredError(
             "no rollout has a reward: every group has one rollout; ",
             naming("name the field that rollouts of one task share with $group_by."),
         )
     if metrics.unscored_share() > settings.rewards.max_unscored:
-        counts, kept = metrics.reasons.most_common(), (Reason.ALONE, Reason.NOT_IN_TRIAL)
+        counts, kept = metrics.unscored_reasons.most_common(), (Reason.ALONE, Reason.NOT_IN_TRIAL)
         reasons = "; ".join(f"{count} × {reason.text}" for reason, count in counts if reason not in kept)
         raise TooManyUnscoredError(
             f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, more than ",
@@ -248,9 +248,9 @@ def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
     problems, metrics, unit = [], index.metrics, index.unit
     if metrics.rejects:
         problems.append(Message.of(f"{metrics.rejects} bad {unit}s (", _shown(first), ")"))
-    if metrics.duplicates:
+    if metrics.duplicate_rollouts:
         lines = [f"{unit} {index.where(row)}" for row in islice(iter_duplicates(index.table), NAMED_PROBLEMS)]
-        problems.append(Message.of(f"{metrics.duplicates} duplicate rollouts ({', '.join(lines)})"))
+        problems.append(Message.of(f"{metrics.duplicate_rollouts} duplicate rollouts ({', '.join(lines)})"))
     if problems:
         raise InputError(
             f"{index.sources.uri}: ",
@@ -309,7 +309,7 @@ def _write_scored_lines(
         if not scores:
             continue
         if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):
-            run.metrics.lines_dropped += 1
+            run.metrics.dropped_lines += 1
             continue
         if settings.rewards.unscored not in ("null", "drop", "lowest"):
             given = float(settings.rewards.unscored)

@@ -18,11 +18,11 @@ class RunMetrics(Mergeable):
     lines: int = 0
     rollouts: int = 0
     rejects: int = 0
-    duplicates: int = 0
-    blank: int = 0
-    truncated: int = 0
-    excluded: int = 0
-    with_media: int = 0
+    duplicate_rollouts: int = 0
+    blank_responses: int = 0
+    truncated_responses: int = 0
+    excluded_rollouts: int = 0
+    rollouts_with_media: int = 0
     missing_fields: Counter[str] = field(default_factory=Counter)
     stripped_tokens: int = 0
     not_numbers: int = 0
@@ -55,14 +55,14 @@ class RunMetrics(Mergeable):
     retries: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cached_tokens: int = 0
+    cached_prompt_tokens: int = 0
     score_ties: int = 0
     pairs: VerdictCounts = field(default_factory=VerdictCounts)
     individual_scores: RunningStats = field(default_factory=RunningStats)
-    rewards: RunningStats = field(default_factory=RunningStats)
+    reward: RunningStats = field(default_factory=RunningStats)
     statuses: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[Reason] = field(default_factory=Counter)
-    reason_examples: dict[str, str] = field(default_factory=dict)
+    unscored_reasons: Counter[Reason] = field(default_factory=Counter)
+    unscored_examples: dict[str, str] = field(default_factory=dict)
     unscored_in_groups: int = 0
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
@@ -72,13 +72,13 @@ class RunMetrics(Mergeable):
     neutralised: int = 0
     copies: int = 0
     expected_verdicts: int = 0
-    lines_dropped: int = 0
+    dropped_lines: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
-    reliabilities: RunningStats = field(default_factory=RunningStats)
+    reliability: RunningStats = field(default_factory=RunningStats)
     uncertainties: RunningStats = field(default_factory=RunningStats)
-    length_effects: RunningStats = field(default_factory=RunningStats)
+    length_effect: RunningStats = field(default_factory=RunningStats)
     groups_noisy: int = 0
-    groups_unknown: int = 0
+    groups_of_unknown_reliability: int = 0
     groups_not_converged: int = 0
     panel: PanelMetrics | None = None
     components: ComponentMetrics = field(default_factory=ComponentMetrics)
@@ -111,7 +111,7 @@ class RunMetrics(Mergeable):
             self.retries += max(0, outcome.attempts - outcome.turns)
             self.prompt_tokens += outcome.prompt_tokens
             self.completion_tokens += outcome.completion_tokens
-            self.cached_tokens += outcome.cached_tokens
+            self.cached_prompt_tokens += outcome.cached_tokens
 
     def add_scores(self, verdict: Verdict) -> None:
         """Count the scores of a verdict that was used for the rewards."""
@@ -123,11 +123,11 @@ class RunMetrics(Mergeable):
         """Add the measurement of a group."""
         self.pairs.merge(group.verdicts)
         if group.reliability is not None:
-            self.reliabilities.add(group.reliability)
+            self.reliability.add(group.reliability)
         if group.uncertainty is not None:
             self.uncertainties.add(group.uncertainty)
         if group.length_effect is not None:
-            self.length_effects.add(group.length_effect)
+            self.length_effect.add(group.length_effect)
         self.groups_noisy += group.is_noisy
         self.groups_without_spread += group.is_flat
 

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from genrm_cli.metrics.component_metrics import ComponentSummary
 from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import LatencySummary, Statistics, odds_interval, wilson_interval
+from genrm_cli.metrics.running_stats import LatencySummary, RunningStats, Statistics, odds_interval, wilson_interval
 from genrm_cli.verdicts import StoppedBy
 
 
@@ -122,10 +123,8 @@ class RunSummary:
     comparisons_per_s: float | None
 
 
-_SAME_COUNTS = frozenset(each.name for each in fields(RunMetrics) if each.type is int) & {
-    each.name for each in fields(RunSummary)
-}
-"""Counts of a run that its summary copies under the same name."""
+_SAME_NAMES = {each.name for each in fields(RunMetrics)} & {each.name for each in fields(RunSummary)}
+_SAME_NAMES -= {"sabotaged_most", "panel", "components", "failures"}
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
@@ -151,33 +150,16 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
     first_rate = pairs.first_share
     agreement = pairs.both_orders.rate()
     return RunSummary(
-        **{name: getattr(metrics, name) for name in _SAME_COUNTS},
+        **{name: _figure(getattr(metrics, name)) for name in _SAME_NAMES},
         rejected_lines=metrics.rejects,
-        dropped_lines=metrics.lines_dropped,
-        formats=_sorted(metrics.formats),
-        duplicate_rollouts=metrics.duplicates,
-        blank_responses=metrics.blank,
-        truncated_responses=metrics.truncated,
-        excluded_rollouts=metrics.excluded,
-        rollouts_with_media=metrics.with_media,
-        missing_fields=_sorted(metrics.missing_fields),
-        not_numbers_first=metrics.not_numbers_first,
-        views=_sorted(metrics.views),
-        group_sizes={str(size): count for size, count in sorted(metrics.group_sizes.items())},
         scored=metrics.statuses["scored"],
         single=metrics.statuses["single"],
         unscored=metrics.statuses["unscored"],
         unscored_share=metrics.unscored_share(),
-        unscored_reasons={reason.value: count for reason, count in sorted(metrics.reasons.items())},
-        unscored_examples=dict(sorted(metrics.reason_examples.items())),
         sabotaged_most=metrics.sabotaged_most.name or None,
         comparisons_planned=metrics.planned,
-        stopped_by=metrics.stopped_by,
-        redactions=_sorted(metrics.redactions),
         failures=metrics.failed,
-        failures_by_kind=_sorted(metrics.failures),
-        failure_examples=dict(sorted(metrics.failure_examples.items())),
-        cached_prompt_tokens=metrics.cached_tokens,
+        failures_by_kind=_figure(metrics.failures),
         mean_individual_score=reference.get("mean_individual_score"),
         std_individual_score=reference.get("std_individual_score"),
         tiebreak_usage_rate=reference.get("tiebreak_usage_rate"),
@@ -189,15 +171,10 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         echoed_ranking_rate=pairs.echoes / pairs.verdicts if pairs.verdicts else None,
         repeat_agreement=pairs.repeats.rate(),
         panel=None if metrics.panel is None else metrics.panel.summary(),
-        reliability=metrics.reliabilities.statistics(),
         reliability_interval=_reliability_interval(metrics),
-        groups_of_unknown_reliability=metrics.groups_unknown,
         components=metrics.components.summary() or None,
-        component_failures=_sorted(metrics.component_failures),
         reward_sources=_shares(metrics.shares),
-        length_effect=metrics.length_effects.statistics(),
-        length_effect_interval=metrics.length_effects.interval(),
-        reward=metrics.rewards.statistics(),
+        length_effect_interval=metrics.length_effect.interval(),
         latency=metrics.latencies.summary(),
         wall_time_s=round(wall_time_s, 3),
         calls_per_s=round(metrics.calls / wall_time_s, 2) if wall_time_s > 0 else None,
@@ -206,12 +183,15 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
 
 
 def _reliability_interval(metrics: RunMetrics) -> tuple[float, float] | None:
-    mean, error = metrics.reliabilities.mean, metrics.uncertainties.mean
+    mean, error = metrics.reliability.mean, metrics.uncertainties.mean
     return None if mean is None or error is None else odds_interval(mean, error)
 
 
-def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(counts.items()))
+def _figure(value: Any) -> Any:
+    """Return a count, the statistics of a quantity, or counts sorted by what they count."""
+    if isinstance(value, RunningStats):
+        return value.statistics()
+    return {str(key): count for key, count in sorted(value.items())} if isinstance(value, Mapping) else value
 
 
 def _shares(parts: Mapping[str, float]) -> dict[str, float]:

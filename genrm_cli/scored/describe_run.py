@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from genrm_cli import __version__
@@ -19,7 +19,6 @@ from genrm_cli.scored.run_record import (
     FileRecord,
     GraderRecord,
     InputVersion,
-    JudgeRecord,
     OutputMark,
     PanelRecord,
     RewardRecord,
@@ -92,24 +91,17 @@ def output_mark(mark: Mark | None) -> OutputMark | None:
     return None if mark is None else extended(OutputMark, mark)
 
 
-def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) -> PanelRecord | JudgeRecord:
+def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) -> PanelRecord:
     """Return the judges and their profiles.
 
     `judges` are those of the run as they were asked; by default as the settings describe them.
     """
     specs = [spec for spec in (judge_specs(settings) if judges is None else judges) if spec.compares]
-    if not specs:
-        return _one_judge(None, None, settings)
-    if not settings.panel.judges:
-        return _one_judge(judge_name(settings), specs[0], settings)
-    profiles = [spec.profile for spec in specs if spec.profile is not None]
-    return PanelRecord(
-        name=judge_name(settings),
-        is_baseline=False,
-        base_urls=(),
-        profile=tuple(profile.name for profile in profiles),
-        profile_version=tuple(profile.version for profile in profiles),
-        compat=settings.judge.compat,
+    name = judge_name(settings) if specs else None
+    if not specs or not settings.panel.judges:
+        return _one_judge(name, specs[0] if specs else None, settings)
+    return replace(
+        _one_judge(name, None, settings),
         panel=tuple(_one_judge(spec.config.name, spec, settings, spec.config.weight) for spec in specs),
         quorum=settings.panel.quorum or len(specs),
     )
@@ -117,9 +109,9 @@ def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) 
 
 def _one_judge(
     name: str | None, spec: JudgeSpec | None, settings: Settings, weight: float | None = None
-) -> JudgeRecord:
+) -> PanelRecord:
     profile = None if spec is None else spec.profile
-    return JudgeRecord(
+    return PanelRecord(
         name=name,
         is_baseline=spec is not None and spec.config.judge.judge is not None,
         base_urls=() if spec is None else tuple(spec.config.judge.base_url),

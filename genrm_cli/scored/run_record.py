@@ -51,7 +51,7 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeRecord:
-    """One judge and its profile; a run without comparisons has no judge, and its name is None.
+    """One judge and its profile.
 
     Attributes:
         is_baseline: whether it is the built-in lexical baseline.
@@ -71,29 +71,18 @@ class JudgeRecord:
     score_probabilities: bool | None = None
     weight: float | None = None
 
-    @property
-    def judges(self) -> "tuple[JudgeRecord, ...]":
-        """The judge itself."""
-        return (self,)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelRecord:
-    """A panel of judges; `profile` and `profile_version` are those of each."""
+class PanelRecord(JudgeRecord):
+    """The judge of a run, or its panel, which only has a name. Without comparisons the name is None."""
 
-    name: str | None
-    is_baseline: bool
-    base_urls: tuple[str, ...]
-    profile: tuple[str, ...]
-    profile_version: tuple[int, ...]
-    compat: str | None
-    panel: tuple[JudgeRecord, ...]
-    quorum: int
+    panel: tuple[JudgeRecord, ...] | None = None
+    quorum: int | None = None
 
     @property
     def judges(self) -> tuple[JudgeRecord, ...]:
-        """The judges of the panel."""
-        return self.panel
+        """The judges of the panel, or the judge itself."""
+        return self.panel or (self,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +122,7 @@ class RunTotals(RunSummary):
     """
 
     limit: int | None
-    judge: PanelRecord | JudgeRecord
+    judge: PanelRecord
     reward_made_of: RewardRecord | None
     min_reliability: float | None
     goal: str

@@ -28,11 +28,11 @@ def preview(folder: Path, lines: list[Json], **given: Any) -> Preview:
 
 def test_a_run_whose_groups_all_have_one_rollout_is_no_success() -> None:
     """It wrote nothing but nulls: exit code 6, unless a number was set for such rollouts or all may stay unscored."""
-    alone = RunMetrics(rollouts=2, groups=2, group_sizes=Counter({1: 2}), reasons=Counter({Reason.ALONE: 2}))
+    alone = RunMetrics(rollouts=2, groups=2, group_sizes=Counter({1: 2}), unscored_reasons=Counter({Reason.ALONE: 2}))
     with pytest.raises(TooManyUnscoredError, match="every group has one rollout"):
         refuse_unscored(alone, settings_from())
     refuse_unscored(alone, settings_from(max_unscored=1.0))
-    alone.reasons.clear()
+    alone.unscored_reasons.clear()
     refuse_unscored(alone, settings_from(default_score=3.0))
 
 

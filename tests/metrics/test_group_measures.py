@@ -25,7 +25,7 @@ def test_a_run_counts_what_its_groups_measure() -> None:
     for group in (GroupMeasures([1, 2], reliability=NOISY_BELOW), GroupMeasures([2, 2], reliability=0.4)):
         metrics.add_measures(group)
     metrics.add_measures(GroupMeasures())
-    assert (metrics.groups_noisy, metrics.groups_without_spread, metrics.reliabilities.count) == (1, 1, 2)
+    assert (metrics.groups_noisy, metrics.groups_without_spread, metrics.reliability.count) == (1, 1, 2)
 
 
 def test_length_and_reliability_have_intervals() -> None:

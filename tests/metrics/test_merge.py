@@ -41,7 +41,7 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
         metrics.components.add_group(values, [1.0, 2.0, float(seed)])
         metrics.panel = metrics.panel or PanelMetrics(["x", "y"], [1.0, 2.0], [True, True])
         metrics.panel.add_comparison([first, second], counts=seed % 2 == 0)
-        metrics.rewards.add(random.random())
+        metrics.reward.add(random.random())
     return metrics
 
 

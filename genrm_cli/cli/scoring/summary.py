@@ -14,7 +14,7 @@ from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
-    from genrm_cli.scored.run_record import JudgeRecord, PanelRecord, RunTotals
+    from genrm_cli.scored.run_record import PanelRecord, RunTotals
 
 _LABEL_WIDTH = 13
 
@@ -56,7 +56,7 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         yield "reliability", _reliability_text(metrics)
 
 
-def _judge_text(judge: "PanelRecord | JudgeRecord") -> str:
+def _judge_text(judge: "PanelRecord") -> str:
     if judge.name is None:
         return "none: no reward uses comparisons"
     texts = [judge_text(to_json(each)) for each in judge.judges]

@@ -111,10 +111,10 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     if spanning := preview.counts.groups_over_steps:
         regrouped.append(f"warning: {steps_warning(spanning)}")
     noted = []
-    if media := preview.counts.with_media - preview.contents.with_media:
+    if media := preview.counts.rollouts_with_media - preview.contents.with_media:
         noted.append(f"{media:,} with media that the judge does not see")
-    if preview.counts.truncated:
-        noted.append(f"{preview.counts.truncated:,} truncated")
+    if preview.counts.truncated_responses:
+        noted.append(f"{preview.counts.truncated_responses:,} truncated")
     if preview.counts.stripped_tokens:
         noted.append(f"{counted(preview.counts.stripped_tokens, 'chat-template token')} stripped")
     if nulls := preview.counts.not_numbers:
@@ -182,11 +182,11 @@ def _problem_text(problem: "Problem") -> str:
 def _not_compared(preview: "Preview") -> str:
     """Return the numbers of rollouts that are not compared, with the reasons."""
     reasons = [f"{count:,} excluded ({reason})" for reason, count in preview.contents.excluded.most_common()]
-    if blank := preview.counts.blank:
+    if blank := preview.counts.blank_responses:
         reasons.append(counted(blank, "blank response"))
     if media := preview.contents.with_media:
         reasons.append(f"{media:,} with media (--images shows images to a judge that sees them)")
     count = preview.without_response
-    if empty := max(0, count - preview.contents.excluded.total() - preview.counts.blank - preview.contents.with_media):
+    if empty := max(0, count - preview.contents.excluded.total() - blank - media):
         reasons.append(f"{empty:,} without a response")
     return ": ".join(filter(None, (f"{count:,}" if count else "", ", ".join(reasons))))

@@ -127,15 +127,15 @@ class Preview:
             "readings": {name: asdict(reading) for name, reading in self.readings.items()},
             "rollouts": counts.rollouts,
             "rollouts_without_response": self.without_response,
-            "blank_responses": counts.blank,
-            "truncated_responses": counts.truncated,
+            "blank_responses": counts.blank_responses,
+            "truncated_responses": counts.truncated_responses,
             "excluded_rollouts": contents.excluded.total(),
             "excluded_reasons": dict(contents.excluded.most_common()),
-            "rollouts_with_media": counts.with_media,
+            "rollouts_with_media": counts.rollouts_with_media,
             "stripped_tokens": counts.stripped_tokens,
             "not_numbers": counts.not_numbers,
             "not_numbers_first": counts.not_numbers_first,
-            "duplicate_rollouts": counts.duplicates,
+            "duplicate_rollouts": counts.duplicate_rollouts,
             "groups": counts.groups,
             "grouped_by": dict(contents.grouped_by.most_common()),
             "group_sizes": {str(size): count for size, count in sorted(counts.group_sizes.items())},
@@ -162,8 +162,8 @@ class Preview:
         if (why := self._why_unscorable()) is not None:
             return InputError(f"{self.input}: nothing can be scored: ", why, ".")
         # Groups with mixed prompts are unscored, not refused.
-        if strict and (self.counts.rejects or self.counts.duplicates):
-            problems = f"{self.counts.rejects} bad lines and {self.counts.duplicates} duplicate rollouts"
+        if strict and (self.counts.rejects or self.counts.duplicate_rollouts):
+            problems = f"{self.counts.rejects} bad lines and {self.counts.duplicate_rollouts} duplicate rollouts"
             return InputError(f"{self.input}: {problems}, refused by ", SettingRef("strict"), ".")
         return None
 

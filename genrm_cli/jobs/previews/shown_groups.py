@@ -7,7 +7,7 @@ from itertools import islice
 
 from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import begin_group, iter_prompts, view_for_judges
+from genrm_cli.groups.judge_group import begin_group, iter_stages, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
@@ -67,7 +67,7 @@ def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None)
     """
     found = False
     for group, plan in _iter_groups(inputs, run, key):
-        first = next(iter_prompts(group, plan), None)
+        first = next(next(iter_stages(begin_group(group, plan), group, plan)), None)
         if first is not None:
             found = True
             id_, prompt = first
