@@ -140,7 +140,7 @@ def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTe
         return texts[value][0]
 
     shown = {name: neutral(getattr(prompt, name)) for name in prompt.__slots__ if name != "images"}
-    broken = Broken(forms, tuple(texts[response][1] for response in prompt.responses))
+    broken = Broken(forms, tuple(texts[response][1] if response else () for response in prompt.responses))
     return replace(prompt, **{**shown, "broken": broken}) if changed else prompt
 
 
