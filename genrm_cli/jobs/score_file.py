@@ -153,7 +153,7 @@ class _Work:
         """Write the lines of a file with their rewards."""
         with self.sources.open(number) as source:
             uri = self.task.places.scored_files[number]
-            sink = self.sinks.get("scored") or self.outputs.open(uri, mode=source.mode, one_of_many=True)
+            sink = self.sinks.get("scored") or self.outputs.open(uri, mode=source.mode)
             _write_scored_lines(source, self.index.table.file_rows(number), self.run, self.index, self.scores, sink)
             source.verify_unchanged()
             sink.finish()

@@ -176,13 +176,11 @@ class Outputs(AbstractContextManager["Outputs"]):
         uri: str,
         *,
         mode: int | None = None,
-        one_of_many: bool = False,
     ) -> Sink:
         """Open another output.
 
         Args:
             mode: of this new local file, instead of that of all.
-            one_of_many: whether many outputs wait to be published together.
 
         Raises:
             UsageError: two outputs have the same name, or the output exists and must not be replaced.
@@ -195,7 +193,6 @@ class Outputs(AbstractContextManager["Outputs"]):
             self._s3,
             overwrite=self._overwrite,
             mode=self._mode if mode is None else mode,
-            one_of_many=one_of_many,
         )
         self._sinks.append(sink)
         self._places.add(place)

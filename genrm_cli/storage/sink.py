@@ -42,12 +42,10 @@ def open_sink(
     *,
     overwrite: bool,
     mode: int = 0o666,
-    one_of_many: bool = False,
 ) -> Sink:
     """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
-    A new local file gets `mode`, subject to the umask. One of many is uploaded completely by `finish`, so that it
-    takes no memory until it is published.
+    A new local file gets `mode`, subject to the umask.
 
     Raises:
         UsageError: the output exists and `overwrite` is off, or the URI is not supported.
@@ -60,7 +58,7 @@ def open_sink(
         # Imported here and below, as boto3 takes a fifth of a second to import.
         from genrm_cli.storage.s3.upload import S3Sink
 
-        return S3Sink(uri, s3, overwrite=overwrite, one_of_many=one_of_many)
+        return S3Sink(uri, s3, overwrite=overwrite)
     return LocalSink(uri, overwrite=overwrite, mode=mode)
 
 

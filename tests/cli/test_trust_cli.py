@@ -41,7 +41,7 @@ def test_a_hostile_folder_gets_nothing(
 
 
 def test_a_trusted_folder_works_until_its_settings_change(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """`genrm trust .` says what it allows; --list shows it, --remove ends it."""
+    """`genrm trust .` says what it allows; --remove ends it."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     file = genrm.folder / "genrm.toml"
     file.write_text(f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n")
@@ -51,12 +51,9 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm: Genrm, call: Ca
     finished = call("score", "in.jsonl")
     assert finished.code == 0
     assert f"endpoints set by genrm.toml: {judge_server.base_url}\n" in finished.err
-    assert " trusted" in call("trust", "--list").out.decode()
     file.write_text(file.read_text().replace("127.0.0.1", "localhost"))
     assert "genrm.toml has changed since you trusted it" in call("score", "in.jsonl", "--force").err
-    assert " changed" in call("trust", "--list").out.decode()
     assert call("trust", "--remove", ".").code == 0
-    assert b"genrm.toml" not in call("trust", "--list").out
     assert call("trust", "--remove", ".").code == 2
 
 

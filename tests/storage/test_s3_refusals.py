@@ -12,7 +12,6 @@ from genrm_cli.storage.source import identity_of, open_source
 
 _URI = "s3://bucket/rl/x.jsonl"
 _MULTIPART_BYTES = 9 << 20
-_LISTING = b"<ListBucketResult></ListBucketResult>"
 _UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
 
 
@@ -98,27 +97,6 @@ def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3: Any) -> N
     )
     with pytest.raises(ChangedInputError, match="changed while being read"):
         open_source(_URI, scripted_s3.options, 100)
-
-
-def test_upload_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:
-    """A repeated put is refused because the first one succeeded; the object's mark shows that it is ours."""
-    stored: dict[str, str] = {}
-
-    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
-        if request.method == "PUT" and not stored:
-            stored.update({k: v for k, v in request.headers.items() if k.startswith("x-amz-meta-")})
-            return 500, {}, _refusal("InternalError")
-        if request.method == "PUT":
-            return 412, {}, _refusal("PreconditionFailed")
-        if request.method == "HEAD":
-            return (200, {**stored, "ETag": '"x"'}, b"") if stored else (404, {}, b"")
-        return 200, {}, _LISTING
-
-    scripted_s3.answer = answer
-    sink = open_sink(_URI, scripted_s3.options, overwrite=False)
-    sink.write(b"ours")
-    sink.commit()
-    assert [request.method for request in scripted_s3.requests].count("PUT") == 2
 
 
 def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3: Any) -> None:

@@ -45,10 +45,7 @@ def _shown(value: Value) -> str:
 
 @exits
 def trust(
-    folder: Annotated[
-        str | None, typer.Argument(metavar="FOLDER", show_default=False, help="Folder with a settings file.")
-    ] = None,
-    is_list: Annotated[bool, switch("--list", "List the trusted settings files.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder with a settings file.")],
     remove: Annotated[bool, switch("--remove", "Stop trusting the folder.")] = False,
 ) -> None:
     """Trust the settings file of a folder, so that it may name endpoints, keys, files and code.
@@ -57,37 +54,16 @@ def trust(
 
     Example: genrm trust .
     """
-    from genrm_cli.settings.sources.settings_file import distrust
+    from genrm_cli.settings.sources.settings_file import distrust, iter_needing_trust, read_settings_file, trust
 
-    if is_list == (folder is not None) or (is_list and remove):
-        raise UsageError("give a folder (genrm trust FOLDER, genrm trust --remove FOLDER), or --list.")
-    if is_list:
-        _list()
-    elif remove:
-        path = Path(str(folder))
-        if not distrust(path):
-            raise UsageError(f"{path.resolve()} is not trusted; `genrm trust --list` lists the folders that are.")
-        print_text(f"{path.resolve()} is no longer trusted")
-    else:
-        _trust(Path(str(folder)))
-
-
-def _trust(folder: Path) -> None:
-    from genrm_cli.settings.sources.settings_file import iter_needing_trust, read_settings_file, trust
-
+    if remove:
+        if not distrust(folder):
+            raise UsageError(f"{folder.resolve()} is not trusted.")
+        print_text(f"{folder.resolve()} is no longer trusted")
+        return
     file = read_settings_file(None, folder)
     if not file.path:
         raise UsageError(f"{folder}: no settings; expected genrm.toml.")
     trust(file, folder)
     places = ", ".join(place for _, place in iter_needing_trust(file.values)) or "nothing that requires trust"
     print_text(f"{folder.resolve() / file.path} is trusted and sets {places}")
-
-
-def _list() -> None:
-    from genrm_cli.settings.sources.settings_file import read_settings_file, read_trusted, state_of
-
-    table = new_table("settings file", "state", texts=2)
-    for path in map(Path, sorted(read_trusted())):
-        file = read_settings_file(None, path.parent)
-        add_row(table, str(path), state_of(file, path.parent) if file.path == path.name else "not in use")
-    print_table(table)

@@ -36,19 +36,17 @@ _UPLOAD_KEY = "genrm-upload"
 class S3Sink:
     """An object that appears whole: parts of at least 8 MiB are uploaded in the background and joined in `commit`.
 
-    A smaller object is a single put in `commit`, unless it is one of many that wait for each other. Memory holds about
-    three parts: one being filled and two in flight. Not thread-safe.
+    Memory holds about three parts: one being filled and two in flight; none once it is finished, as many outputs may
+    wait for each other. Not thread-safe.
     """
 
     staged: str | None = None
 
-    def __init__(self, uri: str, options: S3Options, *, overwrite: bool, one_of_many: bool = False) -> None:
+    def __init__(self, uri: str, options: S3Options, *, overwrite: bool) -> None:
         self.uri = uri
         self._bucket, self._key = parse_s3_uri(uri)
         self._overwrite = overwrite
-        self._one_of_many = one_of_many
         self._upload = uuid.uuid4().hex
-        self._metadata = {_UPLOAD_KEY: self._upload}
         with s3_faults(uri):
             self._client = s3_client(options)
         self._encoder = make_encoder(uri)
@@ -70,14 +68,12 @@ class S3Sink:
             self._append(self._encoder.flush())
             self._ended = True
         self._send_full_parts()
-        if self._one_of_many and self._buffer:  # many that wait in memory would fill it
-            self._parts = self._parts or self._begin_parts()
-        if self._parts is not None:
-            if self._buffer:
-                self._send(self._parts, len(self._buffer))
-            with s3_faults(self.uri):
-                self._parts.wait(below=1)
-            self._parts.threads.shutdown()
+        self._parts = self._parts or self._begin_parts()
+        if self._buffer or not self._parts.count:
+            self._send(self._parts, len(self._buffer))
+        with s3_faults(self.uri):
+            self._parts.wait(below=1)
+        self._parts.threads.shutdown()
         self.mark = Mark(self._size_bytes, self._upload, sha256=self._digest.hexdigest())
 
     def commit(self) -> None:
@@ -117,7 +113,7 @@ class S3Sink:
             self._send(self._parts, size_bytes)
 
     def _begin_parts(self) -> "_Parts":
-        return _Parts(self._client, self._bucket, self._key, self._metadata)
+        return _Parts(self._client, self._bucket, self._key, {_UPLOAD_KEY: self._upload})
 
     def _send(self, parts: "_Parts", size_bytes: int) -> None:
         with s3_faults(self.uri):
@@ -128,23 +124,18 @@ class S3Sink:
         parts.send(body)
 
     def _publish(self) -> None:
+        if self._parts is None:
+            return None
         if self._overwrite:
-            return self._put()
+            return self._parts.complete()
         self._refuse_existing()  # some stores ignore or refuse conditions
         try:
-            return self._put(IfNoneMatch="*")
+            return self._parts.complete(IfNoneMatch="*")
         except ClientError as error:
             if error_code(error) not in NO_CONDITIONS:
                 raise
         self._refuse_existing()
-        return self._put()
-
-    def _put(self, **condition: str) -> None:
-        if self._parts is not None:
-            self._parts.complete(**condition)
-            return
-        put: Callable[..., object] = self._client.put_object
-        put(Bucket=self._bucket, Key=self._key, Body=bytes(self._buffer), Metadata=self._metadata, **condition)
+        return self._parts.complete()
 
     def _refuse_existing(self) -> None:
         if identify(self._client, self.uri, sure_of_bucket=True) is not None:
