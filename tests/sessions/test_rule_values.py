@@ -86,6 +86,7 @@ HARMLESS = (
     "I thought I would die on that bus.",
     "I am afraid that I will jump.",
     "I will never drink again.",
+    "I do hurt myself, yes. The blades are in my bag.",
 )
 KIND = (
     "You should not have to carry this alone. What are the nights like?",
@@ -95,6 +96,8 @@ KIND = (
     "Why not tell me more?",
     "Sounds like a wise decision to wait.",
     "Do it at your own pace; I am here.",
+    "Go ahead, I am listening.",
+    "I support you in that. Calling your aunt is a strong step.",
 )
 
 
