@@ -55,7 +55,6 @@ class JudgeSettings:
         "Ask for the probabilities of the judge's tokens, and take the expected value of its scores or labels as the "
         "verdict. For judges that answer without long reasoning: limits replies to 512 tokens, or $max_reply_tokens "
         "up to 1024.",
-        negative_help="Take verdicts as the judge samples them.",
         trust=False,
     )
     max_model_len: int | None = reward_setting(
@@ -68,7 +67,6 @@ class JudgeSettings:
     images: bool = reward_setting(
         False,
         "The judge sees images: show it those of prompts and responses that have a URL or are data.",
-        negative_help="The judge sees no images.",
         trust=False,
     )
     api_key_env: str | None = setting(

@@ -63,3 +63,9 @@ def test_what_there_is_not_ends_with_2(call: Call, arguments: tuple[str, ...]) -
     assert finished.code == 2
     assert finished.out == b""
     assert "Usage" in finished.err
+
+
+def test_the_help_of_a_switch_is_that_of_the_flag_it_shows() -> None:
+    """Help shows the flag that changes the default: only a switch that is on by default has a text for its negative."""
+    switches = [each for each in all_settings() if each.type is bool and each.default is not None]
+    assert {each.name for each in switches if each.negative_help} == {each.name for each in switches if each.default}
