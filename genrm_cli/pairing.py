@@ -143,11 +143,11 @@ def plan_further(scores: Mapping[int, float], asked: Sequence[tuple[int, int]], 
 
 
 def count_first(n: int, goal: str) -> int:
-    """Return how many comparisons of the ring precede the choice: with half a ring, all have been compared once.
+    """Return how many comparisons of the ring precede the choice: with half a ring, rounded up, each has been in one.
 
     The best is found with the fewest; the ends of `pair` need more, as they are the extremes of more noise.
     """
-    return n // 2 if goal == "best" else 3 * n // 4
+    return (n + 1) // 2 if goal == "best" else 3 * n // 4
 
 
 def further_at_once(n: int) -> int:
