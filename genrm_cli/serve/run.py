@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.serve.http.endpoints import build_app
@@ -33,6 +33,9 @@ async def serve(
     Raises:
         GenrmError: a setting cannot be used, a judge does not answer, or the journal cannot be opened.
     """
+    if settings.rewards.unscored not in ("null", "lowest"):
+        more = naming(" is for the lines of a file; a server sends $on_failure where a trainer requires a number.")
+        raise UsageError(SettingRef("unscored", settings.rewards.unscored), more)
     settings = _with_journal(settings)
     scorer, trackers = ServedScorer(settings, api_keys, on_event), load_trackers(settings.tracking)
     with listen_on(settings.serve, has_token=token is not None) as listening:

@@ -106,6 +106,7 @@ def test_the_log_has_a_line_for_each_group(served):
         (["--listen", "0.0.0.0:0"], "reachable from other machines"),
         (["--listen", "nowhere"], "expected HOST:PORT"),
         (["--journal", "s3://bucket/rl/x", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"], "local disk"),
+        (["--unscored", "drop"], "--on-failure"),
     ],
 )
 def test_settings_that_cannot_serve_are_refused(call, flags, said):
