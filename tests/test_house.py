@@ -140,7 +140,7 @@ PURE_LIBRARIES = ("markupsafe", "numpy", "phonenumbers", "re2", "stdnum")
 HOMES = {
     "typer": ("cli",),
     "rich": ("cli",),
-    "jinja2": ("report.render_page",),
+    "jinja2": ("report.write_report",),
     "markupsafe": ("report",),
     "httpx": ("serve.self_test", "adapters.reward_client"),
     "pyreqwest": ("judging.client",),

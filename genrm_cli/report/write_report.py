@@ -1,25 +1,38 @@
-"""Write a report: read all runs, and render them as one page."""
+"""Write a report: read all runs, and render them as one page.
 
-from collections.abc import Sequence
+The page holds figures and charts as HTML, data as inert blocks, and a policy that runs our own script only.
+"""
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import s3_options
-from genrm_cli.json_types import Record
-from genrm_cli.report.blocks import Blocks
+from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.report.blocks import Blocks, packed
+from genrm_cli.report.charts import draw_histogram, number_text
 from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
+from genrm_cli.report.figures import reason_text
 from genrm_cli.report.judge_trust import Trust
-from genrm_cli.report.render_page import iter_page
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import is_same_place
 from genrm_cli.storage.source import mode_of
 
 SUFFIX = ".report.html"
+_FOLDER = files("genrm_cli") / "report" / "page"
+_MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +73,10 @@ def write_report(
     if compare and len(scored) != 2:
         raise UsageError(naming("$compare requires two scored files"), f"; got {len(scored)}.")
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
-    files = [uri for each in scored for uri in each.files]
-    if any(is_same_place(uri, target) for uri in files):
+    uris = [uri for each in scored for uri in each.files]
+    if any(is_same_place(uri, target) for uri in uris):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
-    mode = reduce(int.__and__, map(mode_of, files))  # as private as the most private input
+    mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
     with Blocks() as blocks, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs:
         sink = outputs.open(target)
         tags, rows, runs = dict[str, Tag](), list[Row](), list[RunPage]()
@@ -74,7 +87,7 @@ def write_report(
         blocks.finish()
         content = Content(runs, tags, rows, compare_runs(runs[0].contents, runs[1].contents) if compare else None)
         values = content.page_values(settings.judge.redact_pattern)
-        for piece in iter_page(values, content.page_index(), blocks):
+        for piece in _iter_page(values, content.page_index(), blocks):
             sink.write(piece)
         outputs.commit()
         size_bytes = blocks.size_bytes
@@ -87,3 +100,39 @@ def write_report(
         sum(share.of - share.count for share in asked),
         sum(run.rejected for run in content.runs),
     )
+
+
+def _iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[bytes]:
+    """Yield the page piece by piece.
+
+    Args:
+        values: of the template.
+        index: data of all groups for the script.
+        blocks: the groups.
+    """
+    before, after = _render(values).split(_MARK)
+    yield before.encode()
+    yield _inert("index", packed(render_record(index)))
+    for number, block in enumerate(blocks):
+        yield _inert(f"block-{number}", block)
+    yield after.encode()
+
+
+def _render(values: JsonObject) -> str:
+    template, style, script = (
+        (_FOLDER / name).read_text(encoding="utf-8") for name in ("report.html.jinja", "report.css", "report.js")
+    )
+    hashes = f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+    policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.globals |= {"draw": draw_histogram, "short": number_text, "reason_text": reason_text}
+    texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704
+    return environment.from_string(template).render(**values, **texts)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _inert(name: str, data: bytes) -> bytes:
+    return b'<script type="text/plain" id="%s">%s</script>\n' % (name.encode(), data)

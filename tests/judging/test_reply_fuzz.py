@@ -8,6 +8,7 @@ import os
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -149,20 +150,11 @@ def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> Non
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("fuzzer", [fuzz, fuzz_quoting])
 @EVERY
-def test_many_replies_are_read_honestly(name: str) -> None:
-    """An equal share for each reader: no exception, no verdict without its form, none in what stands before it."""
+def test_many_replies_are_read_honestly(name: str, fuzzer: Callable[..., Counter[str]]) -> None:
+    """An equal share for each reader: the judge's own verdict in its form, or none; quotations never are one."""
     count = -(-REPLIES // len(READERS))
-    counts = fuzz(name, count, "million")
-    print(f"{name}: {said_of(counts)}")
-    assert counts.total() == count
-
-
-@pytest.mark.timeout(600)
-@EVERY
-def test_many_quotations_are_never_the_verdict(name: str) -> None:
-    """An equal share for each reader: the judge's own verdict is read, or none."""
-    count = -(-REPLIES // len(READERS))
-    counts = fuzz_quoting(name, count, "million")
-    print(f"{name}, quoting: {said_of(counts)}")
+    counts = fuzzer(name, count, "million")
+    print(f"{name}, {fuzzer.__name__}: {said_of(counts)}")
     assert counts.total() == count

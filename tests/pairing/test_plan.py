@@ -40,16 +40,11 @@ EVERY = st.sampled_from((*STRATEGIES, AGAINST_FIRST))
 RING_K = st.integers(0, 60).map(lambda quarters: quarters / 4)
 
 
-@pytest.mark.parametrize("n", CIRCULAR)
-def test_circular_is_the_references_list(n):
-    """Each rollout against the next, the last against the first; two rollouts meet in both orders."""
-    assert list(PairingPlan("circular").iter_pairs(n)) == [(i, j, 0) for i, j in CIRCULAR[n]]
-
-
-@pytest.mark.parametrize("n", ALL_PAIRS)
-def test_all_pairs_is_the_references_list(n):
-    """Every pair once, the lower index always first."""
-    assert list(PairingPlan("all_pairs").iter_pairs(n)) == [(i, j, 0) for i, j in ALL_PAIRS[n]]
+@pytest.mark.parametrize(("strategy", "lists"), [("circular", CIRCULAR), ("all_pairs", ALL_PAIRS)])
+def test_the_pairs_are_the_references_list(strategy, lists):
+    """Circular: each against the next, the last against the first. All pairs: each once, the lower index first."""
+    for n, pairs in lists.items():
+        assert list(PairingPlan(strategy).iter_pairs(n)) == [(i, j, 0) for i, j in pairs]
 
 
 def test_repeats_are_the_outermost_loop():

@@ -63,18 +63,14 @@ def test_a_string_input_is_one_user_turn():
     assert read_one(line([said("x")], [{"role": "user", "content": "Why?"}])).prompt == (Turn("user", "Why?"),)
 
 
-def test_input_text_parts_are_read():
-    """A user's content given as parts is not an empty prompt, as it is in the reference."""
-    content = [{"type": "input_text", "text": "What is "}, {"type": "input_text", "text": "this?"}]
+@pytest.mark.parametrize(
+    ("part", "text"), [({"type": "input_text", "text": "this?"}, "this?"), ({"type": "input_image"}, "[input_image]")]
+)
+def test_the_parts_of_an_input_are_read(part, text):
+    """Unlike in the reference they are no empty prompt; one that is not text is named, as the judge lacks it."""
+    content = [{"type": "input_text", "text": "See "}, part]
     rollout = read_one(line([said("x")], [{"role": "user", "content": content}]))
-    assert rollout.prompt == (Turn("user", "What is this?"),)
-
-
-def test_an_image_leaves_its_type_in_the_prompt():
-    """A part that is not text is named, so that the judge knows that something is missing."""
-    content = [{"type": "input_text", "text": "See "}, {"type": "input_image", "image_url": "data:..."}]
-    rollout = read_one(line([said("x")], [{"role": "user", "content": content}]))
-    assert rollout.prompt == (Turn("user", "See [input_image]"),)
+    assert rollout.prompt == (Turn("user", f"See {text}"),)
 
 
 def test_developer_turns_are_system_turns():

@@ -1,15 +1,18 @@
 """Files that are not JSON lines: other containers of records, and files that are refused."""
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import BinaryIO
 
+import orjson
+
 from genrm_cli.errors import InputError
 from genrm_cli.storage.encoding.eval_logs import TORCH_ADVICE, iter_samples, refusal
 from genrm_cli.storage.encoding.parquet import iter_rows
-from genrm_cli.storage.encoding.records import Line, iter_lines
-from genrm_cli.storage.encoding.tables import iter_table
+from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line, iter_lines
 
 HEAD_BYTES = 1 << 20  # the first line of a pretty-printed object may be long
 
@@ -56,7 +59,7 @@ class Container:
         start = head.lstrip(_BLANKS)
         _refuse_others(uri, head, start)
         if self._read_binary is None and (delimiter := _delimiter_of(uri, start)) is not None:
-            self._read_binary = partial(iter_table, delimiter=delimiter.decode())
+            self._read_binary = partial(_iter_table, delimiter=delimiter.decode())
         self._in_array = _ARRAY.match(start) is not None
         self._rewrites = self._read_binary is None and (self._in_array or _PRETTY.match(start) is not None)
         self.is_packed = self._read_binary is not None
@@ -164,3 +167,28 @@ class _Splitter:
         self._depth = max(0, self._depth - 1)
         self._has_ended = self._in_array and self._depth == 0
         return self._depth == 0
+
+
+def _iter_table(file: BinaryIO, uri: str, max_bytes: int, *, delimiter: str) -> Iterator[Line]:
+    """Yield the rows of a text table as JSON objects, numbered from 1; a row over `max_bytes` is marked oversize.
+
+    Raises:
+        InputError: it is not UTF-8, columns have no names of their own, or a row has more or fewer fields than these.
+    """
+    # The module limits fields to 128 KiB, for all of its readers.
+    csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    try:
+        rows = csv.reader(text, delimiter=delimiter, strict=True)
+        names = next(rows, [])
+        if len(set(names)) < len(names) or not all(names):
+            raise InputError(f"{uri}: the columns of a table need a name each, expected them in its first row")
+        for number, row in enumerate(filter(None, rows), 1):
+            if len(row) != len(names):
+                raise InputError(f"{uri}: row {number} has {len(row)} fields, but the first row names {len(names)}")
+            raw = orjson.dumps(dict(zip(names, row, strict=True)))
+            yield Line(number, raw) if len(raw) <= max_bytes else Line(number, raw[:EXCERPT_BYTES], len(raw))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputError(f"{uri}: cannot be read as a table ({error}); save it as UTF-8 text again") from error
+    finally:
+        text.detach()
