@@ -236,7 +236,7 @@ def shown_parts(rollout: Rollout, options: ViewOptions) -> tuple[object, ...]:
 
 
 def why_not_compared(
-    rollout: Rollout, options: ViewOptions = AUTO, *, ignore_media: bool = False, keep_blank: bool = False
+    rollout: Rollout, options: ViewOptions = AUTO, *, ignore_media: bool = False
 ) -> Explanation | None:
     """Return why a rollout cannot be compared; None if it can."""
     if rollout.left_out is not None:
@@ -247,7 +247,7 @@ def why_not_compared(
         return Explanation(Reason.NO_RESPONSE)
     if not ignore_media and (unseen := unseen_media(rollout, options)):
         return Explanation(Reason.MEDIA, ", ".join(sorted(set(unseen))))
-    return Explanation(Reason.BLANK) if not keep_blank and is_blank(rollout, options) else None
+    return Explanation(Reason.BLANK) if is_blank(rollout, options) else None
 
 
 def unseen_media(rollout: Rollout, options: ViewOptions) -> tuple[str, ...]:

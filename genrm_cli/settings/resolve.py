@@ -52,11 +52,9 @@ class Origin:
 
 
 def resolve_settings(
-    flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile, folder: Path | None = None
+    flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
 ) -> tuple[Settings, list[Origin]]:
     """Resolve all settings and their origins; flags are by flat name, None if not given.
-
-    `folder` is the folder of a file that was not named; by default, the working folder.
 
     Raises:
         UsageError: a value has the wrong type or is out of bounds, the file has an unknown setting, or an untrusted
@@ -80,7 +78,7 @@ def resolve_settings(
         chosen["base_url"] = _Choice(raw, _Rank.PRESET, f"environment {_OPENAI_BASE_URL}", _OPENAI_BASE_URL)
     _drop_overridden_profile(chosen)
     if not file.is_named:
-        _refuse_untrusted(file, folder or Path.cwd(), chosen)
+        _refuse_untrusted(file, chosen)
     chosen = {
         name: replace(each, value=setting_named(name).convert(each.value, each.where)) for name, each in chosen.items()
     }
@@ -116,13 +114,13 @@ def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: Settin
     return chosen
 
 
-def _refuse_untrusted(file: SettingsFile, folder: Path, chosen: Mapping[str, _Choice]) -> None:
+def _refuse_untrusted(file: SettingsFile, chosen: Mapping[str, _Choice]) -> None:
     """Refuse settings of an untrusted file in the working folder, if they need trust and take effect."""
     overridden = {s.name for s in all_settings() if s.name not in chosen or chosen[s.name].rank is not _Rank.FILE}
     if _names_one_judge(chosen):
         overridden.add(PANEL)
     places = [place for name, place in iter_needing_trust(file.values) if name not in overridden]
-    if places and (state := state_of(file, folder)) != "trusted":
+    if places and (state := state_of(file, Path.cwd())) != "trusted":
         why = "has changed since you trusted it" if state == "changed" else "is not trusted"
         raise UsageError(
             f"{file.path} {why}, and sets {', '.join(places)}. A settings file found in the working folder may not "

@@ -151,7 +151,6 @@ def test_why_a_rollout_is_not_compared():
     assert why_not_compared(rollout(Text("x"), excluded="masked")) == Explanation(Reason.EXCLUDED, "masked")
     assert why_not_compared(Rollout(PROMPT, None)) == Explanation(Reason.NO_RESPONSE)
     assert why_not_compared(rollout()) == Explanation(Reason.BLANK)
-    assert why_not_compared(rollout(), keep_blank=True) is None
     pictured = rollout(Text("x"), Media("output_image"), prompt_media=(Media("input_image"),))
     assert why_not_compared(pictured) == Explanation(Reason.MEDIA, "input_image, output_image")
     assert why_not_compared(pictured, ignore_media=True) is None

@@ -1,5 +1,6 @@
 """Trust before settings: what a file that was only found in the working folder may set, and which are trusted."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def resolve(folder: Path, text: str, flags=None, environ=None) -> Settings:  # type: ignore[no-untyped-def]
     """Resolve the settings of a folder whose settings file holds this text."""
     (folder / "genrm.toml").write_text(text)
-    return resolve_settings(flags or {}, environ or {}, read_settings_file(None, folder), folder)[0]
+    with contextlib.chdir(folder):
+        return resolve_settings(flags or {}, environ or {}, read_settings_file(None, folder))[0]
 
 
 def test_what_names_hosts_keys_and_files_needs_trust() -> None:

@@ -74,9 +74,9 @@ class AdaptiveLimit(Limit):
 
     adapts = True
 
-    def __init__(self, ceiling: int, start: int = FIRST_LEVEL) -> None:
+    def __init__(self, ceiling: int) -> None:
         super().__init__(ceiling)
-        self._level = float(min(start, ceiling))
+        self._level = float(min(FIRST_LEVEL, ceiling))
         self._climbing = True
         self._refused_at: float | None = None
         self._last_refused_at = -math.inf

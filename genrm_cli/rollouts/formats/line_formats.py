@@ -54,7 +54,6 @@ def line_format(
     example: Record,
     recognise: Recognise,
     prompt: Callable[[Record], object] | None = None,
-    response: Callable[[Record], object] | None = None,
     observes: bool = False,
     task: str | None = None,
     index: str | None = None,
@@ -69,7 +68,6 @@ def line_format(
         example: a short record in this format.
         recognise: whether a record looks like this format; see `having`.
         prompt: the prompt of a record; by default, the first field of that role that it has.
-        response: the response of a record; likewise.
         observes: whether a decoded response holds what the environment said between turns of the policy.
         task: field that names the task; by default those that many formats share.
         index: field with the index of the rollout in its group; likewise.
@@ -83,7 +81,7 @@ def line_format(
             given, said = prompt_of(record, found), record[found.response[0]]
         else:
             given = first_of(record, fields.prompt) if prompt is None else prompt(record)
-            said = first_of(record, fields.response) if response is None else response(record)
+            said = first_of(record, fields.response)
         known: Record = {}
         if task is not None:
             task_name = identifier(record.get(task))

@@ -14,21 +14,17 @@ API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
 TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (where it is, not what)
 
 
-def find_api_keys(
-    settings: Settings, environ: Mapping[str, str] = os.environ, *, api_key: str | None = None
-) -> dict[str, str]:
+def find_api_keys(settings: Settings, *, api_key: str | None = None) -> dict[str, str]:
     """Return the key of each judge and grader that has one, by name.
 
     Args:
         settings: settings that name the judges.
-        environ: the process environment.
         api_key: replaces the variable `GENRM_API_KEY`.
 
     Raises:
         UsageError: a key that the settings name is missing, or cannot be sent.
     """
-    if api_key is not None:
-        environ = {**environ, API_KEY_VARIABLES[0]: api_key}
+    environ = os.environ if api_key is None else {**os.environ, API_KEY_VARIABLES[0]: api_key}
     keys = {}
     for config in (*judges_of(settings), *graders_of(settings)):
         try:
@@ -40,13 +36,13 @@ def find_api_keys(
     return keys
 
 
-def find_token(environ: Mapping[str, str] = os.environ) -> str | None:
+def find_token() -> str | None:
     """Return the bearer token of a server from `GENRM_SERVE_TOKEN`; None if it has none.
 
     Raises:
         UsageError: the token cannot be sent.
     """
-    token = environ.get(TOKEN_VARIABLE, "").strip()
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
     return _checked_key(token, TOKEN_VARIABLE) if token else None
 
 
