@@ -150,6 +150,11 @@ class GroupScorer:
         (rewards,) = self._reward([self._finish(judged, plan)], plan, given)
         return rewards
 
+    async def score_once(self, group: Group) -> GroupRewards:
+        """Open the scorer, score one group, and close it; see `score_group`."""
+        async with self:
+            return await self.score_group(group)
+
     async def score_groups(
         self, groups: Iterable[Group], *, calibration: Calibration | None = None
     ) -> list[GroupRewards]:

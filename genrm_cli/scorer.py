@@ -116,16 +116,11 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     """
     group = Group.of(prompt, responses, key=settings.pop("key", None), reference=settings.pop("reference", None))
     scorer = Scorer(**settings)
-
-    async def score_once() -> GroupRewards:
-        async with scorer:
-            return await scorer.score_group(group)
-
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(score_once())
-    return _run_in_thread(score_once())
+        return asyncio.run(scorer.score_once(group))
+    return _run_in_thread(scorer.score_once(group))
 
 
 def _warn(event: str, fields: dict[str, Any]) -> None:

@@ -78,12 +78,7 @@ def compare(
     say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         scorer = GroupScorer(settings, invocation.api_keys, progress, events)
-
-        async def compare_group() -> "GroupRewards":
-            async with scorer:
-                return await scorer.score_group(group)
-
-        result = run_to_end(compare_group())
+        result = run_to_end(scorer.score_once(group))
     if not settings.output.quiet:
         if settings.judge.judge is not None:
             say_warning(BASELINE_NOTICE)
