@@ -7,6 +7,7 @@ import pytest
 from genrm_process import Call, Finished, Genrm, make_rollouts, without_rewards
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
+from s3_objects import get, keys_in
 
 LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")
@@ -22,24 +23,10 @@ def put(bucket: Any, *keys: str, body: bytes = BODY) -> None:
         bucket.client.put_object(Bucket=bucket.name, Key=key, Body=content)
 
 
-def keys_in(bucket: Any) -> set[str]:
-    """Name all objects; an upload that was left open counts as one."""
-    found = {item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])}
-    uploads = bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
-    left = {f"unfinished {upload['Key']}" for upload in uploads}
-    return found | left
-
-
 def state_of(bucket: Any) -> dict[str, tuple[str, object]]:
     """Take down the ETag and the time of every object."""
     contents = bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])
     return {item["Key"]: (item["ETag"], item["LastModified"]) for item in contents}
-
-
-def get(bucket: Any, key: str) -> bytes:
-    """Fetch an object."""
-    content: bytes = bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
-    return content
 
 
 def last_line(finished: Finished) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from genrm_process import Call, Genrm, make_rollouts, without_rewards
 from judge_server_fixture import JudgeServer
+from s3_objects import get, keys_in
 
 LEXICAL = ("--judge", "lexical")
 FOLDER = "rl/pixelated/therapeutic_session"
@@ -12,19 +13,6 @@ FOLDER = "rl/pixelated/therapeutic_session"
 def body_of(lines: list[dict[str, Any]]) -> bytes:
     """Render rollouts as an object's content."""
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-
-
-def keys_in(bucket: Any) -> set[str]:
-    """Name all objects of a bucket; an upload that was left open counts as one."""
-    found = {item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])}
-    uploads = bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
-    return found | {f"unfinished {upload['Key']}" for upload in uploads}
-
-
-def get(bucket: Any, key: str) -> bytes:
-    """Fetch an object."""
-    content: bytes = bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
-    return content
 
 
 def test_results_go_beside_the_input_by_default(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:

@@ -1,0 +1,16 @@
+"""Look into a bucket of the S3 server of a test."""
+
+from typing import Any
+
+
+def keys_in(bucket: Any) -> set[str]:
+    """Name all objects of a bucket; an upload that was left open counts as one."""
+    found = {item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])}
+    uploads = bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
+    return found | {f"unfinished {upload['Key']}" for upload in uploads}
+
+
+def get(bucket: Any, key: str) -> bytes:
+    """Fetch an object."""
+    content: bytes = bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
+    return content
