@@ -28,12 +28,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
     configs = judges_of(settings)
     lexical = settings.judge.judge is not None
     judges = tuple(
-        JudgePlan(
-            config.name,
-            None if lexical else profile_of(config),
-            config.weight,
-            _share(config, settings),
-        )
+        JudgePlan(config.name, None if lexical else profile_of(config), config.weight, _share(config, settings))
         for config in (configs if compares else ())
     )
     if any(judge.pairing for judge in judges) and (grading := [judge.name for judge in judges if judge.grading]):

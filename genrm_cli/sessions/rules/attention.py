@@ -6,7 +6,7 @@ without a common word is missed, so compare values between rollouts of one task 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -57,37 +57,37 @@ def attention(session: Session, scenario: Scenario, phrases: PhraseList) -> Rule
     nothing to take up.
     """
     del scenario  # the rule is the same in every scenario
-    answered = [heed.attends for heed in iter_heeds(session) if heed.attends is not None]
+    heeds = list(iter_heeds(session))
+    answered = [heed.attends for heed in heeds if heed.attends is not None]
     disclosed = list(iter_disclosures(session, phrases))
     if not answered and not disclosed:
         return RuleResult(None)
     shares = [sum(answered) / len(answered)] if answered else []
     if disclosed:
         shares.append(sum(each.effect is Effect.RAISES for each in disclosed) / len(disclosed))
-    repeated = list(iter_repetitions(session))
+    repeated = list(iter_repetitions(session, heeds))
     value = sum(shares) / len(shares) - _REPETITION * len(repeated) / len(session.turns)
     return RuleResult(within_unit(value), tuple(sorted([*disclosed, *repeated], key=lambda each: each.turn)))
 
 
 def iter_heeds(session: Session) -> Iterator[Heed]:
     """Yield what each turn of the therapist does with the client's words, in order."""
-    own, client = _by_turn(session.own), _by_turn(session.heard)
-    earlier: list[tuple[str, frozenset[str]]] = []
-    for turn, text in own.items():
-        words = stems(text)
-        recent = [said for place, said in client.items() if place < turn][-_HEARD_TURNS:]
-        repeats = any(text == other or _alike(words, others) for other, others in earlier)
-        repeats = repeats or _parrots(text, recent)
-        content = stems(" ".join(recent)) - _STOCK
-        attends = None if not content else bool(words & content) and not repeats
-        earlier.append((text, words))
+    client = _by_turn(session.heard)
+    earlier: list[_Said] = []
+    for turn, said in _by_turn(session.own).items():
+        recent = [heard for place, heard in client.items() if place < turn][-_HEARD_TURNS:]
+        repeats = any(said.text == other.text or _alike(said.words, other.words) for other in earlier)
+        repeats = repeats or _parrots(said.text, [heard.text for heard in recent])
+        content = frozenset[str]().union(*(heard.words for heard in recent)) - _STOCK
+        attends = None if not content else bool(said.words & content) and not repeats
+        earlier.append(said)
         yield Heed(turn, attends, repeats)
 
 
-def iter_repetitions(session: Session) -> Iterator[Fired]:
+def iter_repetitions(session: Session, heeds: Iterable[Heed]) -> Iterator[Fired]:
     """Yield the turns of the therapist that repeat an earlier one, or the client."""
     first = {sentence.turn: sentence.text for sentence in reversed(session.own)}
-    for heed in iter_heeds(session):
+    for heed in heeds:
         if heed.repeats:
             yield Fired("repeats_itself", first[heed.turn][:_SHOWN_CHARS], heed.turn, Effect.LOWERS)
 
@@ -102,9 +102,10 @@ def iter_disclosures(session: Session, phrases: PhraseList, within_turns: int | 
     turns = [*dict.fromkeys(sentence.turn for sentence in session.own)]
     for sentence in session.heard:
         for kind in kinds:
-            phrase = kind.find(sentence)
+            if (phrase := kind.find(sentence)) is None:
+                continue
             next_turns = [turn for turn in turns if turn > sentence.turn][:within_turns]
-            if phrase is None or not next_turns:
+            if not next_turns:
                 continue
             replies = [reply for reply in session.own if reply.turn in next_turns]
             takes_up = phrases.group(_TAKES_UP + kind.what)
@@ -129,8 +130,16 @@ def _alike(words: frozenset[str], others: frozenset[str]) -> bool:
     return len(words) >= _LEAST_STEMS and len(words & others) >= _ALIKE * len(words | others)
 
 
-def _by_turn(sentences: Sequence[Sentence]) -> dict[int, str]:
+class _Said(NamedTuple):
+    """What one turn says: its text, and the stems of its content words."""
+
+    text: str
+    words: frozenset[str]
+
+
+def _by_turn(sentences: Sequence[Sentence]) -> dict[int, _Said]:
     texts: dict[int, list[str]] = defaultdict(list)
     for sentence in sentences:
         texts[sentence.turn].append(sentence.text)
-    return {turn: " ".join(each) for turn, each in texts.items()}
+    # The stems of sentences are remembered, and whole turns would fill that memory.
+    return {turn: _Said(" ".join(each), frozenset[str]().union(*map(stems, each))) for turn, each in texts.items()}

@@ -6,7 +6,7 @@ judge, never alone.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.sessions.rules.attention import iter_heeds, iter_repetitions
@@ -41,9 +41,11 @@ def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRe
     raising = list(iter_findings(own, phrases.with_effect(Effect.RAISES)))
     lowering = list(iter_findings(own, phrases.with_effect(Effect.LOWERS)))
     raising += _reflected_words(own, heard, phrases)
-    repeated = list(iter_repetitions(session))
-    worthless = {each.turn for each in repeated}
-    worthless.update(_stock_turns(session, {each.turn for each in raising} - worthless)[_STOCK_TURNS:])
+    heeds = list(iter_heeds(session))
+    repeated = list(iter_repetitions(session, heeds))
+    raised = {each.turn for each in raising}
+    stock = [heed.turn for heed in heeds if heed.attends is False and not heed.repeats and heed.turn in raised]
+    worthless = {each.turn for each in repeated}.union(stock[_STOCK_TURNS:])
     raising = [each for each in raising if each.turn not in worthless]
     listened = {each.turn for each in raising}
     lowering += repeated
@@ -56,11 +58,6 @@ def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRe
     lapses = min(1.0, sum(each.effect is Effect.LOWERS for each in fired) / len(turns))
     value = _NEUTRAL + _BREADTH * breadth + _DENSITY * len(listened) / len(turns) - _HARM * lapses
     return RuleResult(within_unit(value), tuple(fired))
-
-
-def _stock_turns(session: Session, raised: Collection[int]) -> list[int]:
-    """Return the turns that raise the value and take up nothing that the client said."""
-    return [heed.turn for heed in iter_heeds(session) if heed.attends is False and heed.turn in raised]
 
 
 def _reflected_words(own: Sequence[Sentence], heard: Sequence[Sentence], phrases: PhraseList) -> Iterator[Fired]:
