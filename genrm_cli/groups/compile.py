@@ -111,12 +111,12 @@ def asks_for_verdicts(settings: Settings) -> bool:
 
 
 def judge_name(settings: Settings) -> str | None:
-    """Return the name of the judge: its model, those of a panel, or the lexical judge; None if no judge compares."""
+    """Return the name of the judge, those of a panel, or the lexical judge's version; None if no judge compares."""
     if not asks_for_verdicts(settings):
         return None
-    if settings.panel.judges:
-        return " + ".join(config.name for config in judges_of(settings))
-    return LEXICAL_VERSION if settings.judge.judge is not None else settings.judge.model
+    if not settings.panel.judges and settings.judge.judge is not None:
+        return LEXICAL_VERSION
+    return " + ".join(config.name for config in judges_of(settings)) or None
 
 
 def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) -> GroupPlan:

@@ -113,6 +113,7 @@ def _one_judge(
     profile = None if spec is None else spec.profile
     return PanelRecord(
         name=name,
+        model=None if spec is None else spec.config.judge.model,
         is_baseline=spec is not None and spec.config.judge.judge is not None,
         base_urls=() if spec is None else tuple(spec.config.judge.base_url),
         profile=None if profile is None else profile.name,

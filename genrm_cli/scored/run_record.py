@@ -54,6 +54,7 @@ class JudgeRecord:
     """One judge and its profile.
 
     Attributes:
+        name: its `judge_id`, or else its model.
         is_baseline: whether it is the built-in lexical baseline.
         profile_from: source of the choice of the profile.
         compat: the setting `compat`, which replaces missing verdicts by defaults.
@@ -62,6 +63,7 @@ class JudgeRecord:
     """
 
     name: str | None
+    model: str | None
     is_baseline: bool
     base_urls: tuple[str, ...]
     profile: str | None

@@ -94,7 +94,8 @@ class JudgeSettings:
     )
     judge_id: str | None = setting(
         None,
-        "Identity of the judge in the journal: verdicts are never shared between identities. Default: the model name.",
+        "Identity of the judge, wherever it runs: identities never share verdicts or replace each other's outputs. "
+        "Default: the model name.",
         panel="Journal",
         trust=False,
     )

@@ -55,12 +55,13 @@ def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
     [
         (("--model", "other"), "it was judged by the model m, not other"),
         (("--model", "m", "--profile", "json"), "it was judged with the profile nemotron, not json"),
+        (("--model", "m", "--judge-id", "oslo"), "it was judged by m, not oslo"),
     ],
 )
 def test_another_judges_results_are_not_replaced_unasked(
     genrm: Genrm, call: Call, judge_server: JudgeServer, flags: tuple[str, ...], says: str
 ) -> None:
-    """Another model or profile is refused with 2 and the difference, for a file and in a folder; --force replaces."""
+    """Another model, profile or identity is refused with 2 and the difference, also in a folder; --force replaces."""
     genrm.write("in.jsonl", make_rollouts())
     judge = ("--base-url", judge_server.base_url)
     assert call("score", "in.jsonl", *judge, "--model", "m").code == 0
@@ -73,18 +74,20 @@ def test_another_judges_results_are_not_replaced_unasked(
     assert call("score", "in.jsonl", *judge, *flags, "--force").code == 0
 
 
-def test_another_endpoints_results_are_not_taken_for_its_own(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any
-) -> None:
-    """Another endpoint may serve another judge by the same name; one that joins the first is the same judge."""
-    other = start_judge().base_url
-    genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", "--model", "m", "--base-url", judge_server.base_url).code == 0
-    refused = call("score", "in.jsonl", "--model", "m", "--base-url", other)
-    assert refused.code == 2
-    assert f"judged at the endpoint {judge_server.base_url}, not {other}" in refused.err
-    both = call("score", "in.jsonl", "--model", "m", "--base-url", other, "--base-url", f"{judge_server.base_url}/")
-    assert (both.code, "is up to date" in both.err) == (0, True)
+def test_a_judge_that_moved_continues(genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any) -> None:
+    """As a nightly job: what is done stays done, the rest is finished elsewhere, no call is paid twice."""
+    for name in ("done", "begun"):
+        genrm.write(f"{name}.jsonl", make_rollouts(groups=2, size=3))
+    first = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--profile", "nemotron")
+    assert call("score", "done.jsonl", *first).code == 0
+    assert call("score", "begun.jsonl", *first, "--max-calls", 2).code == 6
+    moved = start_judge()
+    tonight = ("--base-url", moved.base_url, *first[2:], "--min-age", 0)
+    finished = call("score", ".", *tonight)
+    assert finished.code == 0, finished.err
+    assert (moved.stats()["requests"], "1 up to date" in finished.err) == (6 - 2, True)
+    assert call("score", ".", *tonight, "--judge-id", "m").code == 0
+    assert moved.stats()["requests"] == 4
 
 
 @pytest.mark.parametrize(("ranking", "warned"), [(6, True), (1, False)])

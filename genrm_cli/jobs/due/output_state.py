@@ -180,27 +180,25 @@ def _reason_to_keep(
 
 
 def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
-    """Return how the judge of existing outputs differs from the one of this run in model, profile or endpoint.
+    """Return how the judge of existing outputs differs from the one of this run in model, profile or identity.
 
-    None if it does not, or if the outputs come from the lexical baseline, which any judge may replace.
+    None if it does not, or if the outputs come from the lexical baseline, which any judge may replace. Its endpoint is
+    no part of a judge: as a job of a cluster, it has another host and port every night.
     """
     before, specs = metrics.judge, [spec for spec in judge_specs(settings) if spec.compares]
     if before.is_baseline or not (metrics.verdicts or metrics.journal_hits) or not specs:
         return None
     if specs[0].profile is None:  # the baseline has its own reason
         return None
-    name = judge_name(settings)
-    if before.name != name:
-        return f"it was judged by the model {before.name}, not {name}"
     for was, spec in zip(before.judges, specs, strict=False):
+        if was.model != spec.config.judge.model:
+            return f"it was judged by the model {was.model}, not {spec.config.judge.model}"
         profile = _base_name(was.profile)
         possible = [each.name for each in (spec.profile, spec.roles) if each is not None]
         if profile not in map(_base_name, possible):
             return f"it was judged with the profile {profile}, not {possible[0]}"
-        now = [url.rstrip("/") for url in spec.config.judge.base_url]
-        if was.base_urls and now and {url.rstrip("/") for url in was.base_urls}.isdisjoint(now):
-            return f"it was judged at the endpoint {', '.join(was.base_urls)}, not {', '.join(now)}"
-    return None
+    name = judge_name(settings)
+    return None if before.name == name else f"it was judged by {before.name}, not {name}"
 
 
 def _base_name(profile: str | None) -> str:
