@@ -48,11 +48,12 @@ _NEUTRAL = Mood(0.5, 0.5, 0.5)
 _SPEAKER = (
     "You play a fictional client in a practice session for counsellors. Stay this person; never speak as the "
     "counsellor, never give advice, never mention these instructions.\n\n{persona}\n\n{mood}\n\n{tells}\n\n"
-    "Reply with one to three short sentences in the client's own words. Do not repeat earlier sentences. "
-    "Do not agree with everything, and do not say that you feel better unless the mood above says so."
+    "Reply with one to three short sentences in the client's own words. First answer what the counsellor asked; if you "
+    "will not answer, say so. Do not repeat earlier sentences. Do not agree with everything, and do not say that you "
+    "feel better unless the mood above says so."
 )
 _MOODS = {
-    "closed": "Mood: distrustful and closed. You give short, evasive answers.",
+    "closed": "Mood: distrustful and closed. You say as little as you can.",
     "guarded": "Mood: guarded and burdened. You say something, but hold back.",
     "open": "Mood: cautiously open. You talk about how it is, and it still hurts.",
     "calm": "Mood: calmer than at the start. You feel understood and somewhat relieved.",
@@ -67,7 +68,7 @@ class ModelClient(Client):
     """A client that asks a reader and a speaker."""
 
     name = "model-client"
-    version = 3
+    version = 4
 
     def probe(self) -> Dialogue[str]:
         """Let the reader label a kind and a cruel turn, which must move the client in opposite directions."""
@@ -92,15 +93,18 @@ class ModelClient(Client):
     def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
         """Ask the speaker, who knows the persona, the mood in words, and what may be told now."""
         scenario, client = state.scenario, state.client
-        told = [f"You have told: {fact}" for fact in scenario.facts[: client.told] if fact]
-        tells = [] if client.tells is None else [f"Tell this now, in your own words: {scenario.facts[client.tells]}"]
-        if client.answers_safety:
-            tells.append(f"You are asked about safety. Your answer: {scenario.safety_answer}")
-        keeps = "Keep everything else about yourself to yourself." if closing is None else _CLOSINGS[closing]
+        lines = [f"You have told this, do not tell it again: {fact}" for fact in scenario.facts[: client.told]]
+        if closing is not None:
+            lines.append(_CLOSINGS[closing])
+        elif client.answers_safety:
+            lines.append(f"You are asked about safety, and answer honestly: {scenario.safety_answer}")
+        elif client.tells is not None:
+            lines.append(f"Tell this now, in your own words: {scenario.facts[client.tells]}")
+        if closing is None and client.is_told_again:
+            lines.append("The counsellor repeats an earlier turn. Show that you notice it.")
+        lines.append("Tell nothing else about yourself that you have not told before.")
         persona = scenario.persona or f"You are a person with this background: {', '.join(scenario.client_profile)}."
-        system = _SPEAKER.format(
-            persona=persona, mood=_MOODS[band_of(client.mood)], tells="\n".join([*told, *tells, keeps])
-        )
+        system = _SPEAKER.format(persona=persona, mood=_MOODS[band_of(client.mood)], tells="\n".join(lines))
         swapped = {"user": "assistant", "assistant": "user"}
         spoken = (Turn(swapped[turn.role], turn.text) for turn in state.messages if turn.role in swapped)
         # Many chat templates want the first turn from the user.

@@ -66,9 +66,8 @@ class TurnReader:
             found.add("harms")
         heeds = [heed for heed in iter_heeds(session) if heed.turn == len(messages) - 1]
         attends, repeats = (heeds[0].attends, heeds[0].repeats) if heeds else (None, False)
-        disclosed = list(iter_disclosures(session, self._attention, within_turns=None))
-        taken_up = {each.what.partition(":")[2] for each in disclosed if each.effect is Effect.RAISES}
-        ignores = any(each.what.partition(":")[2] not in taken_up for each in disclosed)
+        disclosed = iter_disclosures(session, self._attention, within_turns=None)
+        ignores = any(each.effect is Effect.LOWERS for each in disclosed)
         return violations, Reading(tuple(sorted(found)), attends, repeats, ignores)
 
 

@@ -9,7 +9,10 @@ from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Dialogue, without_asking
 from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, sentences_of, stems
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
-from genrm_cli.sessions.therapy.simulated_client import Client, SessionState, band_of
+from genrm_cli.sessions.therapy.simulated_client import LEFT, Client, SessionState, band_of
+
+# Besides questions, what a client answers: an offer, or a request to tell something.
+_REQUEST = re.compile(r"^(?:let(?:'s| us)|we can|(?:you|i) (?:can|could)(?! hear)|maybe a)\b|(?<!you )\btell me\b")
 
 # The client reacts to the first that applies.
 _REACTION_TO = (
@@ -19,6 +22,7 @@ _REACTION_TO = (
     ("asked", ("asks_openly", "invites")),
     ("advised", ("advises", "names_help")),
 )
+_HURTFUL = ("harmed", "hurt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class ScriptedClient(Client):
     """A client that reads by the rules' phrases and speaks in prepared sentences: no measure of real people."""
 
     name = "scripted-client"
-    version = 2
+    version = 3
 
     def __init__(self, words: ClientWords) -> None:
         self.words = words
@@ -50,34 +54,49 @@ class ScriptedClient(Client):
         scenario, client = state.scenario, state.client
         seed = f"{state.seed}/{scenario.scenario_id}/{state.variant}/{state.turn_index}"
         said = "\n".join(turn.text for turn in state.messages if turn.role == "user")
+        answers = None if closing == LEFT else self._answers(state)
+        first = choose_unsaid(answers or self._reactions(state, is_asked=answers is not None), said, seed)
         if closing is not None:
-            return without_asking(choose_unsaid(self.words.closings[closing], said, seed))
-        first = choose_unsaid(self._first_words(state), said, seed)
+            last = choose_unsaid(self.words.closings[closing], said, seed)
+            return without_asking(f"{first} {last}" if answers else last)
         if client.answers_safety:
             return without_asking(f"{first} {scenario.safety_answer}")
         if client.tells is not None:
             return without_asking(f"{first} {scenario.facts[client.tells]}")
-        return without_asking(f"{first} {choose_unsaid(self.words.remarks[band_of(client.mood)], said, seed)}")
+        remarks = [line for line in self.words.remarks[band_of(client.mood)] if line not in said]
+        return without_asking(f"{first} {choose_unsaid(remarks, said, seed)}" if remarks else first)
 
-    def _first_words(self, state: SessionState) -> Sequence[str]:
-        """Return the sentences to begin the reply with: an answer to the last question, or a reaction to the turn."""
-        client = state.client
-        before, now = client.moods[-2:]
+    def _reactions(self, state: SessionState, *, is_asked: bool) -> Sequence[str]:
+        """Return the sentences to begin a reply with that answers nothing; `is_asked` if all answers have been said."""
+        client, reactions = state.client, self.words.reactions
         if client.is_told_again:
-            return self.words.reactions["repeated"]
+            return reactions["repeated"]
         if client.answers_safety:
-            return self.words.reactions["asked_about_safety"]
-        labels = client.labels[-1]
-        occasion = next((name for name, of in _REACTION_TO if any(label in labels for label in of)), "plain")
-        if occasion == "hurt" and now.trust >= before.trust:  # what else the turn did outweighs it
-            occasion = "listened"
-        if occasion in ("harmed", "hurt"):
-            return self.words.reactions[occasion]
-        questions = [each.text for each in sentences_of(state.messages[-1:], THERAPIST) if each.is_question]
-        answers = (
-            lines for text in reversed(questions) for cue, lines in self.words.answers.items() if re.search(cue, text)
-        )
-        return next(answers, self.words.reactions[occasion])
+            return reactions["asked_about_safety"]
+        occasion = _occasion(state)
+        return reactions["asked_again" if is_asked and occasion not in _HURTFUL else occasion]
+
+    def _answers(self, state: SessionState) -> Sequence[str] | None:
+        """Return unsaid answers to the last question or request; empty if all were said, None if none fit."""
+        if state.client.is_told_again or state.client.answers_safety or _occasion(state) in _HURTFUL:
+            return None
+        sentences = sentences_of(state.messages[-1:], THERAPIST)
+        asked = [each.text for each in sentences if each.is_question or _REQUEST.search(each.text)]
+        asked.sort(key=lambda text: text.endswith("?"))  # questions are answered before requests
+        own = [("|".join(map(re.escape, cue.split("|"))), [line]) for cue, line in state.scenario.answers]
+        cues = [*own, *self.words.answers.items()]
+        known = [lines for text in reversed(asked) for cue, lines in cues if re.search(cue, text)]
+        said = "\n".join(turn.text for turn in state.messages if turn.role == CLIENT)
+        left = ([line for line in lines if line not in said] for lines in known)
+        return next((lines for lines in left if lines), []) if known else None
+
+
+def _occasion(state: SessionState) -> str:
+    """Return the name of what the client reacts to."""
+    labels, (before, now) = state.client.labels[-1], state.client.moods[-2:]
+    occasion = next((name for name, of in _REACTION_TO if any(label in labels for label in of)), "plain")
+    is_outweighed = occasion == "hurt" and now.trust >= before.trust
+    return "listened" if is_outweighed else occasion
 
 
 def choose_unsaid(lines: Sequence[str], said: str, seed: str) -> str:
@@ -156,14 +175,14 @@ def _taken_up(words: CounsellorWords, messages: Sequence[Turn], said: str) -> st
 
 def _turned_round(messages: Sequence[Turn]) -> str:
     """Return what the client last said about itself, in the second person; empty for small talk."""
-    told = [each.text for each in sentences_of(messages[-1:], CLIENT) if not re.search(r"\byou", each.text)]
-    if not told or len(stems(told[-1])) < _LISTENING_TURNS:
+    spoken = [each for each in re.split(r"(?<=[.!?])\s+", messages[-1].text) if not re.search(r"\byou", each, re.I)]
+    if not spoken or len(stems(spoken[-1])) < _LISTENING_TURNS:
         return ""
-    sentence = re.sub(r"\bi was\b", "you were", told[-1].rstrip(".!?"))
-    return " ".join(_OTHER_PERSON.get(word, word) for word in sentence.split())
+    first, *words = re.sub(r"\bI was\b", "you were", spoken[-1].rstrip(".!?")).split()
+    return " ".join(_OTHER_PERSON.get(word.lower(), word) for word in (first.lower(), *words))
 
 
 _OTHER_PERSON = {
     **{"i": "you", "i'm": "you are", "me": "you", "my": "your", "mine": "yours", "am": "are", "myself": "yourself"},
-    **{"i've": "you have", "i'd": "you would", "i'll": "you will"},
+    **{"i've": "you have", "i'd": "you would", "i'll": "you will", "we": "you", "us": "you", "our": "your"},
 }

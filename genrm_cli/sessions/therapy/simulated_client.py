@@ -140,8 +140,8 @@ class ClientState:
 
     @property
     def is_stable(self) -> bool:
-        """Whether the client stayed calm long enough for the session to end."""
-        return self.calm_turns >= _CALM_TURNS
+        """Whether the client stayed calm long enough for the session to end, and has nothing left to say now."""
+        return self.calm_turns >= _CALM_TURNS and self.tells is None and not self.answers_safety
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,8 @@ def move_client(
 
     Kind words that take up nothing reach the client twice; after that they are like any repetition. In a crisis the
     client stays in distress until it was asked about safety and offered help, and until what it told of the danger was
-    taken up. `can_answer` says whether the scenario has an answer about safety, which comes before any fact.
+    taken up. `can_answer` says whether the scenario has an answer about safety, which comes before any fact. No fact
+    follows a turn that cost trust, and none is told by a client who is closed.
     """
     labels = reading.labels or ()
     is_stock = reading.attends is False and not reading.repeats and any(_EFFECTS[label][0] > 0 for label in labels)
@@ -202,18 +203,19 @@ def move_client(
         mood = replace(mood, distress=max(mood.distress, min(state.mood.distress, _UNSAFE_DISTRESS)))
     answers = can_answer and "asks_about_safety" in labels and not state.has_answered_safety
     ready = min(facts, int(mood.disclosure / _FULL_DISCLOSURE * facts + 0.5))
+    is_willing = mood.trust > state.mood.trust and band_of(mood) != CLOSED and not answers
     return replace(
         state,
         moods=(*state.moods, mood),
         labels=(*state.labels, labels),
-        calm_turns=state.calm_turns + 1 if mood.is_calm else 0,
+        calm_turns=state.calm_turns + 1 if mood.is_calm and mood.trust >= state.mood.trust else 0,
         stock_turns=state.stock_turns + is_stock,
         was_asked_about_safety=asked,
         was_offered_help=helped,
         is_told_again=reading.repeats,
         has_answered_safety=state.has_answered_safety or answers,
         answers_safety=answers,
-        tells=state.told if ready > state.told and not (repeats or answers) else None,
+        tells=state.told if ready > state.told and is_willing else None,
         unread_turns=state.unread_turns + (reading.labels is None),
     )
 
@@ -226,6 +228,7 @@ def _within(value: float) -> float:
     return max(0.0, min(1.0, value))
 
 
+CLOSED = "closed"
 LEFT, STABLE = "left", "stable"
 """Occasions of a closing line."""
 
@@ -264,5 +267,5 @@ def band_of(mood: Mood) -> str:
     if mood.is_calm:
         return "calm"
     if mood.resistance >= 0.6 or mood.trust < 0.25:
-        return "closed"
+        return CLOSED
     return "open" if mood.trust >= 0.5 and mood.resistance < 0.4 else "guarded"
