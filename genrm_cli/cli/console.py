@@ -6,7 +6,7 @@ terminals, in pipes and in files, because model output, file names and server re
 
 import os
 import re
-import sys
+import textwrap
 import threading
 import time
 import traceback
@@ -14,9 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
+from itertools import chain
+from typing import TypeVar
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -29,7 +31,9 @@ from genrm_cli.settings.table import all_settings
 from genrm_cli.storage.printable import CONTROL, escaped_in_json
 
 LINE_EVERY_S = 30.0
+_LABEL = re.compile(r" *(?:\S.{,18}?  +)?")  # what a line begins with, up to its text
 OnEvent = Callable[[str, JsonObject], None]
+Step = TypeVar("Step")
 
 
 class _Console(Console):
@@ -42,10 +46,31 @@ class _Console(Console):
 stderr_console = _Console(stderr=True, highlight=False)
 
 
-def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
-    """Print to stderr; a closed pipe or a full disk does not stop the run."""
+def show(text: str, head: str = "", style: str = "") -> None:
+    """Print lines with a head to stderr; a closed pipe or a full disk does not stop the run."""
+    width = stderr_console.width if stderr_console.is_terminal else None
+    lines = chain.from_iterable(iter_wrapped(line, width) for line in (head + text).split("\n"))
+    shown = Text("\n".join(lines))
+    shown.stylize(style, 0, len(head))
     with suppress(OSError):
-        stderr_console.print(renderable, soft_wrap=soft_wrap)
+        stderr_console.print(shown, soft_wrap=True)
+
+
+def iter_wrapped(line: str, width: int | None) -> Iterator[str]:
+    """Break a line between words; later lines stay below the text that follows a label."""
+    if width is None or len(line) <= width:
+        return iter([line])
+    indent = " " * (found.end() if (found := _LABEL.match(line)) else 0)
+    return iter(
+        textwrap.wrap(
+            line,
+            width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+            replace_whitespace=False,
+        )
+    )
 
 
 def render_flag(ref: SettingRef) -> str:
@@ -88,22 +113,22 @@ def _escape(found: re.Match[str]) -> str:
 def say(*texts: str | Message) -> None:
     """Print lines to stderr, unwrapped, as plain text."""
     if lines := [text_of(text) for text in texts]:
-        show(Text("\n".join(map(escaped_line, lines))), soft_wrap=True)
+        show("\n".join(map(escaped_line, lines)))
 
 
 def say_warning(text: str | Message) -> None:
     """Print a warning to stderr."""
-    show(Text.assemble(("genrm: warning: ", "yellow"), escaped_line(text_of(text))), soft_wrap=True)
+    show(escaped_line(text_of(text)), "genrm: warning: ", "yellow")
 
 
 def say_error(text: str | Message | GenrmError) -> None:
     """Print an error to stderr."""
-    show(Text.assemble(("genrm: error: ", "bold red"), escaped_line(text_of(text))), soft_wrap=True)
+    show(escaped_line(text_of(text)), "genrm: error: ", "bold red")
 
 
 def say_traceback() -> None:
     """Print the traceback of a bug to stderr, as Python would."""
-    show(Text(escaped(traceback.format_exc().rstrip())), soft_wrap=True)
+    show(escaped(traceback.format_exc().rstrip()))
 
 
 @contextmanager
@@ -195,13 +220,9 @@ def progress_text(now: Progress, elapsed_s: float) -> str:
     return ", ".join([*parts, left])
 
 
-def _stdout_console() -> Console:
-    return _Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-
-
-def print_table(table: Table) -> None:
-    """Print a table to stdout."""
-    _stdout_console().print(table)
+def stdout_console() -> Console:
+    """Return the console of stdout."""
+    return _Console(highlight=False)
 
 
 def print_json(value: Record) -> None:
@@ -218,7 +239,7 @@ def print_text(text: str = "") -> None:
 
 def print_markdown(text: str) -> None:
     """Print Markdown to stdout: formatted, in a pager, on a terminal; unchanged otherwise."""
-    console = _stdout_console()
+    console = stdout_console()
     if not console.is_terminal:
         typer.echo(text, nl=False)
         return
@@ -229,33 +250,13 @@ def print_markdown(text: str) -> None:
         console.print(Markdown(text, hyperlinks=False))
 
 
-def print_parts(parts: Iterable[str | Table]) -> None:
-    """Print text and tables to stdout."""
-    console = _stdout_console()
-    for part in parts:
-        console.print(Text(escaped(part)) if isinstance(part, str) else part, soft_wrap=not console.is_terminal)
+def working(steps: Iterable[Step], doing: str, total: int) -> Iterable[Step]:
+    """Show on a terminal how many steps of a computation are done, until it ends."""
+    if not stderr_console.is_terminal:
+        return steps
+    from rich.progress import track
 
-
-def fits(table: Table) -> bool:
-    """Return whether stdout is wide enough for a table whose columns do not wrap."""
-    console = _stdout_console()
-    return console.measure(table, options=console.options.update(max_width=sys.maxsize)).minimum <= console.width
-
-
-def new_table(*heads: str, texts: int = 1) -> Table:
-    """Return a table without borders: columns of text first, as many as `texts`, then columns of numbers."""
-    table = Table(box=None, pad_edge=False)
-    for index, head in enumerate(heads):
-        is_text = index < texts
-        table.add_column(
-            Text(escaped_line(head)), justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold"
-        )
-    return table
-
-
-def add_row(table: Table, *cells: str, style: str | None = None) -> None:
-    """Add a row of plain text, because names may look like Rich markup."""
-    table.add_row(*(Text(escaped_line(cell)) for cell in cells), style=style)
+    return track(steps, doing, total, console=stderr_console, transient=True)
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

@@ -4,9 +4,9 @@ import os
 import subprocess
 
 from genrm_process import COMMAND, Call, Genrm
-from rich.text import Text
 
-from genrm_cli.cli.console import add_row, counted, new_table
+from genrm_cli.cli.console import counted
+from genrm_cli.cli.tables import Table, names, numbers
 
 PAIRS = "labelled-pairs.jsonl"
 
@@ -34,9 +34,9 @@ def test_a_quiet_eval_prints_no_table(genrm: Genrm, call: Call) -> None:
 
 def test_names_in_tables_are_plain_text() -> None:
     """A cell such as [/b] is not read as markup."""
-    table = new_table("[/b]", "n")
-    add_row(table, "[/b]", "1")
-    assert [list(column.cells) for column in table.columns] == [[Text("[/b]")], [Text("1")]]
+    table = Table([*names("[/b]"), *numbers("n")])
+    table.add("[/b]", "1")
+    assert [line.plain for line in table.iter_lines(None)] == ["[/b]  n", "[/b]  1"]
 
 
 def test_numbers_agree_with_their_nouns() -> None:

@@ -50,10 +50,10 @@ def test_a_group_is_listed_with_what_is_not_compared(genrm: Genrm, call: Call) -
     genrm.write("in.jsonl", replies)
     lines = call("show", "in.jsonl").out.decode().splitlines()
     assert lines[0] == "=== group prompt_id:river: 3 rollouts, view answer"
-    assert [line.split("characters  ")[1] for line in lines[1:]] == [
-        "comparable  The Niger.",
-        "blank response",
-        "excluded: masked (mask_sample)  The\\x1b[2J Volga.",
+    assert [" ".join(line.split()) for line in lines[2:]] == [
+        "0 10 comparable The Niger.",
+        "1 0 blank response",
+        "2 14 excluded: masked (mask_sample) The\\x1b[2J Volga.",
     ]
 
 
@@ -115,9 +115,9 @@ def test_an_output_is_known_by_the_run_that_wrote_it(genrm: Genrm, call: Call) -
     assert b"reward  rank" not in call("show", "in.jsonl").out
 
 
-@pytest.mark.parametrize(("size", "shown"), [(4, True), (24, False)])
+@pytest.mark.parametrize(("size", "shown"), [(4, True), (33, False)])
 def test_a_matrix_is_shown_whole_or_not_at_all(size: int, shown: bool, genrm: Genrm, call: Call) -> None:
-    """Each row of the verdicts has its label, and no cell is cut; a matrix wider than the output is left out."""
+    """Each row of the verdicts has its label, and no cell is cut; a matrix of too many is left out."""
     genrm.write("in.jsonl", [chat("The Niger." + " word" * length) for length in range(size)])
     assert call("score", "in.jsonl", "--offline").code == 0
     _, found, matrix = call("show", "in.scored.jsonl").out.decode().partition("\nverdicts (row: shown first; ")

@@ -1,16 +1,13 @@
 """Nothing untrusted reaches the terminal raw: the real command in a pseudo-terminal, and in a pipe."""
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 from genrm_process import Call, Genrm, Json
 from judge_server_fixture import JudgeServer
+from terminals import on_terminal
 
 # The title, the clipboard (OSC 52), a cleared screen, a C1 introducer, a reordered line, a carriage return.
 HOSTILE = "x\x1b]0;title\x07\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202etxt\rgone"
@@ -19,50 +16,13 @@ _OWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[[12]?K|\x1b\[1A|\r")
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-# Imports once what most commands need, and runs each command in a process of its own.
-_RUN_ALL = """
-import json, os, sys
-import genrm_cli.jobs.batch
-from genrm_cli.cli.app import main
-for folder, arguments in json.loads(sys.argv[1]):
-    if (child := os.fork()) == 0:
-        os.chdir(folder)
-        sys.argv[1:] = arguments
-        main()
-    os.waitpid(child, 0)
-    os.write(1, b"\\0")
-"""
-
-
-def on_terminal(genrm: Genrm, *commands: tuple[str, ...]) -> list[str]:
+def on_hostile_terminal(genrm: Genrm, *commands: tuple[str, ...]) -> list[str]:
     """Run commands in a pseudo-terminal, each in a folder with hostile files; return what each has printed."""
     folders = [genrm.folder / str(number) for number in range(len(commands))]
     for folder in folders:
         folder.mkdir()
         write_hostile(Genrm(folder))
-    plan = json.dumps(list(zip(map(str, folders), commands, strict=True)))
-    ours, its = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", _RUN_ALL, plan],
-        stdin=its,
-        stdout=its,
-        stderr=its,
-        # Python warns of a fork beside threads, such as those of numpy's library.
-        env=genrm.environment(TERM="xterm-256color", COLUMNS="200", OPENBLAS_NUM_THREADS="1"),
-    )
-    os.close(its)
-    received = b""
-    while True:
-        try:
-            block = os.read(ours, 65536)
-        except OSError:  # the process has closed its end
-            break
-        received += block
-    os.close(ours)
-    assert process.wait(300) == 0
-    *printed, rest = received.decode().split("\0")
-    assert (len(printed), rest) == (len(commands), "")
-    return printed
+    return on_terminal(genrm, [(folder, command, 200) for folder, command in zip(folders, commands, strict=True)])
 
 
 def unsafe_part(text: str) -> bytes:
@@ -122,7 +82,7 @@ FEW = ("score many", "show --as-judge", "config", "unknown option", "unknown com
 @pytest.mark.parametrize("names", [FEW, pytest.param(tuple(CASES), marks=pytest.mark.slow)], ids=("few", "all"))
 def test_no_text_controls_the_terminal(genrm: Genrm, names: tuple[str, ...]) -> None:
     """Answers, ids, prompts, reasons, file names, settings and arguments are printed with their controls escaped."""
-    for name, text in zip(names, on_terminal(genrm, *map(CASES.__getitem__, names)), strict=True):
+    for name, text in zip(names, on_hostile_terminal(genrm, *map(CASES.__getitem__, names)), strict=True):
         assert unsafe_part(text + "title" if name in SILENT else text) == b""
 
 
@@ -140,7 +100,7 @@ def test_no_reply_of_a_server_controls_the_terminal(
         for server in (judge_server, other)
         for probe in ("--probe", "--no-probe")
     ]
-    for text in on_terminal(genrm, *commands):
+    for text in on_hostile_terminal(genrm, *commands):
         assert unsafe_part(text) == b""
 
 

@@ -4,22 +4,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from genrm_cli.cli.console import (
-    add_row,
     counted,
-    new_table,
     number_text,
     percent_text,
     print_json,
-    print_table,
-    print_text,
     say,
     say_warning,
 )
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,17 +90,14 @@ def eval_(
 
 def _print_metrics(result: "EvalResult") -> None:
     figures = result.figures
-    table = new_table("metric", "value", "95 % interval", "pairs")
+    table = Table([*names("metric"), *numbers("value", "95 % interval", "pairs")])
     for name, words in _SHARES.items():
         share: PairShare = getattr(figures, name)
         if share.pairs or name not in ("accuracy_equal_length", "accuracy_if_sampled"):
-            add_row(table, words, *_share_cells(share), str(share.pairs))
-    print_table(table)
-    print_text()
-    print_text("\n".join(_metric_lines(figures)))
+            table.add(words, *_share_cells(share), str(share.pairs))
+    print_parts(table, "", *_metric_lines(figures))
     if set(result.by_category) != {""}:
-        print_text()
-        print_table(_categories_table(result.by_category))
+        print_parts("", _categories_table(result.by_category))
 
 
 def _metric_lines(figures: "JudgeQuality") -> list[str]:
@@ -130,12 +123,12 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
 
 
 def _categories_table(by_category: "Mapping[str, JudgeQuality]") -> Table:
-    # Eight columns in 80 characters: the numbers need 62.
-    table = new_table("category", "accuracy", "interval", "consistent", "flips", "first", "failed", "pairs")
+    heads = numbers("accuracy", "95 % interval", "both orders", "flips", "first", "failed", "pairs")
+    table = Table([*names("category"), *heads])
     for name, figures in by_category.items():
         shares = (figures.consistent_accuracy, figures.flip_rate, figures.first_place_preference)
         percentages = map(percent_text, (*(share.value for share in shares), figures.failure_rate))
-        add_row(table, name or "(none)", *_share_cells(figures.accuracy), *percentages, str(figures.pairs))
+        table.add(name or "(none)", *_share_cells(figures.accuracy), *percentages, str(figures.pairs))
     return table
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import add_row, new_table, print_table, print_text
+from genrm_cli.cli.console import print_text
 from genrm_cli.cli.options import ending, exits, option, switch
 from genrm_cli.cli.scoring.show import messages_text
+from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import SettingRef, UsageError
 
 if TYPE_CHECKING:
@@ -40,15 +41,14 @@ def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
         if as_json:
             print_text(_to_json([_describe(profile) for profile in PROFILES.values()]))
             return
-        table = new_table("profile", "judges and verdict", "request fields", texts=3)
-        table.columns[0].no_wrap = True
+        table = Table([*names("profile"), *texts("judges and verdict", "request fields")])
         for profile in PROFILES.values():
             fields = ", ".join(
                 f"{name} {value.get('type', '{...}') if isinstance(value, Mapping) else value}"
                 for name, value in profile.request_fields.items()
             )
-            add_row(table, profile.name, profile.about, fields)
-        print_table(table)
+            table.add(profile.name, profile.about, fields)
+        print_parts(table)
 
 
 @profiles.command("test")

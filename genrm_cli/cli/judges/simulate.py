@@ -6,11 +6,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
-
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
-from genrm_cli.cli.console import add_row, counted, new_table, percent_text, print_json, print_table, print_text
+from genrm_cli.cli.console import counted, percent_text, print_json, working
 from genrm_cli.cli.options import exits, option, switch
+from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -129,23 +128,22 @@ def _simulate(
     from genrm_cli.simulation.plan_metrics import simulate as iter_metrics
     from genrm_cli.simulation.world import JudgeModel
 
-    rows = list(iter_metrics(JudgeModel(), n, plans, estimators, groups=groups, seed=seed))
+    found = iter_metrics(JudgeModel(), n, plans, estimators, groups=groups, seed=seed)
+    rows = list(working(found, "simulating", len(plans) * len(estimators)))
     if as_json:
         given = {"n": n, "groups": groups, "seed": seed, "judge": asdict(JudgeModel())}
         print_json(given | {"figures": [asdict(row) for row in rows]})
         return
-    print_table(_metrics_table(rows))
-    print_text()
-    print_text(f"{groups:,} groups of {n}, seed {seed}; ± is one standard error.")
+    print_parts(_metrics_table(rows), f"\n{groups:,} groups of {n}, seed {seed}; ± is one standard error.")
 
 
 def _metrics_table(rows: "Sequence[PlanMetrics]") -> Table:
-    heads = ("calls", "correlation", "±", "best on top", "unscored")
-    table = new_table("strategy", "estimator", *heads, texts=2)
+    heads = numbers("calls", "correlation", "±", "best on top", "unscored")
+    table = Table([*names("strategy", "estimator"), *heads])
     for row in rows:
-        numbers = (f"{number:.3f}" for number in (row.correlation, row.correlation_error))
+        figures = (f"{number:.3f}" for number in (row.correlation, row.correlation_error))
         shares = percent_text(row.top_1), percent_text(row.unscored)
-        add_row(table, row.strategy, row.estimator, str(row.calls), *numbers, *shares)
+        table.add(row.strategy, row.estimator, str(row.calls), *figures, *shares)
     return table
 
 
@@ -170,7 +168,8 @@ def _replay(
         plans = [plan for plan in _plans_of(n, strategies, calls) if plan.repeats == 1 and plan.calls <= most]
         if not plans:
             raise UsageError(f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls.")
-        rows = list(replay(name, found, plans, estimators, seed=seed))
+        found_rows = replay(name, found, plans, estimators, seed=seed)
+        rows = list(working(found_rows, "replaying", len(plans) * len(estimators)))
         results.append((name, n, groups, len(judges[name]) - groups, rows))
     sparse = [name for name in judges if name not in dense]
     if as_json:
@@ -180,12 +179,10 @@ def _replay(
         return
     for name, n, groups, left_out, rows in results:
         others = f"; {counted(left_out, 'other group')} left out" if left_out else ""
-        print_text(f"{name}: {counted(groups, 'group')} of {n}{others}")
-        print_table(_replay_table(rows))
-        print_text()
+        print_parts(f"{name}: {counted(groups, 'group')} of {n}{others}", _replay_table(rows), "")
     if sparse:
-        print_text(f"Left out, without two groups judged in all pairs and both orders: {', '.join(map(str, sparse))}.")
-    print_text(_LEGEND)
+        print_parts(f"Left out, without two groups judged in all pairs and both orders: {', '.join(map(str, sparse))}.")
+    print_parts(_LEGEND)
 
 
 def _dense_judges(uri: str) -> "tuple[dict[str, dict[str, Verdicts]], dict[str, DenseVerdicts]]":
@@ -215,17 +212,17 @@ def _replay_goal(uri: str, goal: str, calls: Sequence[int] | None, *, seed: int,
     if as_json:
         print_json({"file": uri, "seed": seed, "goal": goal, "figures": list(map(asdict, rows))})
         return
-    table = new_table("judge", "groups", "calls", "found", "rings with as much", "saved", texts=1)
+    table = Table([*names("judge"), *numbers("groups", "calls", "found", "rings with as much", "saved")])
     for row in rows:
         equal = row.equal_calls
         texts = f"{equal.value:.1f} [{equal.low:.1f}, {equal.high:.1f}]", percent_text(1 - row.calls / equal.value)
-        add_row(table, row.judge, f"{row.groups} × {row.n}", str(row.calls), _interval_text(row.found), *texts)
-    print_table(table)
-    print_text(
+        table.add(row.judge, f"{row.groups} × {row.n}", str(row.calls), _interval_text(row.found), *texts)
+    print_parts(
+        table,
         "Found: quality of the rollout that comes out best, for pair less that of the worst, by the consensus of "
         "verdicts in orders that the plan does not use. Rings with as much: calls "
         "of rings that find as much, at most one on each pair. ±: half of the 95 % interval, [ ]: the interval, by "
-        "bootstrap over groups."
+        "bootstrap over groups.",
     )
 
 
@@ -261,25 +258,25 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
     if as_json:
         print_json({"file": uri, "seed": seed, "prices": prices, "figures": list(map(asdict, rows))})
         return
-    table = new_table("judge", "and on all pairs", "rings", "cost", "agreement", "gain", "reliability", texts=2)
+    heads = numbers("rings", "cost", "agreement", "gain", "reliability")
+    table = Table([*names("judge", "and on all pairs"), *heads])
     for row in rows:
-        numbers = (f"{row.rings:g}", f"{row.cost:g}", _interval_text(row.agreement))
+        figures = (f"{row.rings:g}", f"{row.cost:g}", _interval_text(row.agreement))
         gain = _interval_text(row.gain, sign="+") if row.gain else ""
-        add_row(table, row.judge, row.second or "", *numbers, gain, _number_text(row.reliability))
-    print_table(table)
-    print_text(
+        table.add(row.judge, row.second or "", *figures, gain, _number_text(row.reliability))
+    print_parts(
+        table,
         "Agreement: correlation of the rewards with the consensus of the first judge's verdicts that are not used. "
         "Gain: over the first judge alone with the most rings that cost no more. ±: half of the 95 % interval, by "
-        "bootstrap over groups. Cost: per group."
+        "bootstrap over groups. Cost: per group.",
     )
 
 
 def _replay_table(rows: "Sequence[ReplayMetrics]") -> Table:
-    heads = ("calls", "agreement", "gain", "all", "reliability")
-    table = new_table("strategy", "estimator", *heads, texts=2)
+    heads = numbers("calls", "agreement", "gain", "all", "reliability")
+    table = Table([*names("strategy", "estimator"), *heads])
     for row in rows:
-        add_row(
-            table,
+        table.add(
             row.strategy,
             row.estimator,
             str(row.calls),

@@ -6,21 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from genrm_cli.cli.console import (
-    add_row,
-    counted,
-    new_table,
-    number_text,
-    print_json,
-    print_table,
-    print_text,
-    say_warning,
-)
+from genrm_cli.cli.console import counted, number_text, print_json, say_warning
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
+from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 
@@ -139,31 +130,30 @@ def _read_file(path: str) -> bytes:
 
 
 def _print_tables(rollouts: "Sequence[Rollout]", result: "GroupRewards") -> None:
-    table = new_table("response", "reward", "base", "rank", "advantage", *result.columns, "text")
-    table.columns[-1].justify = "left"
+    heads = numbers("reward", "base", "rank", "advantage", *result.columns)
+    table = Table([*names("response"), *heads, *excerpts("text")])
     for index, (rollout, score) in enumerate(zip(rollouts, result.scores, strict=True)):
-        numbers = score.numbers
+        of = score.numbers
         values = [column.values[index] for column in result.columns.values()]
-        shown = (numbers.reward, numbers.base_score, numbers.rank, result.advantage_of(score), *values)
-        excerpt = " ".join((rollout.answer or "").split())[:60]
-        add_row(table, str(index), *map(number_text, shown), excerpt)
-    print_table(table)
+        shown = (of.reward, of.base_score, of.rank, result.advantage_of(score), *values)
+        excerpt = " ".join((rollout.answer or "")[:400].split())[:60]
+        table.add(str(index), *map(number_text, shown), excerpt)
+    print_parts(table)
     if comparisons := [each for each in result.comparisons if each.component is None]:
-        print_text()
-        print_table(_comparisons_table(comparisons))
+        print_parts("", _comparisons_table(comparisons))
 
 
 def _comparisons_table(comparisons: "list[ComparisonResult]") -> Table:
     several = len({comparison.judge for comparison in comparisons}) > 1
-    names = ("first", "second", "score 1", "score 2", "ranking", "failure", *(("judge",) if several else ()))
-    table = new_table(*names, texts=len(names))
+    heads = [*names("first", "second"), *numbers("score 1", "score 2", "ranking")]
+    table = Table([*heads, *names("failure", *(["judge"] if several else []))])
     for comparison in comparisons:
         verdict, shown = comparison.verdict, comparison.shown
-        numbers = [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
-        cells = [number_text(number) for number in numbers]
+        figures = [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
+        cells = [number_text(figure) for figure in figures]
         if isinstance(comparison.outcome.result, Grades):
             cells[0] = ", ".join(f"{grade:.3f}" for grade in comparison.outcome.result.values)
         pair = (str(shown[0]), str(shown[1])) if len(shown) == 2 else (", ".join(map(str, shown)), "-")
         failure = "" if comparison.failure is None else comparison.failure.kind
-        add_row(table, *pair, *cells, failure, *([comparison.judge] if several else []))
+        table.add(*pair, *cells, failure, *([comparison.judge] if several else []))
     return table

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from genrm_cli.catalog import INPUT_FORMATS as EXPLANATIONS
-from genrm_cli.cli.console import print_json, print_text
+from genrm_cli.cli.console import print_json
 from genrm_cli.cli.options import exits
+from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import did_you_mean
 
@@ -39,8 +40,8 @@ def formats(
         return 0
     widest = max(map(len, known))
     for each, format_ in known.items():
-        print_text(f"{each:<{widest}}  {EXPLANATIONS.get(each, 'registered by an installed package')}")
-        print_text(f"  {json.dumps(format_.example)}")
+        about = EXPLANATIONS.get(each, "registered by an installed package")
+        print_parts(f"{each:<{widest}}  {about}", f"  {json.dumps(format_.example)}")
     for note in _NOTES:
-        print_text(f"\n{note}")
+        print_parts("", note)
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from genrm_cli.cli.console import print_json, print_text, say, say_error, showing_progress
+from genrm_cli.cli.console import print_json, say, say_error, showing_progress
 from genrm_cli.cli.events import Events, file_text, plan_text
 from genrm_cli.cli.options import (
     INTERRUPTED_TEXT,
@@ -21,6 +21,7 @@ from genrm_cli.cli.options import (
     with_settings,
 )
 from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
+from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
@@ -207,7 +208,7 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
             cost = "" if result.plan is None else f"\n  {plan_text(result.plan.as_dict())}"
             costs += [] if result.plan is None else [result.plan]
             if not settings.output.json_output:
-                print_text(file_text(result.as_dict()) + cost)
+                print_parts(file_text(result.as_dict()) + cost)
     report.is_listed = True
     total = total_of(costs).as_dict()
     if settings.output.json_output:

@@ -7,20 +7,10 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from genrm_cli.cli.console import (
-    add_row,
-    counted,
-    fits,
-    new_table,
-    number_text,
-    print_json,
-    print_parts,
-    print_text,
-    say,
-)
+from genrm_cli.cli.console import counted, number_text, print_json, print_text, say
 from genrm_cli.cli.options import Invocation, option, switch, with_settings
+from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_scored_file, is_stream, sibling
@@ -31,7 +21,8 @@ if TYPE_CHECKING:
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
 _OMITTED = ("min_age", "leases", "lease_expiry", "segment_calls", "segment_age", "only_failed")
-_BEGINNING_CHARS = 34  # so that the numbers fit into 80 columns
+_BEGINNING_CHARS = 50
+_MATRIX_MOST = 32  # rollouts; the lines below have all verdicts
 
 
 @with_settings("Input", "Pairs", "Judge", "Journal", "Storage", omit=_OMITTED)
@@ -101,15 +92,19 @@ def _request_text(request: "ShownRequest") -> str:
     return f"{heading}\n{messages_text(request.messages)}"
 
 
-def _group_text(group: "ShownGroup") -> str:
+def _group_parts(group: "ShownGroup") -> tuple[str, Table]:
     view = f"view {group.view}" if group.view else "none of them can be compared"
     name = "no group" if group.key is None else f"group {group.key}"
-    lines = [f"=== {name}: {counted(len(group.rollouts), 'rollout')}, {view}"]
+    table = Table([*names("index"), *numbers("chars"), *names("status"), *excerpts("response")])
     for index, rollout in enumerate(group.rollouts):
         status = (rollout.reason or "comparable") + (", truncated" if rollout.is_truncated else "")
-        beginning = " ".join(rollout.text[: 4 * _BEGINNING_CHARS].split())[:_BEGINNING_CHARS]
-        lines.append(f"{index:>4}  {len(rollout.text):>8,} characters  {status}  {beginning}".rstrip())
-    return "\n".join(lines)
+        beginning = _beginning(rollout.text[: 4 * _BEGINNING_CHARS])
+        table.add(str(index), f"{len(rollout.text):,}", status, beginning)
+    return f"=== {name}: {counted(len(group.rollouts), 'rollout')}, {view}", table
+
+
+def _beginning(text: str) -> str:
+    return " ".join(text.split())[:_BEGINNING_CHARS]
 
 
 def _show_unscored(
@@ -134,9 +129,13 @@ def _show_unscored(
     for number, shown in enumerate(islice(iter_shown(rollouts, run, group), limit)):
         if as_json:
             print_json(asdict(shown))
+            continue
+        if number:
+            print_text()
+        if isinstance(shown, ShownRequest):
+            print_text(_request_text(shown))
         else:
-            text = _request_text(shown) if isinstance(shown, ShownRequest) else _group_text(shown)
-            print_text(("\n" if number else "") + text)
+            print_parts(*_group_parts(shown))
     if run.metrics.rejects:
         say(f"{counted(run.metrics.rejects, 'line')} rejected; `genrm validate` says why")
 
@@ -180,7 +179,8 @@ def _show_scored(
             for each in chosen:
                 print_json(group_document(each, mask))
         else:
-            print_parts(part for each in chosen for part in _iter_parts(each, mask))
+            for each in chosen:
+                print_parts(*_iter_parts(each, mask))
 
 
 def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
@@ -190,22 +190,22 @@ def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
     reliability = number_text(group.line.reliability, ".2f")
     yield f"=== group {group.key}: {size}, judge {group.line.judge or '-'}, reliability {reliability}"
     yield f"{prompt_beginning(group, mask)}\n"
-    table = new_table("index", "response", "reward", "rank", "advantage", "error", "chars", texts=2)
+    heads = numbers("reward", "rank", "advantage", "error", "chars")
+    table = Table([*names("index"), *heads, *excerpts("response")])
     ordered = sorted(
         group.members, key=lambda each: (each.line.reward is None, -(each.line.reward or 0.0), each.line.index)
     )
     for each in ordered:
         words = each.rollout.answer or ""
         line = each.line
-        numbers = (line.reward, line.rank, line.advantage, line.standard_error, len(words))
-        beginning = " ".join(mask(words[: 4 * _BEGINNING_CHARS]).split())[:_BEGINNING_CHARS]
-        add_row(table, str(line.index), beginning or line.reason_text or "-", *map(number_text, numbers))
+        figures = (line.reward, line.rank, line.advantage, line.standard_error, len(words))
+        beginning = _beginning(mask(words[: 4 * _BEGINNING_CHARS]))
+        table.add(str(line.index), *map(number_text, figures), beginning or line.reason_text or "-")
     yield table
     pairs = [each for each in group.comparisons if each.is_pair]
-    matrix = _matrix([each.line.index for each in ordered], pairs)
-    if pairs and fits(matrix):  # cut off, it would show wrong numbers; the lines below have all verdicts
+    if pairs and len(ordered) <= _MATRIX_MOST:
         yield "\nverdicts (row: shown first; column: shown second; . = not asked)"
-        yield matrix
+        yield _matrix([each.line.index for each in ordered], pairs)
     for asked in group.comparisons:
         yield _words(asked, mask)
     yield ""
@@ -217,9 +217,9 @@ def _matrix(order: list[int], pairs: "list[ComparisonRecord]") -> Table:
         verdict = each.verdict
         text = "x" if verdict is None else f"{verdict.score_1:.2g}-{verdict.score_2:.2g}"
         cells.setdefault(each.indices, []).append(text)
-    table = new_table("", *map(str, order), texts=0)
+    table = Table([*names(""), *numbers(*map(str, order))])
     for first in order:
-        add_row(table, str(first), *(" ".join(cells.get((first, second), ["."])) for second in order))
+        table.add(str(first), *(" ".join(cells.get((first, second), ["."])) for second in order))
     return table
 
 

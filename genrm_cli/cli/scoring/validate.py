@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import counted, print_json, print_text, say_error, text_of
+from genrm_cli.cli.console import counted, print_json, say_error, text_of
 from genrm_cli.cli.events import duration_text, watched
 from genrm_cli.cli.options import Invocation, Rollouts, with_settings
 from genrm_cli.cli.scoring.run_warnings import nulls_text, steps_warning
+from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import worst_exit_code
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def validate(
                 if alone and as_json:
                     print_json(found.as_dict())
                 elif not as_json:
-                    print_text("\n".join(_lines(found) if alone else _short_lines(found)))
+                    print_parts(*(_lines(found) if alone else _short_lines(found)))
             if error is not None and alone:
                 raise error
             if error is not None:
@@ -66,9 +67,9 @@ def validate(
         print_json({**of_all, "plan": total.as_dict(), "inputs": [preview.as_dict() for preview in previews]})
     elif not alone:
         heading = f"{counted(len(codes), 'file')}, {sum(map(bool, codes)):,} with errors"
-        print_text(f"\n{heading}\n" + "\n".join(_rows(_cost_rows(total))))
+        print_parts("", heading, *_rows(_cost_rows(total)))
         if count := torn.count():
-            print_text(
+            print_parts(
                 f"{counted(count, 'prompt')} in several files: if the files are shards of one collection, "
                 "add --together, so that rollouts are compared across files."
             )

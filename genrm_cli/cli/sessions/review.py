@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrm_cli.cli.console import print_json, print_text, say
+from genrm_cli.cli.console import print_json, say
 from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.json_types import Record
 
@@ -58,7 +59,7 @@ def review(
     if settings.output.json_output:
         print_json(_as_json(found))
     else:
-        print_text(render_review(found, scored).rstrip("\n"))
+        print_parts(render_review(found, scored).rstrip("\n"))
     return 0
 
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from genrm_cli.cli.console import add_row, new_table, print_table, print_text
+from genrm_cli.cli.console import print_text
 from genrm_cli.cli.options import ALL_PANELS, Invocation, exits, switch, with_settings
+from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import Value
 
@@ -25,12 +26,11 @@ def config(
     if invocation.settings.output.json_output:
         print_text(json.dumps({o.key: {"value": o.value, "source": o.source} for o in origins}))
         return 0
-    table = new_table("setting", "value", "source", texts=3)
+    table = Table([*names("setting"), *texts("value", "source")])
     for origin in origins:
-        add_row(
-            table, origin.key, _shown(origin.value), origin.source, style="dim" if origin.source == "default" else ""
-        )
-    print_table(table)
+        style = "dim" if origin.source == "default" else ""
+        table.add(origin.key, _shown(origin.value), origin.source, style=style)
+    print_parts(table)
     return 0
 
 
