@@ -47,9 +47,14 @@ EPILOG = (
     "`genrm guide` explains more."
 )
 _ALL = "genrm.help_all"  # key in the context, set by --help-all
-_UNCOMMON = frozenset(setting.name for setting in all_settings() if not setting.is_common)
 _ON = frozenset(setting.name for setting in all_settings() if setting.default is True)
 _TYPE = re.compile(r" <[^>]*>$")
+
+
+class _Uncommon(str):
+    """The panel of an option that only `--help-all` shows."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +229,7 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     added = typer.Option(
         *filter(None, (flag, setting.short_flag)),
         help=text,
-        rich_help_panel=setting.panel,
+        rich_help_panel=setting.panel if setting.is_common else _Uncommon(setting.panel or "Options"),
         metavar="NAME" if setting.choices else (setting.kind or TEXT).metavar,
         show_default=False,
         autocompletion=(lambda incomplete: [name for name in choices if name.startswith(incomplete)])
@@ -236,10 +241,15 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     return _keyword(setting.name, type_ | None, added)
 
 
-def option(metavar: str, text: str, *names: str, panel: str | None = None, **bounds: Any) -> Any:
+def option(
+    metavar: str, text: str, *names: str, panel: str | None = None, is_common: bool = True, **bounds: Any
+) -> Any:
     """Return an option of a command, with `min` and `max` of a number. Its text may say the default."""
-    shown = "Default" not in text
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=shown, **bounds)
+    shown, place = (
+        "Default" not in text and "default" not in text,
+        panel if is_common else _Uncommon(panel or "Options"),
+    )
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=place, show_default=shown, **bounds)
 
 
 def switch(name: str, text: str, *, panel: str | None = None) -> Any:
@@ -271,14 +281,15 @@ class Command(TyperCommand):
         brief = _ALL not in ctx.meta and any(parameter.name == "help_all" for parameter in self.params)
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is None or (brief and parameter.name in _UNCOMMON):
+            panel = getattr(parameter, "rich_help_panel", None)
+            if record is None or (brief and isinstance(panel, _Uncommon)):
                 continue
             # Without its type; for a switch, the flag that changes its default.
             on, _, off = record[0].partition(" / ")
             record = (_TYPE.sub("", off if off and parameter.name in _ON else on), record[1])
-            panel = None if brief else getattr(parameter, "rich_help_panel", None)
             is_argument = parameter.param_type_name == "argument"
-            sections.setdefault("Arguments" if is_argument else panel or "Options", []).append(record)
+            title = "Arguments" if is_argument else "Options" if brief else panel or "Options"
+            sections.setdefault(title, []).append(record)
         for title, records in sections.items():
             if records:
                 with formatter.section(title):

@@ -15,9 +15,9 @@ _other = partial(setting, panel="Other data sets")
 class ExportOptions:
     """Which rollouts to export, and in what form. None is no limit."""
 
-    pairs: str = _pair("best-worst", f"{explained(PAIR_SELECTIONS)}.", choices=PAIR_SELECTIONS)
+    pairs: str = _pair("best-worst", f"{explained(PAIR_SELECTIONS)}.", choices=PAIR_SELECTIONS, is_common=True)
     top: int = _pair(2, "top-bottom: number of responses at each end.", low=1)
-    min_gap: float = _pair(0.0, "Minimum difference between the two rewards.", low=0)
+    min_gap: float = _pair(0.0, "Minimum difference between the two rewards.", low=0, is_common=True)
     min_confidence: float | None = _pair(
         None, "Minimum probability that the judge truly prefers the chosen response.", low=0.001, high=0.999
     )
@@ -25,15 +25,16 @@ class ExportOptions:
     balance_length: bool = _pair(
         False,
         "Balance the pairs: the longer answer is chosen as often as the shorter, at each length difference.",
+        is_common=True,
     )
     max_similarity: float | None = _pair(
         None, "Drop pairs of near-duplicates: maximum overlap of three-word sequences.", low=0, high=1
     )
     max_pairs_per_prompt: int | None = _pair(None, "Keep the N pairs of each prompt with the widest gap.", low=1)
-    best_of: int = _other(1, "trl-sft: number of responses to keep for each prompt.", low=1)
+    best_of: int = _other(1, "trl-sft: number of responses to keep for each prompt.", low=1, is_common=True)
     min_reward: float | None = _other(None, "trl-sft: minimum reward.")
     threshold: float | None = _other(
-        None, "trl-kto: label rewards at or above this as true. Default: the group's median."
+        None, "trl-kto: label rewards at or above this as true. Default: the group's median.", is_common=True
     )
     reasoning: Literal["keep", "strip", "separate"] = setting(
         "keep", f"How to export reasoning. {explained(REASONING_POLICIES)}."
@@ -43,7 +44,7 @@ class ExportOptions:
         "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses.",
         low=1,
     )
-    split: float = setting(0.0, "Share of prompts to put into OUT.validation.jsonl.", low=0, high=0.9)
+    split: float = setting(0.0, "Share of prompts to put into OUT.validation.jsonl.", low=0, high=0.9, is_common=True)
     mixed_settings: bool = setting(False, "Accept inputs that were scored with different settings.")
     seed: int = setting(0, "Random seed for choices and splits.")
 

@@ -14,11 +14,11 @@ _session = partial(setting, panel="Sessions", low=1, high=1_000_000)
 class SessionOptions:
     """The sessions to play, as `genrm collect` takes them."""
 
-    environment: str = _session("therapeutic_session", "Kind of sessions; packages can add more.")
-    episodes: int = _session(4, "Sessions per group.")
-    variants: int = _session(1, "Variants of the client in each scenario, each a group.")
+    environment: str = _session("therapeutic_session", "Kind of sessions; packages can add more.", is_common=True)
+    episodes: int = _session(4, "Sessions per group.", is_common=True)
+    variants: int = _session(1, "Variants of the client in each scenario, each a group.", is_common=True)
     client_seed: int = setting(0, "Random seed of clients.", panel="Sessions", low=0, high=2**31)
-    max_turns: int | None = _session(None, MAX_TURNS_HELP, high=MOST_TURNS)
+    max_turns: int | None = _session(None, MAX_TURNS_HELP, high=MOST_TURNS, is_common=True)
     branch_at: int | None = _session(
         None, "Let the sessions of a group share one history up to the policy's Nth turn.", high=MOST_TURNS
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from genrm_cli.catalog import INPUT_FORMATS, listed
+from genrm_cli.catalog import INPUT_FORMATS
 from genrm_cli.extensions import Seam
 from genrm_cli.settings.declare import duration, reward_setting, setting
 from genrm_cli.settings.kinds import ON_FAILURE, REQUIREMENT, SIZE, URL
@@ -15,8 +15,7 @@ class InputSettings:
 
     format: str | None = reward_setting(
         None,
-        f"Input format of every line: {listed(INPUT_FORMATS)}. Default: detect the format of each line. "
-        "`genrm formats` shows examples.",
+        "Input format of every line: a name listed by `genrm formats`. Default: detect the format of each line.",
         choices=INPUT_FORMATS,
         seam=Seam.FORMATS,
         is_common=True,
@@ -170,8 +169,7 @@ class OutputSettings:
     )
     force: bool = setting(
         False,
-        "Overwrite existing outputs, including files not written by genrm. Inputs that are up to date are scored "
-        "again.",
+        "Overwrite existing outputs, including files not written by genrm and those that are up to date.",
         is_common=True,
     )
     dry_run: bool = setting(

@@ -19,17 +19,17 @@ class JudgeSettings:
     )
     base_url: tuple[str, ...] = setting(
         (),
-        "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeat for several endpoints "
-        "that serve the same model (environment: comma-separated; file: a list). Default: OPENAI_BASE_URL.",
+        "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeatable, for servers of the "
+        "same model. Default: OPENAI_BASE_URL.",
         kind=URL,
         is_common=True,
     )
     model: str | None = reward_setting(None, "Model name of the judge on its server.", is_common=True, trust=False)
     profile: str | None = reward_setting(
         None,
-        "How to prompt this family of judges and parse its replies: a name listed by `genrm profiles`, or your own "
-        "TOML file. Default: chosen by model name; for unknown models nemotron-plain, or nemotron if the probe finds "
-        "that the judge supports its roles.",
+        "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or your own TOML file. "
+        "Default: by model name; for unknown models nemotron-plain, or nemotron if the probe finds that the judge "
+        "supports its roles.",
         is_common=True,
         trust=names_file,
     )
@@ -132,8 +132,7 @@ class LimitSettings:
 
     limit: int | None = reward_setting(
         None,
-        "Score only the first N groups of each input, as a trial; all other rollouts stay unscored. "
-        "The full run reuses the verdicts from the journal.",
+        "Score only the first N groups of each input, as a trial. The full run reuses their verdicts.",
         low=1,
         is_common=True,
     )
@@ -149,8 +148,8 @@ class LimitSettings:
     comparison_timeout: float = duration(3600.0, "Timeout of one comparison, including retries and waits.")
     deadline: float | None = duration(
         None,
-        "Time limit of the whole run, for example 2h. At the limit, genrm starts no new calls, gives calls in flight "
-        "another minute, writes partial results, and exits with code 6.",
+        "Time limit of the whole run, for example 2h: no new calls, another minute for calls in flight, partial "
+        "results, and exit code 6.",
         is_common=True,
     )
     give_up_after: float = duration(300.0, "Stop with exit code 4 when the judge has been down for this long.")

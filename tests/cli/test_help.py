@@ -50,6 +50,31 @@ def test_the_usage_names_the_arguments(call: Call, command: str, arguments: str)
     )
 
 
+def test_the_help_of_score_fits_70_lines(call: Call) -> None:
+    """What needs a cluster, or a list of formats, is in --help-all."""
+    assert len(call("score", "--help", COLUMNS="80").out.splitlines()) <= 70
+    assert b"--ray" in call("score", "--help-all", COLUMNS="80").out
+
+
+UNUSED = {
+    "validate": ("--deadline", "--max-calls", "--retries", "--no-probe", "--force", "--dry-run"),
+    "collect": ("--listen", "--format", "--cohort-deadline", "--model"),
+    "eval": ("--format", "--response-field", "--together", "--shard", "--min-age"),
+    "show": ("--no-probe", "--conclude", "--force", "--api-key-env"),
+    "export": ("--rubric-field", "--group-by", "--deadline"),
+    "report": ("--shard", "--group-by", "--temperature"),
+    "compare": ("--set-name", "--max-calls", "--output"),
+}
+
+
+@pytest.mark.parametrize("command", UNUSED)
+def test_no_help_shows_an_option_that_its_command_ignores(command: str, call: Call) -> None:
+    """A command that calls no judge has no retries, and one that reads pairs has no fields of rollouts."""
+    text = call(command, "--help-all", COLUMNS="250").out.decode()
+    shown = set(re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)", text, re.MULTILINE))
+    assert shown.isdisjoint(UNUSED[command])
+
+
 def test_the_help_of_score_shows_about_15_settings() -> None:
     """A first-time reader sees only what matters."""
     shown = [each for each in all_settings() if each.is_common and each.panel != "Server"]

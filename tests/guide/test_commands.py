@@ -1,5 +1,6 @@
 """Every command that the README and the guide show runs, in the order of its page."""
 
+import inspect
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import pytest
 from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 from pages import README, TEXTS
+
+from genrm_cli.cli import app
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PREFIX = "rl/pixelated/therapeutic_session"
@@ -49,21 +52,66 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
     return genrm.folder
 
 
+def here(text: str, judge_server: JudgeServer, s3_bucket: Any) -> str:
+    """Return a text with the endpoint and the bucket that exist here."""
+    text = re.sub(r"http://[a-z]+:8000/v1", judge_server.base_url, text)
+    return text.replace("s3://bucket/", f"s3://{s3_bucket.name}/")
+
+
+def examples() -> dict[str, list[str]]:
+    """Return the examples in the help of each command."""
+    found = {}
+    for name in app._COMMANDS:
+        top = app._load(name)
+        for each in (top, *getattr(top, "commands", {}).values()):
+            text = inspect.cleandoc(each.help)
+            found[f"{name} {each.name}"] = re.findall(r"^Example: (genrm .*)", text, re.MULTILINE)
+    return found
+
+
+def test_every_command_has_an_example() -> None:
+    """Help shows how to call a command, also one below another."""
+    assert [name for name, shown in examples().items() if not shown] == []
+
+
+@pytest.mark.slow
+def test_every_example_of_the_help_runs(workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any) -> None:
+    """Each ends with exit code 0 where its files and its judge exist; a server listens until it is stopped."""
+    genrm = Genrm(workplace)
+    call("score", "rollouts.jsonl", "--strategy", "all_pairs", "--both-orders", "--offline")
+    for name in ("run", "before", "after"):
+        for kind in ("scored", "comparisons"):
+            shutil.copy(workplace / f"rollouts.{kind}.jsonl", workplace / f"{name}.{kind}.jsonl")
+    call("score", "rollouts.jsonl", "--offline", "-o", f"s3://{s3_bucket.name}/rl/env/rollouts.scored.jsonl")
+    genrm.sample("compare-request.json")
+    for command in (each for shown in examples().values() for each in shown):
+        words = shlex.split(here(command, judge_server, s3_bucket))[1:]
+        stdin = (workplace / words[words.index("<") + 1]).read_bytes() if "<" in words else b""
+        words = words[: next((n for n, word in enumerate(words) if word in "<>"), None)]
+        if words[0] == "serve" and "--self-test" not in words:
+            server = genrm.start(*words, "--listen", "127.0.0.1:0")
+            assert server.stderr is not None
+            assert any(b"listening on" in line for line in server.stderr), command
+            server.terminate()
+            server.communicate()
+            continue
+        ended = call(*words, stdin=stdin)
+        assert ended.code == 0, f"{command}\n{ended.err}"
+        if words[0] == "collect":  # what the examples of review name
+            call("score", words[-1], "--offline")
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "README")) for n in COMMANDS])
 def test_every_command_runs(name: str, workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any) -> None:
     """A command that a page shows ends with exit code 0 where its files and its judge exist."""
     body = b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts())
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{PREFIX}/run-7.jsonl", Body=body)
 
-    def here(text: str) -> str:
-        text = re.sub(r"http://[a-z]+:8000/v1", judge_server.base_url, text)
-        return text.replace("s3://bucket/", f"s3://{s3_bucket.name}/")
-
     for block in (block for language, block in BLOCK.findall(TEXTS[name]) if language == "toml"):
         if block.startswith("base_url"):  # the settings file that the page's commands name
-            (workplace / "genrm.toml").write_text(here(block))
+            (workplace / "genrm.toml").write_text(here(block, judge_server, s3_bucket))
     for command in COMMANDS[name]:
-        _, *words = shlex.split(here(command), comments=True)
+        _, *words = shlex.split(here(command, judge_server, s3_bucket), comments=True)
         stdin = b""
         if "<" in words:
             stdin = (workplace / words.pop()).read_bytes()

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 _OMITTED = (
     *("format", "limit", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
-    *("keep_replies", "leases", "lease_expiry"),
+    *("keep_replies", "leases", "lease_expiry", "together", "set_name", "shard", "conclude"),
+    *("prompt_field", "response_field", "id_field", "view", "answer_tool", "tool_definitions", "ignore_media", "empty"),
+    "require_metadata",
 )
 _SHARES = {
     "accuracy": "accuracy",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from genrm_cli.judging.requests import Prompt
 
 profiles = typer.Typer(
-    help="List the judge families, show a sample prompt, or parse a reply.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -32,7 +31,10 @@ _RESPONSES = ("A cobbler.", "There are many words for people who work with their
 
 @profiles.callback()
 def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the judge families, their kind of verdict and their sampling."""
+    """List the judge families, their kind of verdict and their sampling.
+
+    Example: genrm profiles
+    """
     from genrm_cli.judging.lookup import PROFILES
 
     if context.invoked_subcommand is not None:
@@ -62,7 +64,10 @@ def read_reply(
     ] = None,
     truncated: Annotated[bool, switch("--truncated", "Treat the reply as cut off by the token limit.")] = False,
 ) -> None:
-    """Parse a reply and print the verdict or the failure."""
+    """Parse a reply and print the verdict or the failure.
+
+    Example: genrm profiles test arena-hard --reply 'My final verdict is [[A>B]]'
+    """
     from genrm_cli.judging.lookup import find_profile
     from genrm_cli.judging.profiles.profile import neutralise_prompt, parse_reply
     from genrm_cli.judging.requests import Reply
@@ -92,7 +97,10 @@ def _read_text(value: str, option: str) -> str:
 @profiles.command()
 @exits
 def show(name: NameOrFile, as_json: AsJson = False) -> None:
-    """Print a sample prompt, exactly as the judge receives it."""
+    """Print a sample prompt, exactly as the judge receives it.
+
+    Example: genrm profiles show nemotron
+    """
     from genrm_cli.judging.lookup import find_profile
     from genrm_cli.judging.profiles.profile import Profile, render_messages
 

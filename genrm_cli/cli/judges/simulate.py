@@ -95,7 +95,7 @@ def simulate(
 
     Example: genrm simulate --n 8 --calls 16 --calls 28 --strategy ring --estimator combined
 
-    Example: genrm simulate --replay rollouts.comparisons.jsonl
+    Example: genrm simulate --replay run.comparisons.jsonl
     """
     if replay is None and price:
         raise UsageError("--price needs --replay, with the verdicts of several judges.")

@@ -26,7 +26,7 @@ MAX_RESPONSES = 64
 _OMITTED = (
     *("output", "output_template", "force", "dry_run", "keep_replies", "unscored", "parallel_files"),
     *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
-    *("budget", "min_reliability", "only_components", "limit"),
+    *("budget", "min_reliability", "only_components", "limit", "set_name"),
 )
 
 
@@ -49,7 +49,7 @@ def compare(
 
     Example: genrm compare --prompt "What is 2 + 2?" "4" "5" --offline
 
-    Example: genrm compare - --json < compare-request.json
+    Example: genrm compare - --offline --json < compare-request.json
     """
     from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.check import check_settings

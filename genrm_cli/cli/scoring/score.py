@@ -83,11 +83,19 @@ def score(
             "another. Requires genrm-cli[ray].",
             "--ray",
             panel="Cluster",
+            is_common=False,
         ),
     ] = None,
     ray_workers: Annotated[
         int | None,
-        option("N", "Workers, each with a shard. Default: one on each node.", "--ray-workers", panel="Cluster", min=1),
+        option(
+            "N",
+            "Workers, each with a shard. Default: one on each node.",
+            "--ray-workers",
+            panel="Cluster",
+            is_common=False,
+            min=1,
+        ),
     ] = None,
 ) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with its reward.
@@ -97,7 +105,7 @@ def score(
 
     Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
 
-    Example: genrm score 's3://bucket/rl/env/' --output-template '{dir}/scored/{stem}.scored.jsonl' --dry-run
+    Example: genrm score s3://bucket/rl/env/ --base-url http://localhost:8000/v1 --model my-genrm --dry-run
     """
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input

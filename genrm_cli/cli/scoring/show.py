@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from genrm_cli.report.group_document import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
-_OMITTED = ("min_age", "leases", "lease_expiry", "segment_calls", "segment_age", "only_failed")
+_OMITTED = (
+    *("min_age", "leases", "lease_expiry", "any_prefix", "segment_calls", "segment_age", "only_failed", "conclude"),
+    *("api_key_env", "api_key_file", "ca_bundle", "probe"),
+)
 _BEGINNING_CHARS = 50
 _MATRIX_MOST = 32  # rollouts; the lines below have all verdicts
 
@@ -55,7 +58,7 @@ def show(
     --as-judge skips groups without comparisons. Accepts the settings of `genrm score`. Control
     characters are printed as escapes such as \\x1b; --json keeps them.
 
-    Example: genrm show rollouts.jsonl --as-judge --group task:3 --model my-genrm
+    Example: genrm show rollouts.jsonl --as-judge --group task:6 --model my-genrm
 
     Example: genrm show rollouts.scored.jsonl --worst 3
     """

@@ -20,7 +20,9 @@ _SHOWN_SIZES = 6
 _SHOWN_FIELDS = 8
 _OMITTED = (
     *("min_age", "parallel_files", "segment_calls", "segment_age", "force", "dry_run", "keep_replies"),
-    *("leases", "lease_expiry"),
+    *("leases", "lease_expiry", "only_failed", "conclude", "log_json", "api_key_env", "api_key_file", "ca_bundle"),
+    *("probe", "connect_timeout", "call_timeout", "comparison_timeout", "give_up_after", "retries", "reask"),
+    *("deadline", "max_calls", "max_total_tokens", "max_cost"),
 )
 
 

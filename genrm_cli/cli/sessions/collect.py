@@ -38,14 +38,21 @@ class PolicyFlags:
 
     policy_base_url: Annotated[list[str] | None, _policy("URL", "Endpoint of the policy. Repeatable.")] = None
     policy_model: Annotated[str | None, _policy("NAME", "Its model name on the server.")] = None
-    policy_temperature: Annotated[float, _policy("NUMBER", "Default: 1.")] = 1.0
-    policy_top_p: Annotated[float | None, _policy("NUMBER", "Default: the server's.")] = None
-    policy_max_tokens: Annotated[int, _policy("N", "Maximum tokens in a turn. Default: 512.")] = 512
-    policy_api_key_env: Annotated[str | None, _policy("NAME", f"{KEY_HELP}.")] = None
-    policy_name: Annotated[str | None, _policy("NAME", "Its name in the records. Default: its model.")] = None
-    base_model: Annotated[str | None, _policy("NAME", "Model that the policy was trained from.")] = None
+    policy_temperature: Annotated[float, _policy("NUMBER", "Default: 1.", is_common=False)] = 1.0
+    policy_top_p: Annotated[float | None, _policy("NUMBER", "Default: the server's.", is_common=False)] = None
+    policy_max_tokens: Annotated[int, _policy("N", "Maximum tokens in a turn. Default: 512.", is_common=False)] = 512
+    policy_api_key_env: Annotated[str | None, _policy("NAME", f"{KEY_HELP}.", is_common=False)] = None
+    policy_name: Annotated[
+        str | None, _policy("NAME", "Its name in the records. Default: its model.", is_common=False)
+    ] = None
+    base_model: Annotated[str | None, _policy("NAME", "Model that the policy was trained from.", is_common=False)] = (
+        None
+    )
     policy_role: Annotated[
-        str, _policy("NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher.")
+        str,
+        _policy(
+            "NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher.", is_common=False
+        ),
     ] = "policy"
     scripted_policy: Annotated[
         str | None, _policy("NAME", "A policy without a model, for demos: bad, fair or good in a therapeutic_session.")

@@ -14,7 +14,17 @@ from genrm_cli.json_types import Record
 if TYPE_CHECKING:
     from genrm_cli.sessions.expert_review import Review
 
-_OMITTED = ("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "force")
+_OMITTED = (
+    "output",
+    "output_template",
+    "dry_run",
+    "keep_replies",
+    "log_json",
+    "min_age",
+    "leases",
+    "force",
+    "set_name",
+)
 _DECISIONS = "Decisions"
 
 

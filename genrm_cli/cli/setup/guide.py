@@ -24,7 +24,8 @@ the current folder. A file found there may not name endpoints, keys, files or co
 security`.
 
 Flags override the environment, which overrides the file, which overrides presets and defaults. `genrm config` prints
-the effective settings and their sources. Durations are in seconds, or written as `90s`, `15m` or `2h`.
+the effective settings and their sources. Durations are in seconds, or written as `90s`, `15m` or `2h`. Where a flag may
+be repeated, the file takes a list, and the environment values with commas between them.
 """
 
 
@@ -35,6 +36,8 @@ def guide(
     """Print a page of the user's guide.
 
     Formats the page on a terminal and prints plain Markdown to a pipe. The page `schema` is the JSON Schema of outputs.
+
+    Example: genrm guide judges
     """
     if page == _SCHEMA:
         from genrm_cli.scored.run_record import output_schema

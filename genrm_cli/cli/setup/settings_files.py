@@ -21,6 +21,8 @@ def config(
     """Show the effective settings and their sources.
 
     Accepts the options of `genrm score` to show their effect. API keys are never shown.
+
+    Example: genrm config --changed
     """
     origins = [origin for origin in invocation.origins if not changed or origin.source != "default"]
     if invocation.settings.output.json_output:

@@ -15,7 +15,8 @@ from genrm_cli.settings.kinds import did_you_mean
 
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
-    *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
+    *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty", "rubric_field"),
+    "tool_definitions",
 )
 
 
@@ -40,7 +41,7 @@ def export(
     Never exports ties, unscored or single rollouts, defaulted verdicts, equal texts, or a chosen response that broke a
     gate. Counts everything that it drops by reason.
 
-    Example: genrm export run.scored.jsonl --to trl-dpo -o pairs.jsonl --min-gap 0.5 --split 0.05
+    Example: genrm export run.scored.jsonl --to trl-dpo -o dpo.jsonl --min-gap 0.5 --split 0.05
 
     Example: genrm export s3://bucket/rl/env/ --to trl-kto -o s3://bucket/rl/kto.parquet
     """

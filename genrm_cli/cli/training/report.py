@@ -11,8 +11,8 @@ from genrm_cli.settings.table import all_settings
 _LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
-    *("segment_calls", "segment_age", "only_failed"),
-    *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty"),
+    *("segment_calls", "segment_age", "only_failed", "shard", "conclude", "reference_field", "rubric_field"),
+    *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty", "tool_definitions"),
     *(each.name for each in all_settings() if each.panel == "Judge" and each.name != "redact_pattern"),
 )
 
@@ -47,7 +47,7 @@ def report(
 
     Example: genrm report run.scored.jsonl -o report.html
 
-    Example: genrm report --compare before.scored.jsonl after.scored.jsonl -o report.html
+    Example: genrm report --compare before.scored.jsonl after.scored.jsonl -o compared.html
     """
     from genrm_cli.report.write_report import write_report
 
