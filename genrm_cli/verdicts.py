@@ -118,6 +118,8 @@ class StoppedBy(StrEnum):
     MAX_COST = "max_cost"
     ONLY_COMPONENTS = "only_components"
     CONCLUDE = "conclude"
+    REPLIES_FROM = "replies_from"
+    BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True)

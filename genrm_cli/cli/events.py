@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import shlex
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -97,7 +99,8 @@ def judge_text(judge: JsonObject) -> str:
     if judge["profile"] is None:
         return f"{judge['name']}, the built-in baseline"
     why = _WHY_PROFILE[judge["profile_from"]]
-    return f"{judge['name']}, profile {judge['profile'].partition('+')[0]} ({why}), {' '.join(judge['base_urls'])}"
+    profile = f"profile {judge['profile'].partition('+')[0]} ({why})"
+    return ", ".join(filter(None, (judge["name"], profile, " ".join(judge["base_urls"]))))
 
 
 def plan_text(plan: JsonObject) -> str:
@@ -128,6 +131,60 @@ def file_text(result: JsonObject) -> str:
     return f"{status}: {result['input']}{files}{target}: {text_of(result['reason'])}{code}"
 
 
+def next_commands(files: Sequence[JsonObject], rounds_left: int, arguments: Sequence[str]) -> list[str]:
+    """Return the commands that answer files of requests with vLLM and then continue the run of these arguments.
+
+    vLLM reads no s3:// URIs: the AWS client copies them.
+    """
+    commands, given = [], _without_exchange(arguments)
+    for file in files:
+        uri, model = file["uri"], file["model"]
+        folder, slash, name = uri.rpartition("/")
+        answered = name.replace("requests", "replies", 1) if "requests" in name else f"replies-{name}"
+        replies, is_remote = folder + slash + answered, uri.startswith("s3://")
+        if is_remote:
+            commands.append(["aws", "s3", "cp", uri, name])
+        local = (name, answered) if is_remote else (uri, replies)
+        commands.append(["vllm", "run-batch", "-i", local[0], "-o", local[1], "--model", model])
+        if is_remote:
+            commands.append(["aws", "s3", "cp", answered, replies])
+        given += ["--replies-from", replies]
+    if rounds_left:
+        stem, dot, ending = files[0]["uri"].partition(".jsonl")
+        base, _, number = stem.rpartition(".round")
+        given += ["--requests-to", f"{base or stem}.round{int(number) + 1 if base else 2}{dot}{ending}"]
+    return [*map(shlex.join, commands), shlex.join(["genrm", *given])]
+
+
+def _without_exchange(arguments: Sequence[str]) -> list[str]:
+    kept, skips = [], False
+    for argument in arguments:
+        name, equals, _ = argument.partition("=")
+        if not skips and name not in ("--requests-to", "--replies-from"):
+            kept.append(argument)
+        skips = not skips and not equals and name in ("--requests-to", "--replies-from")
+    return kept
+
+
+def _say_requests(fields: JsonObject) -> None:
+    files, later = fields["files"], fields["rounds_left"]
+    if not files:
+        say("no request is left to be made")
+        return
+    for file in files:
+        say(f"requests      {file['requests']:,} to {file['model']} in {file['uri']}")
+    if later:
+        say(f"rounds        {counted(later, 'more round')} of requests {'follows' if later == 1 else 'follow'}")
+    say("next", *(f"  {command}" for command in next_commands(files, later, sys.argv[1:])))
+
+
+def _say_replies(fields: JsonObject) -> None:
+    say(f"replies       {fields['replies']:,} read, {fields['used']:,} to requests of this run")
+    for count, places, reason in fields["refused"]:
+        more = ", ..." if count > places.count(",") + 1 else ""
+        say_warning(f"{counted(count, 'reply', 'replies')} refused ({places}{more}): {reason}.")
+
+
 def _say_file(result: JsonObject) -> None:
     if result["status"] != "up to date":
         (say_error if result["status"] == "failed" else say)(file_text(result))
@@ -152,6 +209,8 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     **{event: _warning(template) for event, template in OUTAGE_WARNINGS.items()},
     "endpoint_up": lambda fields: say(f"{fields['endpoint']} is healthy again"),
     "file": _say_file,
+    "requests": _say_requests,
+    "replies": _say_replies,
     "lease_left": _warning(
         "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "
         "*.lease-* objects."

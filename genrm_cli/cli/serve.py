@@ -19,6 +19,7 @@ _ALL = "all"
 _OMITTED = (
     *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
     *("min_age", "require_metadata", "leases", "lease_expiry"),
+    *("requests_to", "requests_per_file", "replies_from", "batch", "batch_wait", "batch_discount"),
     *("output", "output_template", "force", "dry_run", "max_unscored", "parallel_files"),
     *("deadline", "budget", "only_components", "only_failed", "json_output", "limit", "segment_calls", "segment_age"),
 )

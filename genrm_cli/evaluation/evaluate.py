@@ -1,7 +1,8 @@
 """Measure a judge: ask it about labelled pairs in both orders and count its right verdicts."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -10,13 +11,15 @@ from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, namin
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
 from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, RejectRecord, read_pairs
 from genrm_cli.groups.check import check_settings
-from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import count_known, judge_groups
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.estimate import estimate_rest
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import asking
+from genrm_cli.jobs.offline.exchange import asks_files, check_offline, exchanging
+from genrm_cli.jobs.offline.read_replies import waits_for_replies
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
@@ -73,8 +76,10 @@ def without_components(settings: Settings) -> Settings:
     return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
-async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> EvalResult:
+async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> EvalResult | None:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write it there.
+
+    Return None, without a result, if the pairs wait for replies that a later run will have.
 
     The settings of the run have no components; its metrics count the calls.
 
@@ -85,7 +90,9 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
     settings = run.settings
     check_settings(settings)
     check_journal_place(settings)
+    check_offline(settings)
     _refuse_unfit(pairs_uri, result_uri, settings)
+    exchange = exchanging(run) if asks_files(settings) else nullcontext(None)
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
         if result_uri is not None:
@@ -93,9 +100,11 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
         with Outputs(run.s3, overwrite=settings.output.force, mode=source.mode) as outputs:
             sink = None if result_uri is None else outputs.open(result_uri)
             pairs = read_pairs(source, run)
-            async with cancelled_by_signals():
-                judges = await _judge(source, pairs, result_uri or "-", run)
+            async with cancelled_by_signals(), exchange as store:
+                judges = await _judge(source, pairs, result_uri or "-", replace(run, store=store))
             source.verify_unchanged()
+            if judges is None:
+                return None
             result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
             if sink is not None:
                 sink.write(render_document(to_json(result)))
@@ -143,15 +152,18 @@ def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) ->
         raise UsageError(f"the result {result_uri} is the input; choose another ", naming("$output."))
 
 
-async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext) -> list[JudgeSpec]:
-    """Judge every pair in both orders, and return the judge with its chosen profile."""
+async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext) -> list[JudgeSpec] | None:
+    """Judge every pair in both orders, and return the judge with its chosen profile; None if pairs wait for replies."""
     metrics, plan = run.metrics, _plan_of(run)
     async with (
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         open_journal(journal_for, run) as journal,
     ):
         plan = await _prepare(judges, journal, source, pairs, plan, run)
-        judge_set = judges.with_journal(journal, metrics.add_outcome)
+        judge_set = judges.with_journal(journal, metrics.add_outcome, run.store)
+
+        def iter_rest() -> Iterator[tuple[Case, Group]]:
+            return (each for each in pairs.iter_groups(source, run.settings) if not each[0].outcomes)
 
         def take(case: Case, judged: JudgedGroup) -> None:
             for request, outcome in judged.results:
@@ -159,8 +171,10 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
             metrics.redactions.update(judged.redactions)
             metrics.groups_done += 1
 
+        if journal is not None and await waits_for_replies(iter_rest, plan, run, judge_set, journal, take):
+            return None
         async with asking(judges, run):
-            await judge_groups(pairs.iter_groups(source, run.settings), plan, judge_set, take)
+            await judge_groups(iter_rest(), plan, judge_set, take)
         return judges.specs
 
 
@@ -175,6 +189,8 @@ async def _prepare(
         await judges.settle(journal)
         plan = plan.with_judges(judges.specs)
     run.progress.pace = judges
+    if run.store is not None:
+        return plan
     if journal is not None and journal.has_verdicts:
         judge_set = judges.with_journal(journal)
         for _, group in pairs.iter_groups(source, run.settings):

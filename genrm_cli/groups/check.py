@@ -13,6 +13,7 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.judging.profiles.score_tokens import MOST_TOKENS
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
+from genrm_cli.verdicts import StoppedBy
 
 
 def check_settings(settings: Settings) -> None:
@@ -41,7 +42,7 @@ def check_settings(settings: Settings) -> None:
     judges = judges_of(settings) if asks_for_verdicts(settings) else ()
     for number, config in enumerate((*judges, *(grader.config for grader in graders_in(settings)))):
         try:
-            _check_judge(config, only_known=asks_nothing(settings))
+            _check_judge(config, only_known=asks_nothing(settings), is_batch=settings.offline.batch)
         except UsageError as error:
             if number >= len(judges) or settings.panel.judges:  # it is one of several
                 raise UsageError(f"{config.name}: ", error.message) from None
@@ -55,7 +56,7 @@ def check_settings(settings: Settings) -> None:
             )
 
 
-def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
+def _check_judge(config: JudgeConfig, *, only_known: bool, is_batch: bool) -> None:
     judge = config.judge
     if judge.judge is not None:
         if judge.base_url:
@@ -63,9 +64,9 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
         return
     if only_known and judge.model is None:
         raise UsageError(
-            naming("$only_components and $conclude require $model: the judge whose verdicts to take from the journal.")
+            naming("this run calls no judge, but it needs $model: the judge whose verdicts to take or to ask for.")
         )
-    if not judge.base_url and not only_known:
+    if not judge.base_url and (not only_known or is_batch):
         raise UsageError(
             naming(
                 "no judge given. Pass $base_url and $model for a real judge, or $judge to try the pipeline with the "
@@ -85,9 +86,18 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
         raise UsageError(tokens)
 
 
+def why_nothing_is_asked(settings: Settings) -> StoppedBy | None:
+    """Return the setting because of which no judge is called; None if judges are."""
+    if settings.offline.is_used:
+        return StoppedBy.BATCH if settings.offline.batch else StoppedBy.REPLIES_FROM
+    if settings.journal.conclude:
+        return StoppedBy.CONCLUDE
+    return StoppedBy.ONLY_COMPONENTS if settings.rewards.only_components else None
+
+
 def asks_nothing(settings: Settings) -> bool:
-    """Whether verdicts are taken from the journal alone."""
-    return settings.rewards.only_components or settings.journal.conclude
+    """Whether verdicts are taken from the journal, or from replies that come from elsewhere."""
+    return why_nothing_is_asked(settings) is not None
 
 
 def judge_specs(settings: Settings) -> list[JudgeSpec]:

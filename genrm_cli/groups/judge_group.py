@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from genrm_cli.groups.comparisons import iter_further, iter_requests
+from genrm_cli.groups.comparisons import count_stages, iter_further, iter_requests
 from genrm_cli.groups.graders import iter_gradings
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -36,12 +36,14 @@ class KnownGroup:
     Attributes:
         known: requests whose answer is in the journal.
         known_calls: number of calls made for these.
+        later: stages of requests that depend on answers which are not known.
         judged: the judged group, if no judge needs to be asked; otherwise None.
     """
 
     requests: int
     known: int
     known_calls: int
+    later: int = 0
     judged: JudgedGroup | None = None
 
 
@@ -149,8 +151,8 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
 
 def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     """Add the results that are known without asking, and count them."""
-    first = seen = known = known_calls = 0
-    for stage in iter_stages(judged, group, plan):
+    first = seen = known = known_calls = later = 0
+    for number, stage in enumerate(iter_stages(judged, group, plan), 1):
         for id_, prompt in stage:
             judge = judges[id_.judge]
             outcome = judge.recall(judge.prepare(prompt, id_.repeat))
@@ -161,8 +163,9 @@ def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet
                 judged.results.append((id_, without_reply(outcome, plan)))
         first = first or seen
         if len(judged.results) < seen:  # the rest depends on what is missing
+            later = count_stages(len(judged.answered), plan) - number
             break
-    return KnownGroup(first + plan.count_further(len(judged.answered)), known, known_calls)
+    return KnownGroup(first + plan.count_further(len(judged.answered)), known, known_calls, later)
 
 
 def count_requests(group: Group, plan: GroupPlan) -> int:

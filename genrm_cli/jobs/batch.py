@@ -35,8 +35,10 @@ from genrm_cli.jobs.due.decisions import (
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import Leftovers, leased
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
+from genrm_cli.jobs.offline.exchange import asks_files, check_offline, exchanging
 from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
+from genrm_cli.judging.offline import ReplyStore
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
@@ -151,15 +153,20 @@ async def score_inputs(
     check_settings(run.settings)
     check_journal_place(run.settings)
     check_shards(run.settings)
+    check_offline(run.settings)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
     opened = open_judges(run.judge_specs(), run.open_options, run.on_event) if judges is None else nullcontext(judges)
-    lanes = run.settings.limits.parallel_files
+    # Replies and requests in files belong to all inputs, which take turns.
+    with_files = asks_files(run.settings)
+    exchange = exchanging(run) if with_files else nullcontext(None)
+    lanes = 1 if with_files else run.settings.limits.parallel_files
     queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
     # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal in a third.
     threads = ThreadPoolExecutor(4 + 3 * lanes)
     batch = _Batch(replace(run, threads=threads), report, held, queue)
     try:
-        async with cancelled_by_signals(), opened as judges, asyncio.TaskGroup() as group:
+        async with cancelled_by_signals(), opened as judges, exchange as store, asyncio.TaskGroup() as group:
+            batch.store = store
             for _ in range(lanes):
                 group.create_task(batch.work_through(judges))
             await batch.fill(inputs)
@@ -187,6 +194,7 @@ class _Batch:
         self._queue = queue
         self._leases = Leases(run.s3, run.settings.storage.lease_expiry)
         self._has_begun = False
+        self.store: ReplyStore | None = None
 
     async def fill(self, inputs: Sequence[str]) -> None:
         """Queue the inputs that are due, and report the others."""
@@ -248,7 +256,7 @@ class _Batch:
                 return decision
             with self._input_run(judges) as run:
                 record = await score_task(decision.task, run, judges, lease, overwrite=decision.replaces)
-            return _scored(decision, record, run)
+            return _waiting(decision, run) if record is None else _scored(decision, record, run)
 
     @asynccontextmanager
     async def _leased(self, decision: Decision) -> "AsyncIterator[Lease | OtherLease | Literal[Status.CURRENT] | None]":
@@ -272,7 +280,7 @@ class _Batch:
         """Return a context for one input, with its own counts and stop flag."""
         counts = self._run.progress.begin()
         try:
-            yield replace(self._run, metrics=counts, stop=threading.Event())
+            yield replace(self._run, metrics=counts, stop=threading.Event(), store=self.store)
         finally:
             self._run.progress.end(counts)
             self._report.judges = judges.specs
@@ -297,6 +305,13 @@ class _Batch:
     def _enter(self, result: Decision) -> None:
         self._report.enter(result)
         self._run.on_event("file", result.as_dict())
+
+
+def _waiting(decision: Decision, run: RunContext) -> Decision:
+    """Return the result of an input whose requests are in files or in batches."""
+    known = run.metrics.verdicts + run.metrics.journal_hits
+    reason = f"it waits for replies; groups that have all of them: {run.metrics.groups_done}, with {known} verdicts"
+    return replace(decision, status=Status.ASKED, reason=Message.of(reason))
 
 
 def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:

@@ -1,20 +1,20 @@
 """Judge all groups of an input, a few at a time in memory, then turn verdicts into rewards."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from genrm_cli.errors import StoppedError
-from genrm_cli.groups.check import asks_nothing
+from genrm_cli.groups.check import asks_nothing, why_nothing_is_asked
 from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.judge_group import judge_groups, recall_group
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.reward_group import reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.estimate import estimate_rest
 from genrm_cli.jobs.index import InputIndex, correct_plan
+from genrm_cli.jobs.offline.read_replies import recall_groups, waits_for_replies
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
-from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -32,8 +32,8 @@ async def judge_input(
     judges: OpenJudges,
     journal: Journal | None,
     scores: ScoreStore | None = None,
-) -> None:
-    """Judge all groups of an input and keep their scores.
+) -> bool:
+    """Judge all groups of an input and keep their scores; False if they wait for replies that a later run will have.
 
     The judges are settled and announced. What the journal knows, and what needs no judge, comes first; then the plan
     is announced, the judges are probed, and the rest is asked.
@@ -49,24 +49,32 @@ async def judge_input(
     if run.metrics.planned:
         await judges.settle(journal)
         index.plan = index.plan.with_judges(judges.specs)
-    judge_set = judges.with_journal(journal, run.metrics.add_outcome)
+    judge_set = judges.with_journal(journal, run.metrics.add_outcome, run.store)
     if judges.is_remote:
         run.progress.pace = judges
     with OutcomeStore() as outcomes:
-        if not judges.is_remote or (journal is not None and journal.has_verdicts):
-            await run.in_thread(lambda: _recall_groups(index, run, judge_set, outcomes))
-        if judges.is_remote and not asks_nothing(run.settings):
-            run.on_event("plan", {"input": uri, **estimate_rest(run, journal).as_dict()})
-        rest = ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)
 
         def keep(number: int, judged: JudgedGroup) -> None:
             _keep(number, judged, index.plan, outcomes, run.metrics)
 
+        def iter_rest() -> Iterator[tuple[int, Group]]:
+            return ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)
+
+        if run.store is not None and journal is not None:
+            if await waits_for_replies(iter_rest, index.plan, run, judge_set, journal, keep):
+                return False
+        elif not judges.is_remote or (journal is not None and journal.has_verdicts):
+            known = await run.in_thread(lambda: recall_groups(iter_rest(), index.plan, run, judge_set, keep))
+            run.metrics.known, run.metrics.known_calls = known.known, known.known_calls
+            correct_plan(run.metrics, known.requests)
+        if judges.is_remote and not asks_nothing(run.settings):
+            run.on_event("plan", {"input": uri, **estimate_rest(run, journal).as_dict()})
         async with asking(judges, run):
-            await judge_groups(rest, index.plan, judge_set, keep)
+            await judge_groups(iter_rest(), index.plan, judge_set, keep)
         correct_plan(run.metrics, run.metrics.finished)
         if scores is not None:
             await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
+    return True
 
 
 @asynccontextmanager
@@ -90,8 +98,8 @@ def _stopped_by(judges: OpenJudges, run: RunContext) -> StoppedBy | None:
     The deadline cuts off calls in flight; a budget only prevents new ones.
     """
     metrics, stopped_by = run.metrics, run.shards_stopped_by or judges.stopped_by
-    if metrics.failures["not_asked"] and asks_nothing(run.settings):
-        return stopped_by or (StoppedBy.CONCLUDE if run.settings.journal.conclude else StoppedBy.ONLY_COMPONENTS)
+    if metrics.failures["not_asked"] and (why := why_nothing_is_asked(run.settings)):
+        return stopped_by or why
     is_cut = metrics.failures["not_asked"] or (stopped_by == StoppedBy.DEADLINE and metrics.failed)
     return stopped_by if is_cut else None
 
@@ -100,22 +108,6 @@ def _keep(number: int, judged: JudgedGroup, plan: GroupPlan, outcomes: OutcomeSt
     verdicts = verdicts_of(judged, plan)
     outcomes.keep(number, judged, verdicts.used, verdicts.own)
     metrics.groups_done += 1
-
-
-def _recall_groups(index: InputIndex, run: RunContext, judges: JudgeSet, outcomes: OutcomeStore) -> None:
-    """Finish the groups about which nothing has to be asked, and count the requests whose answers are known."""
-    planned = known = known_calls = 0
-    for number, _, group in index.iter_groups():
-        if run.stop.is_set():
-            raise StoppedError
-        recalled = recall_group(group, index.plan, judges)
-        planned += recalled.requests
-        known += recalled.known
-        known_calls += recalled.known_calls
-        if recalled.judged is not None:
-            _keep(number, recalled.judged, index.plan, outcomes, run.metrics)
-    run.metrics.known, run.metrics.known_calls = known, known_calls
-    correct_plan(run.metrics, planned)
 
 
 def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore) -> None:

@@ -43,8 +43,10 @@ from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, StoppedBy
 
 async def score_task(
     task: Task, run: RunContext, judges: OpenJudges, lease: Lease | None, *, overwrite: bool
-) -> RunRecord:
+) -> RunRecord | None:
     """Score one input, write its outputs, all of them or none, and return its metrics.
+
+    Return None, without outputs, if it waits for replies that a later run will have.
 
     Reading and writing run in threads, alongside the calls of other inputs.
 
@@ -65,7 +67,9 @@ async def score_task(
     try:
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         async with open_journal(task.places.scored, run) as journal:
-            await judge_input(work.index, task.uri, run, judges, journal, work.scores)
+            if not await judge_input(work.index, task.uri, run, judges, journal, work.scores):
+                await run.in_thread(opened.close)
+                return None
             if journal is not None and run.metrics.stopped_by == StoppedBy.CONCLUDE:
                 run.metrics.changed_inputs = list(_iter_changed(work.index, journal))
         return await run.in_thread(write_and_close)
@@ -216,6 +220,13 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
         raise TooManyUnscoredError(
             f"the journals of the shards lack {not_asked} answers: the outputs are partial. {which} shards again, ",
             naming("then $conclude; on a Ray cluster, run the same command again."),
+        )
+    if metrics.stopped_by in (StoppedBy.REPLIES_FROM, StoppedBy.BATCH):
+        raise TooManyUnscoredError(
+            f"{not_asked} requests have no reply: the outputs are partial. ",
+            naming("Write them to a file with $requests_to, and pass its replies, too.")
+            if metrics.stopped_by == StoppedBy.REPLIES_FROM
+            else "Run the same command again to submit them again.",
         )
     if metrics.stopped_by is not None:
         raise TooManyUnscoredError(

@@ -173,8 +173,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
 
     def _mask(self, text: str) -> str:
         """Mask the key, and cut the middle out of a long text: the error comes first or, after a trace, last."""
-        masked, kept_chars = self._key.mask(text), (_MAX_DETAIL_CHARS - 3) // 2
-        return masked if len(masked) <= _MAX_DETAIL_CHARS else f"{masked[:kept_chars]}...{masked[-kept_chars:]}"
+        return _cut(self._key.mask(text))
 
 
 # Keys, routes (and redirects to a login) and models can be fixed while a run waits; a fault of one request cannot.
@@ -247,6 +246,18 @@ def _message_in(content: bytes, key: KeyMask) -> str:
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or text
     return " ".join(str(error).split())
+
+
+def status_failure(status: int | None, error: object) -> Failure:
+    """Return the failure of a request that a server made for itself, as a call reports it."""
+    said = _message_in(orjson.dumps(error), KeyMask(None))
+    detail = said if status is None else f"HTTP {status}: {said}"
+    return Failure(_KIND_OF_STATUS.get(status or 0, FailureKind.HTTP), _cut(detail))
+
+
+def _cut(text: str) -> str:
+    kept_chars = (_MAX_DETAIL_CHARS - 3) // 2
+    return text if len(text) <= _MAX_DETAIL_CHARS else f"{text[:kept_chars]}...{text[-kept_chars:]}"
 
 
 def _retry_after_s(value: str) -> float | None:

@@ -206,6 +206,23 @@ class Journal(AbstractContextManager["Journal"]):
             return outcome
         return self.recall(key, with_reply=True) or outcome
 
+    @property
+    def entered(self) -> int:
+        """Number of outcomes that wait for a commit."""
+        return len(self._batch)
+
+    def enter(self, key: bytes, judge: str, outcome: Outcome) -> None:
+        """Store an outcome with the next commit, `flush` or `close`; any thread may call it."""
+        if not isinstance(outcome.result, Failure):
+            outcome.journal_key = key
+        self._batch.append((key, judge, outcome))
+
+    async def flush(self) -> None:
+        """Commit what was entered, and wait while the copier is too far behind."""
+        with self._errors:
+            self._write()
+        await self.room()
+
     def _next_commit(self) -> asyncio.Future[None]:
         """Return the commit of the batch, at the end of this turn of the loop if an outcome is in it."""
         loop = asyncio.get_running_loop()

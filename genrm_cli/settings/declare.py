@@ -10,7 +10,9 @@ from genrm_cli.errors import Part, UsageError
 from genrm_cli.extensions import Seam, extension_names
 from genrm_cli.settings.kinds import DURATION, GUARDS, KIND_OF_TYPE, TEXT, Kind, Value, did_you_mean, parse_texts
 
-Panel = Literal["Input", "Pairs", "Judge", "Limits", "Journal", "Rewards", "Output", "Storage", "Tracking", "Server"]
+Panel = Literal[
+    "Input", "Pairs", "Judge", "Limits", "Journal", "Batches", "Rewards", "Output", "Storage", "Tracking", "Server"
+]
 
 MAX_DURATION_S = 366 * 86_400.0  # longer durations overflow the clocks of some libraries
 ENVIRONMENT_PREFIX = "GENRM_"

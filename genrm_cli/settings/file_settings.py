@@ -1,4 +1,4 @@
-"""Settings for input, journal, output, trackers, storage and the server."""
+"""Settings for input, journal, batches, output, trackers, storage and the server."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -145,6 +145,42 @@ class JournalSettings:
         "Ask nothing, and write the outputs from the results that the shards recorded, including failures.",
         trust=False,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineSettings:
+    """Judges without an endpoint: files of requests and replies, and batch APIs."""
+
+    requests_to: str | None = setting(
+        None,
+        "Ask nobody: write the requests that the run still needs as an OpenAI batch input, a path or s3://..., for "
+        "`vllm run-batch` or a provider's batch API. A panel gets a file for each model.",
+    )
+    requests_per_file: int = setting(
+        50_000, "Begin another file of $requests_to, or another batch, after this many requests.", low=1
+    )
+    replies_from: tuple[str, ...] = setting(
+        (),
+        "Ask nobody: take the replies from these files, as `vllm run-batch` or a batch API wrote them. With "
+        "$requests_to, write the requests that still lack a reply instead of outputs. Repeatable.",
+    )
+    batch: bool = setting(
+        False, "Ask through the batch API of $base_url, which takes up to a day and often costs half.", trust=False
+    )
+    batch_wait: float | None = duration(
+        None,
+        "Wait this long for batches. 0: submit them and leave; the same command collects them later. Default: until "
+        "they end.",
+        low=0,
+    )
+    batch_discount: float = setting(
+        0.5, "Share of $price_in and $price_out that the batch API takes off, for the summary.", low=0, high=1
+    )
+
+    @property
+    def is_used(self) -> bool:
+        """Whether replies come from elsewhere than calls."""
+        return self.batch or self.requests_to is not None or bool(self.replies_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from genrm_cli.settings.declare import Panel, Setting, setting_of
 from genrm_cli.settings.file_settings import (
     InputSettings,
     JournalSettings,
+    OfflineSettings,
     OutputSettings,
     ServeSettings,
     StorageSettings,
@@ -31,6 +32,7 @@ class Settings:
     panel: PanelSettings = field(default_factory=PanelSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     journal: JournalSettings = field(default_factory=JournalSettings)
+    offline: OfflineSettings = field(default_factory=OfflineSettings)
     rewards: RewardSettings = field(default_factory=RewardSettings)
     output: OutputSettings = field(default_factory=OutputSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
@@ -41,7 +43,7 @@ class Settings:
 # The section of the help in which a subject's settings appear.
 _PANELS: Mapping[str, Panel] = {
     **{"input": "Input", "pairing": "Pairs", "judge": "Judge", "panel": "Judge", "limits": "Limits"},
-    **{"journal": "Journal", "rewards": "Rewards", "output": "Output", "storage": "Storage"},
+    **{"journal": "Journal", "offline": "Batches", "rewards": "Rewards", "output": "Output", "storage": "Storage"},
     **{"tracking": "Tracking", "serve": "Server"},
 }
 # Flat names of the tables of settings files, with their subject and field.

@@ -17,6 +17,7 @@ NEEDS_TRUST = {
     *("wandb", "mlflow", "tensorboard"),
     *("base_url", "api_key_env", "api_key_file", "ca_bundle", "s3_endpoint_url", "s3_profile", "s3_region"),
     *("journal", "output", "output_template", "set_name", "force", "log_json", "any_prefix"),
+    *("requests_to", "replies_from"),
     *("listen", "allow_public", "record", "reference"),
 }
 BY_VALUE = {

@@ -43,7 +43,7 @@ _SHARES = {
 }
 
 
-@with_settings("Input", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
+@with_settings("Input", "Judge", "Limits", "Journal", "Batches", "Output", "Storage", omit=_OMITTED)
 def eval_(
     invocation: Invocation,
     pairs: Annotated[
@@ -80,6 +80,8 @@ def eval_(
     with watched(settings) as (progress, events):
         run = new_run(without_components(settings), invocation.api_keys, progress, events)
         result = run_to_end(evaluate_judge(pairs, output, run))
+    if result is None:
+        return 0
     if settings.output.json_output:
         print_json(to_json(result))
     elif output != "-" and not settings.output.quiet:

@@ -151,7 +151,8 @@ def _stale_reason(
     if metrics.partial:
         return "its results are partial"
     may_pass = not _TRANSIENT.isdisjoint(metrics.failures_by_kind)
-    if may_pass or (settings.journal.only_failed and metrics.failures):
+    asks_again = settings.journal.only_failed or settings.offline.is_used
+    if may_pass or (asks_again and metrics.failures):
         return "some of its comparisons failed"
     sources = {} if metrics.reward_made_of is None else metrics.reward_made_of.components
     if any(sources.get(name) == "functions" for name in metrics.component_failures):  # its code may have been fixed

@@ -9,6 +9,7 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge, OnceJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource
+from genrm_cli.judging.offline import OfflineJudge, ReplyStore
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
 from genrm_cli.judging.opening.probe import JUDGE, KnownAnswer, answer_to_roles, probe_judge
 from genrm_cli.judging.pacing.endpoint import Endpoint
@@ -67,18 +68,35 @@ class OpenJudges:
         self._probing = asyncio.Lock()
 
     def with_journal(
-        self, journal: Journal | None, on_outcome: Callable[[Outcome], None] = lambda outcome: None
+        self,
+        journal: Journal | None,
+        on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+        store: ReplyStore | None = None,
     ) -> JudgeSet:
-        """Return the judges in the order of the plan, each behind the journal, or else behind its recent outcomes."""
+        """Return the judges in the order of the plan, each behind the journal, or else behind its recent outcomes.
+
+        With a store, which needs a journal, nobody is called.
+        """
         lanes = max((len(pool.endpoints) for pool in self._pools), default=1)
         judges: list[Judge] = []
+        read: set[bytes] = set()
+
+        def count(outcome: Outcome) -> None:
+            """Count a reply for this run, although a group that waited for others finds it in the journal."""
+            if outcome.journal_key in read:
+                read.remove(outcome.journal_key)
+                outcome.from_journal = False
+            on_outcome(outcome)
+
         for remote in (judge.remote for judge in self._judges):
             if remote is None:
                 judges.append(LexicalJudge())
+            elif journal is not None and store is not None:
+                judges.append(OfflineJudge(remote, journal, self._options.recall, store, read))
             else:
                 known = OnceJudge(remote) if journal is None else CachedJudge(remote, journal, self._options.recall)
                 judges.append(known)
-        return JudgeSet(judges, on_outcome, max(1, lanes))
+        return JudgeSet(judges, on_outcome if store is None else count, max(1, lanes))
 
     @property
     def is_remote(self) -> bool:

@@ -1,0 +1,1 @@
+"""Requests and replies in files, and batch APIs: judging without calls."""

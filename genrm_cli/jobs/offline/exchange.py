@@ -1,0 +1,163 @@
+"""Replies from files for a run without calls, and the files of requests that it still needs."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from genrm_cli.errors import InputError, UsageError, naming
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.offline.replies import Replies
+from genrm_cli.jobs.offline.request_files import RequestFiles
+from genrm_cli.judging.offline import Wanted
+from genrm_cli.judging.profiles.profile import count_turns
+from genrm_cli.judging.requests import Reply
+from genrm_cli.settings import Settings
+from genrm_cli.storage.listing import iter_found, names_many
+from genrm_cli.storage.location import is_stream, require_rl_prefix
+from genrm_cli.storage.sink import check_writable, is_same_place, make_folder
+from genrm_cli.verdicts import Failure, StoppedBy
+
+_LIMITS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
+
+
+class FileStore:
+    """The replies of a run from files, and its requests in files.
+
+    Attributes:
+        requests: None if the run makes no requests, so that those without a reply are not asked.
+        later: rounds of requests that follow those written, at least.
+    """
+
+    stopped_by = StoppedBy.REPLIES_FROM
+
+    def __init__(self, replies: Replies, requests: RequestFiles | None, turns: int) -> None:
+        self.replies = replies
+        self.requests = requests
+        self._turns = turns
+        self.later = self._later_turns = self._used = 0
+
+    def replies_to(self, id_: bytes) -> Iterable[Reply | Failure]:
+        """Return the replies to a request."""
+        return self.replies.of(id_)
+
+    def want(self, wanted: Wanted) -> bool:
+        """Write a request into its file."""
+        if self.requests is None:
+            return False
+        self.requests.add(wanted)
+        self._later_turns = max(self._later_turns, wanted.turns_left)
+        return True
+
+    def note_later(self, stages: int) -> None:
+        """Note that a group needs this many stages of requests after those that it waits for."""
+        self.later = max(self.later, stages * self._turns)
+
+    async def more(self) -> bool:
+        """Return False: all replies were there from the beginning.
+
+        Raises:
+            InputError: none of them answers a request about this input.
+        """
+        used, before = self.replies.used, self._used
+        self._used = used
+        if self.replies.uris and used == before:
+            reasons = [f"{places}: {reason}" for _, places, reason in self.replies.refused()]
+            raise InputError(
+                f"{', '.join(self.replies.uris)}: no reply to a request about this input ",
+                f"({'; '.join(reasons) or 'no lines'}). ",
+                naming("Pass the options with which $requests_to wrote the requests, and the file of their replies."),
+            )
+        return False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the requests without a reply are in a file."""
+        return self.requests is not None
+
+    @property
+    def rounds_left(self) -> int:
+        """Number of rounds of requests that follow those written."""
+        return self.later + self._later_turns
+
+
+def check_offline(settings: Settings) -> None:
+    """Refuse settings that contradict runs without calls.
+
+    Raises:
+        UsageError: the message says what to change.
+    """
+    given = settings.offline
+    if not given.is_used:
+        return
+    if given.batch and (given.requests_to or given.replies_from):
+        raise UsageError(
+            naming("$batch writes requests and reads replies by itself; omit $requests_to, $replies_from.")
+        )
+    if not settings.journal.use_journal:
+        raise UsageError(naming("replies are kept in the journal; omit $use_journal.", use_journal=False))
+    for name in _LIMITS:
+        if getattr(settings.limits, name) is not None:
+            raise UsageError(naming("this run makes no calls that a limit could stop; omit "), naming(f"${name}."))
+    if settings.journal.conclude or settings.rewards.only_components:
+        raise UsageError(naming("$conclude and $only_components take verdicts from the journal alone; run them later."))
+    if given.requests_to is not None:
+        require_rl_prefix(given.requests_to, settings.storage.any_prefix)
+        for uri in given.replies_from:
+            if is_same_place(uri, given.requests_to):
+                raise UsageError(f"{uri} has the replies; choose another file for ", naming("$requests_to."))
+
+
+def asks_files(settings: Settings) -> bool:
+    """Whether requests go to files, or replies come from them."""
+    return settings.offline.requests_to is not None or bool(settings.offline.replies_from)
+
+
+@asynccontextmanager
+async def exchanging(run: RunContext) -> AsyncIterator[FileStore]:
+    """Read the replies that the settings name, and in the end publish the requests that are still needed.
+
+    Raises:
+        GenrmError: a file cannot be read or written.
+    """
+    given = run.settings.offline
+    async with AsyncExitStack() as opened:
+        replies = opened.enter_context(Replies())
+        specs = run.judge_specs()
+        requests = None
+        if given.requests_to is not None:
+            models = [spec.config.judge.model or "" for spec in specs if spec.profile is not None]
+            if is_stream(given.requests_to) and len(set(models)) > 1:
+                raise UsageError(naming("$requests_to writes a file for each model; name a file, not -."))
+            make_folder(given.requests_to)
+            await run.in_thread(lambda: check_writable(given.requests_to or "", run.s3))
+            force = run.settings.output.force
+            files = RequestFiles(given.requests_to, given.requests_per_file, models, run.s3, overwrite=force)
+            requests = opened.enter_context(files)
+        await run.in_thread(lambda: _read(replies, run))
+        turns = max((count_turns(spec.profile) for spec in specs if spec.profile is not None), default=1)
+        store = FileStore(replies, requests, turns)
+        yield store
+        if given.replies_from:
+            told = {"replies": len(replies), "used": replies.used, "refused": replies.refused()}
+            run.on_event("replies", told)
+        if requests is not None:
+            await run.in_thread(requests.commit)
+            written = [{"uri": file.uri, "model": file.model, "requests": file.requests} for file in requests.files]
+            run.on_event("requests", {"files": written, "rounds_left": store.rounds_left})
+
+
+def _read(replies: Replies, run: RunContext) -> None:
+    for uri in run.settings.offline.replies_from:
+        for each in _iter_files(uri, run):
+            with run.open_source(each) as source:
+                replies.add(source)
+
+
+def _iter_files(uri: str, run: RunContext) -> Iterator[str]:
+    """Yield a file, or those in a folder or of a pattern."""
+    if not names_many(uri):
+        yield uri
+        return
+    found = [each.identity.uri for each in iter_found(uri, run.s3)]
+    if not found:
+        raise InputError(f"{uri}: no such files of replies; check the path")
+    yield from found

@@ -1,0 +1,120 @@
+"""Replies that somebody else wrote into files, by the request that each one answers."""
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+
+import orjson
+
+from genrm_cli.errors import BadInputLineError, naming
+from genrm_cli.judging.offline import parse_reply_line
+from genrm_cli.judging.requests import Reply
+from genrm_cli.storage.encoding.records import Line, parse_record
+from genrm_cli.storage.source import Source
+from genrm_cli.storage.spool import Pieces, Spool
+from genrm_cli.verdicts import Failure
+
+_ID = re.compile("[0-9a-f]{64}")
+_FOREIGN = "it answers no request of this run (other rollouts, another model, or other settings)"
+_SECOND = "another reply to the same request counts"
+_UNUSED, _KNOWN, _READ = 0, 1, 2
+_NAMED = 3  # places shown with each reason
+
+
+class Replies(AbstractContextManager["Replies"]):
+    """Replies by request, in a temporary file; some 300 bytes of memory each."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._lines = Pieces(self._spool)
+        self.uris: list[str] = []
+        self._places = array("Q")  # of each reply: its file and its line
+        self._numbers: dict[bytes, int] = {}
+        self._more: dict[bytes, list[int]] = {}  # further replies to one request
+        self._states = bytearray()
+        self._refused: dict[str, tuple[int, list[str]]] = {}
+
+    def __exit__(self, *_: object) -> None:
+        self._spool.close()
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @property
+    def used(self) -> int:
+        """Number of replies to requests of this run."""
+        return len(self) - self._states.count(_UNUSED)
+
+    def add(self, source: Source) -> None:
+        """Take the replies of a file; lines that are none are refused, and the others count.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        self.uris.append(source.uri)
+        for line in source.iter_lines():
+            try:
+                id_ = _id_in(line)
+            except BadInputLineError as error:
+                _add(self._refused, str(error), f"{source.uri}:{line.number}")
+                continue
+            number = len(self)
+            if self._numbers.setdefault(id_, number) != number:
+                self._more.setdefault(id_, []).append(number)
+            self._lines.add(number, line.raw)
+            self._states.append(_UNUSED)
+            self._places.extend((len(self.uris) - 1, line.number))
+
+    def of(self, id_: bytes) -> Iterable[Reply | Failure]:
+        """Return the replies to a request of this run, parsed one by one."""
+        first = self._numbers.get(id_)
+        if first is None:
+            return ()
+        numbers = [first, *self._more.get(id_, ())]
+        for number in numbers:
+            self._states[number] = self._states[number] or _KNOWN
+        return self._parse(numbers)
+
+    def _parse(self, numbers: Iterable[int]) -> Iterator[Reply | Failure]:
+        for number in numbers:
+            self._states[number] = _READ
+            reply = parse_reply_line(orjson.loads(self._lines[number]))
+            if reply is not None:
+                yield reply
+
+    def refused(self) -> list[tuple[int, str, str]]:
+        """Return why lines count for nothing, as far as it is known now: their number, some places, and the reason."""
+        found = {reason: (count, list(places)) for reason, (count, places) in self._refused.items()}
+        for number in (place for place, state in enumerate(self._states) if state == _UNUSED):
+            _add(found, _FOREIGN, self._place(number))
+        for id_, more in self._more.items():
+            is_read = any(self._states[number] == _READ for number in (self._numbers[id_], *more))
+            for number in more if is_read else ():
+                if self._states[number] == _KNOWN:
+                    _add(found, _SECOND, self._place(number))
+        return [(count, ", ".join(places), reason) for reason, (count, places) in found.items()]
+
+    def _place(self, number: int) -> str:
+        return f"{self.uris[self._places[2 * number]]}:{self._places[2 * number + 1]}"
+
+
+def _add(refused: dict[str, tuple[int, list[str]]], reason: str, place: str) -> None:
+    count, places = refused.get(reason, (0, []))
+    refused[reason] = count + 1, [*places, place][:_NAMED]
+
+
+def _id_in(line: Line) -> bytes:
+    """Return the id of the request that a line answers; refuse anything but a reply to one of our requests."""
+    if line.oversize is not None:
+        raise BadInputLineError(f"it has {line.oversize:,} bytes; ", naming("raise $max_line_bytes"))
+    try:
+        record = parse_record(line.raw)
+    except BadInputLineError as error:
+        raise BadInputLineError(f"{error.kind}: the file is cut off or damaged") from error
+    if "response" not in record and "body" in record:
+        raise BadInputLineError("it is a request, not a reply: name the file that was written from it")
+    id_ = record.get("custom_id")
+    if not isinstance(id_, str) or _ID.fullmatch(id_) is None:
+        raise BadInputLineError("its custom_id is not that of a request of genrm")
+    return bytes.fromhex(id_)

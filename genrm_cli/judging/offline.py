@@ -1,0 +1,183 @@
+"""A judge whose replies come from elsewhere than calls: from files, or from a batch API."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from genrm_cli.json_types import Record
+from genrm_cli.judging.client import status_failure
+from genrm_cli.judging.completion import parse_completion
+from genrm_cli.judging.engine import CachedJudge, RecallPolicy
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.pool import Slot
+from genrm_cli.judging.profiles.profile import count_turns
+from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.judging.requests import JudgeRequest, Reply
+from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome, StoppedBy
+
+CHAT_URL = "/v1/chat/completions"
+_NO_REPLY = Failure(FailureKind.NOT_ASKED, "no reply")
+_NOT_RUN = "batch_"  # OpenAI's codes for requests that were never made: batch_expired, batch_cancelled
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request to be made elsewhere.
+
+    Attributes:
+        id: its `custom_id`: the key of the request, or that of its second turn.
+        turns_left: further turns that follow its reply.
+        failure: why the reply that it had gives no verdict; None if it had none.
+    """
+
+    id: bytes
+    model: str
+    body: bytes
+    turns_left: int = 0
+    failure: Failure | None = None
+
+
+class ReplyStore(Protocol):
+    """The replies to requests made elsewhere, and the requests that are still to be made."""
+
+    @property
+    def stopped_by(self) -> StoppedBy:
+        """The setting because of which nobody is asked."""
+
+    def replies_to(self, id_: bytes) -> Iterable[Reply | Failure]:
+        """Return the replies to a request, usually one; they count as used."""
+
+    def want(self, wanted: Wanted) -> bool:
+        """Take a request that has no verdict; False if nobody will make it."""
+
+    def note_later(self, stages: int) -> None:
+        """Note that a group needs this many stages of requests after those that it waits for."""
+
+    async def more(self) -> bool:
+        """Have the wanted requests made, and wait; True if there may be new replies."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a later run will have replies to what is wanted now, so that this one writes no outputs."""
+
+
+class OfflineJudge(CachedJudge):
+    """A judge that is never called: its replies come from a store and enter the journal as those of calls do."""
+
+    def __init__(
+        self, judge: RemoteJudge, journal: Journal, policy: RecallPolicy, store: ReplyStore, read: set[bytes]
+    ) -> None:
+        """Read from the store; `read` receives the keys of the verdicts in it."""
+        super().__init__(judge, journal, policy)
+        self._read_keys = read
+        self._store = store
+        self._has_two_turns = count_turns(judge.profile) > 1
+
+    @property
+    def stopped_by(self) -> StoppedBy:
+        """The setting because of which nobody is asked."""
+        return self._store.stopped_by
+
+    async def admit(self, lane: int | None = None, since_s: float = 0.0) -> Slot | None:
+        """Permit no call."""
+        del lane, since_s
+        return None
+
+    def recall(self, request: JudgeRequest) -> Outcome | None:
+        """Return the outcome in the journal or the one that a reply gives; None if the request is still to be made."""
+        recent = self._recent.get(request.key)
+        known = replace(recent, from_journal=True) if recent is not None else self._stored(request.key)
+        if known is not None:
+            self._store.replies_to(request.key)  # they are not foreign, although nobody needs them
+            if self._has_two_turns:
+                self._next_turn(request, Outcome(_NO_REPLY))
+            return known
+        outcome = Outcome(_NO_REPLY)
+        wanted = self._read(request, outcome)
+        result = None if outcome.result is _NO_REPLY else outcome.result
+        if result is not None:
+            self._journal.enter(request.key, self._judge.label, outcome)
+            self._remember(request.key, replace(outcome))
+            if not isinstance(result, Failure):
+                self._read_keys.add(request.key)
+        if result is not None and (not isinstance(result, Failure) or result.caused_by):
+            return outcome
+        is_wanted = self._store.want(replace(wanted, failure=result if isinstance(result, Failure) else None))
+        return None if is_wanted or result is None else outcome
+
+    def _read(self, request: JudgeRequest, outcome: Outcome) -> Wanted:
+        """Read replies until one gives a verdict, as a live judge is asked again; return the turn that lacks one."""
+        wanted = Wanted(request.key, self._judge.model, request.body, int(self._has_two_turns))
+        if self._has_two_turns:
+            second = self._next_turn(request, outcome)
+            if second is None:
+                return wanted
+            outcome.turns = 2
+            wanted = Wanted(_second_id(second), self._judge.model, second.body)
+        for reply in self._store.replies_to(wanted.id):
+            _count(outcome, reply)
+            outcome.result = reply if isinstance(reply, Failure) else self._judge.read(reply, request)
+            if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
+                break
+            outcome.reasks += outcome.result.kind.is_parse_failure
+        return wanted
+
+    def _next_turn(self, request: JudgeRequest, outcome: Outcome) -> JudgeRequest | None:
+        """Return the second turn, whose first reply may be in the journal; None without a first reply to go on from."""
+        key = hashlib.sha256(request.key + b"first turn").digest()
+        stored = self._journal.recall(key, with_reply=True)
+        replies: Iterable[Reply | Failure] = self._store.replies_to(request.key)
+        if stored is not None and stored.reply_text is not None:
+            outcome.attempts, outcome.reasks = stored.attempts, stored.reasks
+            outcome.prompt_tokens, outcome.completion_tokens = stored.prompt_tokens, stored.completion_tokens
+            outcome.cached_tokens = stored.cached_tokens
+            replies = (Reply(stored.reply_text),)
+        for reply in replies:
+            if stored is None:
+                _count(outcome, reply)
+            second = reply if isinstance(reply, Failure) else self._judge.second_turn(request, reply)
+            if isinstance(second, JudgeRequest):
+                if stored is None:
+                    self._journal.enter(key, self._judge.label, replace(outcome, result=ChatTurn()))
+                self._store.replies_to(_second_id(second))
+                return second
+            outcome.result = second or outcome.result
+        return None
+
+
+def _second_id(second: JudgeRequest) -> bytes:
+    """Return the id of a second turn: that of another first reply is another request."""
+    return hashlib.sha256(second.key + second.body).digest()
+
+
+def _count(outcome: Outcome, reply: Reply | Failure) -> None:
+    outcome.attempts += 1
+    if isinstance(reply, Reply):
+        outcome.prompt_tokens += reply.prompt_tokens or 0
+        outcome.completion_tokens += reply.completion_tokens or 0
+        outcome.cached_tokens += reply.cached_tokens or 0
+        outcome.reply_text = reply.text
+
+
+def parse_reply_line(line: Record) -> Reply | Failure | None:
+    """Parse a line of replies as OpenAI or vLLM writes it; None for a request that was never made.
+
+    vLLM puts the reason of a failure next to the response, as text or as an object; OpenAI puts it in its body.
+    """
+    response, error = line.get("response"), line.get("error")
+    if not isinstance(response, dict):
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(code, str) and code.startswith(_NOT_RUN):
+            return None
+        if error is None:
+            return Failure(FailureKind.BAD_BODY, "the line has neither a response nor an error")
+        return status_failure(None, error)
+    status, body = response.get("status_code"), response.get("body")
+    if error or status != _OK:
+        return status_failure(status if isinstance(status, int) else None, body or error)
+    try:
+        return parse_completion(body)
+    except ValueError as error_:
+        return Failure(FailureKind.BAD_BODY, f"not a chat completion ({error_})")

@@ -1,0 +1,266 @@
+"""Judging without calls: requests in files, and replies that somebody else wrote."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answered_requests import Json, answer_file, openai_line, vllm_line
+from genrm_process import Call, Finished, Genrm, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
+
+PLAIN = ("--model", "m", "--profile", "nemotron-plain")
+PANEL = (
+    '[[judge]]\nmodel = "org/one"\nprofile = "nemotron-plain"\n[[judge]]\nmodel = "two"\nprofile = "json"\nweight = 2\n'
+)
+CASES = {
+    "one round": (PLAIN, "", 1),
+    "both orders and repeats": ((*PLAIN, "--both-orders", "--repeats", "2", "--keep-replies"), "", 1),
+    "two turns": (("--model", "m", "--profile", "brrm"), "", 2),
+    "a goal": ((*PLAIN, "--goal", "pair", "--ring-k", "2"), "", 3),
+    "a panel": (("--quorum", "1"), PANEL, 1),
+    "graders": ((*PLAIN, "--component", "rubric:helpfulness", "--component", "genrm"), "", 1),
+}
+
+
+def write_replies(
+    genrm: Genrm, judge: JudgeServer, requests: Path, line: Callable[[str, int, Json], Json] = vllm_line
+) -> list[str]:
+    """Answer a file of requests, in another order; return the option that names the file of replies."""
+    lines = answer_file(requests, judge.base_url, line)
+    random.Random(1).shuffle(lines)
+    name = requests.name.replace("requests", "replies")
+    genrm.write(name, lines)
+    return ["--replies-from", name]
+
+
+def rounds_of(call: Call, genrm: Genrm, judge: JudgeServer, *given: str) -> tuple[int, Finished]:
+    """Write requests and answer them until the outputs are there; return the number of rounds and the last run."""
+    replies: list[str] = []
+    for number in range(1, 12):
+        finished = call(*given, *replies, "--requests-to", f"requests-{number}.jsonl")
+        assert finished.code == 0, finished.err
+        files = sorted(genrm.folder.glob(f"requests-{number}*.jsonl"))
+        if not files:
+            return number - 1, finished
+        line = openai_line if number % 2 else vllm_line
+        replies = [word for file in files for word in write_replies(genrm, judge, file, line)]
+    raise AssertionError("no end of rounds")
+
+
+def outputs_of(genrm: Genrm, stem: str = "in") -> tuple[bytes, list[Json]]:
+    """Return the scored lines, and the comparisons without what only a call has; remove what the run left."""
+    scored, comparisons = genrm.folder / f"{stem}.scored.jsonl", genrm.folder / f"{stem}.comparisons.jsonl"
+    found = scored.read_bytes(), [{**line, "latency_s": 0} for line in read_lines(comparisons)]
+    for path in (*genrm.folder.glob(f"{stem}.scored*"), *genrm.folder.glob(f"{stem}.*s.json*")):
+        path.unlink()
+    for path in genrm.folder.glob("*.journal.sqlite*"):
+        path.unlink()
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_files_give_the_outputs_of_calls(call: Call, genrm: Genrm, judge_server: JudgeServer, case: str) -> None:
+    """Scored lines and comparisons are those of a live run with the same replies, which took no more requests."""
+    options, settings, rounds = CASES[case]
+    judge_server.behave(verdict="hash")
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
+    (genrm.folder / "genrm.toml").write_text(settings)
+    given = ("score", "in.jsonl", *options, "-q", *(("--config", "genrm.toml") if settings else ()))
+    taken, _ = rounds_of(call, genrm, judge_server, *given)
+    answered = judge_server.stats()["requests"]
+    offline = outputs_of(genrm)
+    live = call(*given, "--base-url", judge_server.base_url, "--no-probe")
+    assert (live.code, taken) == (0, rounds), live.err
+    assert outputs_of(genrm) == offline
+    assert judge_server.stats()["requests"] == 2 * answered
+
+
+@pytest.mark.parametrize("line", [vllm_line, openai_line])
+def test_failures_in_files_are_those_of_calls(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, line: Callable[[str, int, Json], Json]
+) -> None:
+    """Unreadable replies, refusals and server errors have the kinds and the words of a call; outputs are equal."""
+    faults = [{"content": "no verdict"}, {"content": "", "finish_reason": "length"}, {"status": 400}, {"status": 500}]
+    judge_server.behave(verdict="hash", fault=faults, fault_share=0.1)
+    genrm.write("in.jsonl", make_rollouts(groups=12, size=4))
+    given = ("score", "in.jsonl", *PLAIN, "-q", "--max-unscored", "1")
+    assert call(*given, "--requests-to", "requests.jsonl").code == 0
+    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl", line)
+    assert call(*given, *replies).code == 0
+    kinds = genrm.metrics()["failures_by_kind"]
+    offline = outputs_of(genrm)
+    assert set(kinds) == {"no_verdict", "truncated", "refused", "http"}
+    judge_server.behave(verdict="hash", fault=faults, fault_share=0.1)
+    live = ("--base-url", judge_server.base_url, "--no-probe", "--reask", "0", "--retries", "0")
+    assert call(*given, *live).code == 0
+    assert outputs_of(genrm) == offline
+
+
+def test_unreadable_replies_are_asked_again(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """The next file has the requests without a verdict and no other; its replies complete the outputs."""
+    judge_server.behave(verdict="hash", fault={"content": "no verdict"}, fault_share=0.3, fault_times=1)
+    genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
+    given = ("score", "in.jsonl", *PLAIN, "-q")
+    assert call(*given, "--requests-to", "requests.jsonl").code == 0
+    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+    unread = [
+        line["custom_id"]
+        for line in read_lines(genrm.folder / "replies.jsonl")
+        if line["response"]["body"]["choices"][0]["message"]["content"] == "no verdict"
+    ]
+    assert call(*given, *replies, "--requests-to", "requests-2.jsonl").code == 0
+    assert sorted(line["custom_id"] for line in read_lines(genrm.folder / "requests-2.jsonl")) == sorted(unread)
+    assert not (genrm.folder / "in.scored.jsonl").exists()
+    more = write_replies(genrm, judge_server, genrm.folder / "requests-2.jsonl")
+    assert call(*given, *replies, *more).code == 0
+    assert genrm.metrics()["failures"] == 0
+
+
+def test_a_run_says_which_commands_follow(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """The commands name the files, and the last one works as it is printed."""
+    genrm.write("in.jsonl", make_rollouts())
+    finished = genrm.run("score", "in.jsonl", *PLAIN, "--requests-to=my requests.jsonl", "--requests-per-file", 5)
+    first, second, then = [line.strip() for line in finished.err.splitlines() if line.startswith("  ")]
+    assert first == "vllm run-batch -i 'my requests.jsonl' -o 'my replies.jsonl' --model m"
+    assert "'my requests.part2.jsonl'" in second
+    for path in sorted(genrm.folder.glob("my requests*.jsonl")):
+        write_replies(genrm, judge_server, path)
+    assert then == (
+        "genrm score in.jsonl --model m --profile nemotron-plain --requests-per-file 5 --replies-from "
+        "'my replies.jsonl' --replies-from 'my replies.part2.jsonl'"
+    )
+    pattern = ("--replies-from", "my replies*.jsonl")
+    assert genrm.run("score", "in.jsonl", *PLAIN, *pattern).code == 0
+    assert genrm.metrics()["verdicts"] == 8
+
+
+def _torn(lines: list[Json]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)[:-40]
+
+
+def _rendered(*lines: Any) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+REFUSED: dict[str, tuple[Callable[[list[Json]], bytes], str, int]] = {
+    "foreign": (lambda lines: _rendered(*lines, {**lines[0], "custom_id": "0" * 64}), "answers no request", 0),
+    "tampered": (lambda lines: _rendered({**lines[0], "custom_id": "f" * 64}, *lines[1:]), "answers no request", 1),
+    "torn": (_torn, "cut off or damaged", 1),
+    "doubled": (lambda lines: _rendered(*lines, lines[0]), "another reply to the same request", 0),
+    "not ours": (lambda lines: _rendered(*lines[1:], {**lines[0], "custom_id": "request-1"}), "custom_id", 1),
+    "not JSON": (lambda lines: _rendered(*lines) + b"[1]\n", "instead of an object", 0),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_lines_that_are_no_reply_are_refused(call: Call, genrm: Genrm, judge_server: JudgeServer, case: str) -> None:
+    """Each is named with its line and the reason; the other replies count, and nothing else does."""
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl", "-q").code == 0
+    write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+    spoil, reason, missing = REFUSED[case]
+    path = genrm.folder / "replies.jsonl"
+    path.write_bytes(spoil(read_lines(path)))
+    finished = call("score", "in.jsonl", *PLAIN, "--replies-from", "replies.jsonl")
+    assert finished.code == (6 if missing else 0)
+    assert "reply refused (replies.jsonl:" in finished.err
+    assert reason in finished.err
+    assert genrm.metrics()["verdicts"] == 8 - missing
+    assert genrm.metrics()["failures_by_kind"] == ({"not_asked": missing} if missing else {})
+
+
+@pytest.mark.parametrize("other", ["requests.jsonl", "in.jsonl", "other.jsonl", "missing.jsonl"])
+def test_a_file_without_a_reply_of_this_run_is_refused(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, other: str
+) -> None:
+    """Requests, rollouts and replies to another model's requests end the run before it writes anything."""
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl", "-q").code == 0
+    assert call("score", "in.jsonl", "--model", "n", "--requests-to", "requests-other.jsonl", "-q").code == 0
+    genrm.write("other.jsonl", answer_file(genrm.folder / "requests-other.jsonl", judge_server.base_url))
+    finished = call("score", "in.jsonl", *PLAIN, "--replies-from", other)
+    assert finished.code == 3
+    assert other in finished.err
+    assert not (genrm.folder / "in.scored.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--requests-to", "x.jsonl", "--no-journal"),
+        ("--requests-to", "x.jsonl", "--max-calls", "3"),
+        ("--requests-to", "x.jsonl", "--conclude"),
+        ("--requests-to", "s3://bucket/elsewhere.jsonl"),
+        ("--replies-from", "x.jsonl", "--requests-to", "./x.jsonl"),
+        ("--batch", "--requests-to", "x.jsonl"),
+        ("--batch",),
+    ],
+)
+def test_settings_that_contradict_files_are_refused(call: Call, genrm: Genrm, options: tuple[str, ...]) -> None:
+    """They are refused before anything is read or written."""
+    genrm.write("in.jsonl", make_rollouts())
+    assert call("score", "in.jsonl", *PLAIN, *options).code == 2
+    assert genrm.names() == {"in.jsonl"}
+
+
+def test_requests_are_not_replaced(call: Call, genrm: Genrm) -> None:
+    """A file of requests may be in work: only `--force` replaces it."""
+    genrm.write("in.jsonl", make_rollouts())
+    given = ("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl", "-q")
+    assert call(*given).code == 0
+    before = (genrm.folder / "requests.jsonl").read_bytes()
+    assert call(*given).code == 2
+    assert call(*given, "--force").code == 0
+    assert (genrm.folder / "requests.jsonl").read_bytes() == before
+
+
+def test_shards_and_sets_of_files_take_replies(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Each shard has requests of its own, and together they give the outputs of one run over a set of files."""
+    judge_server.behave(verdict="hash")
+    rollouts = make_rollouts(groups=6)
+    genrm.write("a.jsonl", rollouts[::2])
+    genrm.write("b.jsonl", rollouts[1::2])
+    given = ("score", "a.jsonl", "b.jsonl", "--together", *PLAIN, "-q")
+    for number in range(2):
+        shard = (*given, "--shard", f"{number}/2")
+        assert call(*shard, "--requests-to", f"requests-{number}.jsonl").code == 0
+        replies = write_replies(genrm, judge_server, genrm.folder / f"requests-{number}.jsonl")
+        assert call(*shard, *replies).code == 0
+    assert call(*given, "--conclude").code == 0
+    sharded = [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"]
+    assert judge_server.stats()["requests"] == 24
+    assert call(*given, "--force", "--base-url", judge_server.base_url, "--no-probe", "--no-journal").code == 0
+    assert [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"] == sharded
+
+
+def test_requests_and_replies_may_lie_on_s3(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any
+) -> None:
+    """Both files are objects; the commands that follow copy them with the AWS client."""
+    genrm.write("in.jsonl", make_rollouts())
+    folder = f"s3://{s3_bucket.name}/rl"
+    written = call("score", "in.jsonl", *PLAIN, "--requests-to", f"{folder}/requests.jsonl")
+    assert (written.code, f"aws s3 cp {folder}/requests.jsonl requests.jsonl" in written.err) == (0, True)
+    path = genrm.folder / "requests.jsonl"
+    s3_bucket.client.download_file(s3_bucket.name, "rl/requests.jsonl", str(path))
+    write_replies(genrm, judge_server, path)
+    s3_bucket.client.upload_file(str(genrm.folder / "replies.jsonl"), s3_bucket.name, "rl/replies.jsonl")
+    assert call("score", "in.jsonl", *PLAIN, "--replies-from", f"{folder}/replies.jsonl").code == 0
+    assert genrm.metrics()["verdicts"] == 8
+
+
+def test_a_judge_is_measured_by_files(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """`genrm eval` writes requests and no result, and then the result of a live run."""
+    genrm.write("pairs.jsonl", [{"prompt": f"{n}?", "chosen": "yes, it is", "rejected": "no"} for n in range(4)])
+    given = ("eval", "pairs.jsonl", "-q", *PLAIN)
+    assert call(*given, "-o", "off.json", "--requests-to", "requests.jsonl").code == 0
+    assert not (genrm.folder / "off.json").exists()
+    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+    assert call(*given, "-o", "off.json", *replies).code == 0
+    assert call(*given, "-o", "live.json", "--base-url", judge_server.base_url, "--no-probe").code == 0
+    offline, live = (json.loads((genrm.folder / name).read_bytes()) for name in ("off.json", "live.json"))
+    assert [offline[name] for name in ("calls", "prompt_tokens")] == [live[name] for name in ("calls", "prompt_tokens")]
+    assert offline["figures"] | {"latency_median_s": 0} == live["figures"] | {"latency_median_s": 0}
