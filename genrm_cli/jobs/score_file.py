@@ -326,5 +326,7 @@ def _write_scored_lines(
             given = float(settings.rewards.unscored)
             scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
         record = parse_record_exactly(line.raw)
+        if "scenario" in record:
+            run.metrics.sessions.add(record, scores[0].reward)
         format_of(record, settings.input).annotate(record, scores)
         sink.write(render_record(record))

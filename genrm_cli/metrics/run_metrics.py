@@ -7,6 +7,7 @@ from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats, Worst
+from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
@@ -84,6 +85,7 @@ class RunMetrics(Mergeable):
     components: ComponentMetrics = field(default_factory=ComponentMetrics)
     component_failures: Counter[str] = field(default_factory=Counter)
     gated: int = 0
+    sessions: SessionMetrics = field(default_factory=SessionMetrics)
     shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property

@@ -9,6 +9,7 @@ from genrm_cli.metrics.component_metrics import ComponentSummary
 from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import LatencySummary, RunningStats, Statistics, odds_interval, wilson_interval
+from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.verdicts import StoppedBy
 
 
@@ -42,6 +43,7 @@ class RunSummary:
         contradicting_ids: task ids of a set of files that name several prompts.
         groups_over_steps: groups that compare rollouts of several training steps.
         reward_sources: shares of the weighted parts of all rewards by component.
+        sessions: rewards of sessions by what was played; None without sessions.
     """
 
     lines: int
@@ -114,6 +116,7 @@ class RunSummary:
     component_failures: Mapping[str, int]
     gated: int
     reward_sources: Mapping[str, float]
+    sessions: SessionSummary | None
     length_effect: Statistics
     length_effect_interval: tuple[float, ...] | None
     reward: Statistics
@@ -124,7 +127,7 @@ class RunSummary:
 
 
 _SAME_NAMES = {each.name for each in fields(RunMetrics)} & {each.name for each in fields(RunSummary)}
-_SAME_NAMES -= {"sabotaged_most", "panel", "components", "failures"}
+_SAME_NAMES -= {"sabotaged_most", "panel", "components", "failures", "sessions"}
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
@@ -174,6 +177,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         reliability_interval=_reliability_interval(metrics),
         components=metrics.components.summary() or None,
         reward_sources=_shares(metrics.shares),
+        sessions=metrics.sessions.summary() if metrics.sessions.by else None,
         length_effect_interval=metrics.length_effect.interval(),
         latency=metrics.latencies.summary(),
         wall_time_s=round(wall_time_s, 3),

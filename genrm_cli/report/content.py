@@ -10,6 +10,7 @@ from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.group_measures import NOISY_BELOW
+from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.charts import draw_series, number_text
 from genrm_cli.report.compare_runs import (
@@ -151,7 +152,8 @@ def read_run(
     components: dict[str, list[float]] = {}
     contents: dict[int, GroupContents] = {}
     keys = Counter[str]()
-    with ScoredRun(scored, settings, open_known_journal) as run:
+    sessions = SessionMetrics()
+    with ScoredRun(scored, settings, open_known_journal, _session_of) as run:
         run.read(s3_options(settings))
         if not len(run):
             raise InputError(f"{run.name}: it is empty; expected an output of `genrm score`")
@@ -162,6 +164,7 @@ def read_run(
                 group = replace(group, key=f"{group.key} ({keys[group.key]})")
             figures = measure_group(group, prompt_beginning(group, mask))
             for each in group.members:
+                sessions.add(each.record, each.line.reward, mask)
                 for name, value in (each.line.components or {}).items():
                     components.setdefault(name, []).extend(() if value is None else (value,))
             measured.append(figures)
@@ -169,9 +172,16 @@ def read_run(
             judge = judge or group.line.judge
             if compare:
                 contents[len(rows) - 1] = contents_of(group)
-        figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge)
+        figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge, sessions.summary())
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
         return RunPage(number, start, figures_of_run, trust, measured, run.rejects.total(), alone, contents)
+
+
+def _session_of(record: Record) -> Record:
+    """Return the fields of a session's record by which its rewards are broken down."""
+    metadata = record.get("metadata")
+    end = metadata.get("end_reason") if isinstance(metadata, dict) else None
+    return {"scenario": record["scenario"], "metadata": {"end_reason": end}} if "scenario" in record else {}
 
 
 def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:

@@ -9,6 +9,7 @@ import numpy as np
 
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, mean_interval, wilson_interval
+from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.scored.run_record import RunRecord
@@ -76,6 +77,7 @@ class RunFigures:
         panel_agreement: Krippendorff's alpha of a panel of judges.
         cost: calls, tokens, seconds; empty without a metrics file.
         masked: matches of the redaction patterns that the judge was not sent, by pattern.
+        sessions: rewards of sessions by what was played; None without sessions.
         look_here: keys of the groups that stand out most, by measure.
     """
 
@@ -116,6 +118,7 @@ class RunFigures:
     repeat_agreement: float | None
     cost: Mapping[str, float]
     masked: Mapping[str, int]
+    sessions: SessionSummary | None
     look_here: Mapping[str, tuple[str, ...]]
     format: int = FORMAT
 
@@ -126,6 +129,7 @@ def figures_of(
     components: Mapping[str, Sequence[float]],
     metrics: RunRecord | None,
     judge: str | None,
+    sessions: SessionSummary | None,
 ) -> RunFigures:
     """Return the figures of a run from its groups, the values of its components, and its metrics file if it has one."""
     measured = [group.measures for group in groups]
@@ -176,6 +180,7 @@ def figures_of(
         repeat_agreement=None if metrics is None else metrics.repeat_agreement,
         cost={} if metrics is None else {name: getattr(metrics, name) for name in _COST},
         masked={} if metrics is None else {name: count for name, count in metrics.redactions.items() if count},
+        sessions=sessions,
         look_here=_stand_out(groups),
     )
 

@@ -35,6 +35,7 @@ class CollectOptions(SessionOptions):
     policy: AgentConfig | None = None
     scripted_policy: str | None = None
     base_model: str | None = None
+    nemotron_teacher: str | None = None
     role: str = POLICY
     client: Mapping[str, AgentConfig] = field(default_factory=dict)
 
@@ -48,20 +49,23 @@ class CollectOptions(SessionOptions):
         record: Record = {"name": self.policy_name, "role": self.role}
         if self.base_model is not None:
             record["base_model"] = self.base_model
-        if self.role == TEACHER and self.policy is not None:
-            record["nemotron_teacher" if "nemotron" in self.policy.model.lower() else TEACHER] = self.policy.model
+        teacher = self.policy.model if self.role == TEACHER and self.policy is not None else None
+        if teacher is not None and "nemotron" not in teacher.lower():
+            record[TEACHER] = teacher
+        elif named := self.nemotron_teacher or teacher:
+            record["nemotron_teacher"] = named
         return record
 
     def digest(self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]) -> str:
         """Return a digest of everything except the time that changes the records."""
         plain = (
-            *("run_id", "policy_name", "scripted_policy", "base_model", "role"),
-            *("episodes", "variants", "client_seed", "branch_at", "keep_client_faults"),
+            *("run_id", "policy_name", "scripted_policy", "base_model", "nemotron_teacher", "role"),
+            *("episodes", "variants", "client_seed", "branch_at", "keep_client_faults", "identity"),
         )
         deciding = {
             "environment": environment.version,
             "client": environment.identity(),
-            "scenarios": dict(scenarios.digests),
+            "scenarios": [(scenarios.digests[each.scenario_id], each.identity) for each in scenarios.scenarios],
             "policy": None if self.policy is None else self.policy.as_record(),
             "client_models": {role: agent.as_record() for role, agent in self.client.items()},
             "redact": list(redact),

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from genrm_cli.storage.sink import check_writable, exists, make_folder
 from genrm_cli.tasks import first_error_of
 
 _PROGRESS_EVERY_S = 30.0
+_IN_FLIGHT = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class _Collecting:
         reporting = asyncio.create_task(report())
         try:
             async with asyncio.TaskGroup() as tasks:
-                for _ in range(min(self._options.sessions, self.counts.planned)):
+                for _ in range(min(_IN_FLIGHT, self.counts.planned)):
                     tasks.create_task(work())
         except BaseExceptionGroup as errors:
             raise first_error_of(errors) from None
@@ -200,8 +202,11 @@ class _Collecting:
 
     def _iter_slots(self) -> Iterator[EpisodeSlot]:
         options, index = self._options, 0
+        played = Counter[tuple[str, str]]()  # a scenario that comes again goes on with its next variants
         for scenario in self._scenarios.scenarios:
-            for variant in range(options.variants):
+            first = played[scenario.scenario_id, scenario.identity]
+            played[scenario.scenario_id, scenario.identity] += options.variants
+            for variant in range(first, first + options.variants):
                 for number in range(options.episodes):
                     yield EpisodeSlot(index, scenario, variant, options.client_seed, number, options.branch_at or 1)
                     index += 1
@@ -226,13 +231,15 @@ class _Collecting:
         faults, values = environment.faults(played.state), environment.components(played.state)
         counts.faults.update(faults)
         counts.faulty += bool(faults)
-        reward = {"total_reward": environment.total(values), "components": values}
+        total = environment.total(values)
+        reward = {"total_reward": total, "components": values}
         record = episode_record(played, environment, self._origin, reward, faults)
-        has_parted = played.state.turn_index >= slot.branch_at
+        has_parted = slot.branch_at == 1 or played.state.turn_index >= slot.branch_at
         counts.unparted += not has_parted
         is_written = has_parted and (not faults or self._options.keep_client_faults)
         if is_written:
             counts.written += 1
+            counts.sessions.add(record, total)
             for name, value in values.items():
                 counts.components.setdefault(name, RunningStats()).add(value)
         else:
@@ -272,7 +279,7 @@ class _Collecting:
             "partial": counts["unfinished"] > 0 or bool(counts["failed"].keys() - {PRIVATE_DATA}),
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "environment": self._environment.version,
-            "scenarios": len(self._scenarios.scenarios),
+            "scenarios": len({each.scenario_id for each in self._scenarios.scenarios}),
             "policy": dict(self._origin.policy)
             | {"base_urls": list(options.policy.base_url) if options.policy else []},
             "policy_model": dict(self._origin.policy_model),

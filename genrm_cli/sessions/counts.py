@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.running_stats import RunningStats, wilson_interval
+from genrm_cli.metrics.session_metrics import SessionMetrics
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, Outcome
 
 
@@ -40,7 +42,7 @@ class CollectCounts:
         ends: end reasons of the episodes that ended, faulty ones included.
         details: the first failure of each reason.
         unparted: episodes that ended before their branch.
-        components: values of the reward components in the output, by name.
+        components: values of the reward components in the output, by name; `sessions`: rewards by what was played.
         stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
     """
 
@@ -55,6 +57,7 @@ class CollectCounts:
     turns: int = 0
     roles: dict[str, RoleCounts] = field(default_factory=dict)
     components: dict[str, RunningStats] = field(default_factory=dict)
+    sessions: SessionMetrics = field(default_factory=SessionMetrics)
     stopped_by: str | None = None
 
     @property
@@ -89,6 +92,7 @@ class CollectCounts:
             "policy_turns": self.turns,
             "roles": {role: asdict(counts) for role, counts in self.roles.items()},
             "components": {name: asdict(stats.statistics()) for name, stats in self.components.items()},
+            "sessions": None if (sessions := self.sessions.summary()) is None else to_json(sessions),
             "stopped_by": self.stopped_by,
         }
 

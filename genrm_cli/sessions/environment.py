@@ -121,14 +121,16 @@ class EpisodeScenario:
     Attributes:
         scenario_id: unique in its file.
         origin: `synthetic` or `deidentified`; nothing else may be played.
+        identity: name of the client's identity, if the run plays the scenario with several.
     """
 
     scenario_id: str
     origin: str = "synthetic"
+    identity: str = ""
 
     def as_record(self) -> Record:
         """Return the scenario's fields for rollout records, JSON-ready, without those hidden from the policy."""
-        return {"scenario_id": self.scenario_id}
+        return {"scenario_id": self.scenario_id} | ({"identity": self.identity} if self.identity else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,7 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         """
         self.has_models = has_models
         self.max_turns = max_turns
+        self.shows_scenario = False
 
     @abstractmethod
     def parse_scenario(self, table: Mapping[str, object], where: str) -> ScenarioT:
@@ -178,6 +181,24 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
     @abstractmethod
     def reset(self, scenario: ScenarioT, variant: int, seed: int) -> Dialogue[StateT]:
         """Begin an episode; equal arguments begin equal episodes."""
+
+    def begin(self, scenario: ScenarioT, variant: int, seed: int) -> Dialogue[StateT]:
+        """Begin an episode; with `shows_scenario`, the fields of its record follow the policy's instructions."""
+        state = yield from self.reset(scenario, variant, seed)
+        if not self.shows_scenario:
+            return state
+        fields = {name: value for name, value in scenario.as_record().items() if name != "identity" and value}
+        shown = "\n".join(
+            f"{name.replace('_', ' ')}: {'; '.join(map(str, value)) if isinstance(value, list) else value}"
+            for name, value in fields.items()
+        )
+        told = "\n\n".join([*(turn.text for turn in state.messages if turn.role == "system"), shown])
+        return replace(state, messages=(Turn("system", told), *(t for t in state.messages if t.role != "system")))
+
+    def with_identity(self, scenario: ScenarioT, said: str) -> ScenarioT | None:
+        """Return a scenario whose client says this about itself first; None if the environment has no such clients."""
+        del scenario, said
+        return None
 
     @abstractmethod
     def step(self, state: StateT, action: str) -> Dialogue[StateT]:
@@ -193,7 +214,8 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
 
     def identity(self) -> Record:
         """Return the identity of the environment's models and its limits, JSON-ready; part of the settings digest."""
-        return {} if self.max_turns is None else {"max_turns": self.max_turns}
+        limit = {} if self.max_turns is None else {"max_turns": self.max_turns}
+        return limit | ({"shows_scenario": True} if self.shows_scenario else {})
 
     def sample_scenarios(self) -> str:
         """Return the scenarios that come with the environment, as TOML; empty without any."""

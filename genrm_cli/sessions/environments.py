@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.sessions.environment import AnyEnvironment, Environment, EpisodeScenario
+from genrm_cli.sessions.session_options import SAMPLES
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object
 
-SAMPLES = "samples"
-"""Names the scenarios that come with an environment."""
-
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSet:
-    """The scenarios of a file, and digests of their raw content, by id."""
+    """Scenarios, the raw tables of their file, and digests of these, by id."""
 
     scenarios: Sequence[EpisodeScenario]
+    tables: Mapping[str, Mapping[str, object]]
     digests: Mapping[str, str]
 
 
@@ -54,7 +53,8 @@ def read_scenarios(uri: str, environment: AnyEnvironment, s3: S3Options) -> Scen
         if scenario.scenario_id in digests:
             raise InputError(f"{uri}: two scenarios have the id {scenario.scenario_id!r}.")
         digests[scenario.scenario_id] = digest_of_json(dict(table))
-    return ScenarioSet(parsed, digests)
+    raw = {scenario.scenario_id: table for scenario, table in zip(parsed, tables, strict=True)}
+    return ScenarioSet(parsed, raw, digests)
 
 
 def digest_of_json(value: object) -> str:

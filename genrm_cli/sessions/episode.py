@@ -46,7 +46,8 @@ class EpisodeSlot:
     def group(self) -> str:
         """The name of its group: same scenario, client and seed, and the same history up to the branch."""
         branch = "" if self.branch_at == 1 else f"/b{self.branch_at}"
-        return f"{self.scenario.scenario_id}/v{self.variant}{branch}"
+        identity = f"@{self.scenario.identity}" if self.scenario.identity else ""
+        return f"{self.scenario.scenario_id}{identity}/v{self.variant}{branch}"
 
     def repeat_at(self, turn_index: int) -> int:
         """Return the repeat number of the policy's call at a turn; before the branch a group shares it."""
@@ -215,7 +216,7 @@ async def play_episode(
     async def ask_model(ask: Ask) -> str:
         return take(ask.role, await answer(ask.role, ask.conversation, slot.client_repeat))
 
-    state = await run_dialogue(environment.reset(slot.scenario, slot.variant, slot.seed), ask_model)
+    state = await run_dialogue(environment.begin(slot.scenario, slot.variant, slot.seed), ask_model)
     try:
         while state.end is None:
             outcome = await act(state, slot.repeat_at(state.turn_index))

@@ -238,8 +238,6 @@ def measure_collect(bench: Bench) -> Figures:
         "p",
         "--concurrency",
         500,
-        "--sessions",
-        500,
     )
     figures: Figures = {}
     for name, client in (("", ()), ("model_", ("--client-base-url", bench.judge.base_url, "--client-model", "c"))):

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from dataclasses import fields
 from urllib.parse import urldefrag
 
 import pytest
@@ -12,6 +13,7 @@ from genrm_cli.cli.setup.guide import page_names, render_settings_page
 from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.rollouts.formats import FORMATS
+from genrm_cli.sessions.session_options import SessionOptions
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.reward_settings import PRESETS
@@ -20,7 +22,6 @@ from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
 OTHER_FLAGS = {
-    "--run-id",
     "--failures",
     "--ray",
     "--ray-workers",
@@ -33,7 +34,6 @@ OTHER_FLAGS = {
     "--prompt",
     "--as-judge",
     "--group",
-    "--limit",
     "--list",
     "--remove",
     "--price",
@@ -53,7 +53,6 @@ OTHER_FLAGS = {
     "--best-of",
     "--min-reward",
     "--reasoning",
-    "--branch-at",
     "--split",
     "--worst",
     "--mixed-settings",
@@ -82,13 +81,8 @@ OTHER_FLAGS = {
     "--policy-model",
     "--scripted-policy",
     "--policy-role",
-    "--episodes",
-    "--variants",
-    "--client-seed",
     "--client-base-url",
     "--client-model",
-    "--keep-client-faults",
-    "--environment",
     "--max-sessions",
     "--approve",
     "--hold",
@@ -141,7 +135,7 @@ def _anchor(heading: str) -> str:
 def test_no_page_names_a_flag_that_does_not_exist(name: str) -> None:
     """Whatever a page calls a flag is one."""
     known = {s.flag for s in all_settings()} | {s.negative for s in all_settings() if s.type is bool} | OTHER_FLAGS
-    known |= {s.short_flag for s in all_settings()}
+    known |= {s.short_flag for s in all_settings()} | {f"--{f.name}".replace("_", "-") for f in fields(SessionOptions)}
     known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
     assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXTS[name])) <= known
 

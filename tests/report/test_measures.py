@@ -44,7 +44,7 @@ def member_of(answer: str, reward: float | None, size: int, **detail: Any) -> Sc
 def figures(*groups: ScoredGroup, time: str = "2026-01-01") -> RunFigures:
     """Return the figures of groups."""
     measured = [measure_group(group, "") for group in groups]
-    return figures_of(f"{time}.scored.jsonl", measured, {}, from_json(RunRecord, metrics(time=time)), "j")
+    return figures_of(f"{time}.scored.jsonl", measured, {}, from_json(RunRecord, metrics(time=time)), "j", None)
 
 
 def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -> GroupFigures:

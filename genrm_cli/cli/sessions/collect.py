@@ -1,5 +1,6 @@
 """`genrm collect`: play simulated sessions and write them as rollouts."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -7,22 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrm_cli.cli.console import counted, percent_text, print_json, say
+from genrm_cli.cli.console import (
+    counted,
+    number_text,
+    percent_text,
+    print_json,
+    say,
+)
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end, with_settings
+from genrm_cli.cli.options import Invocation, option, run_to_end, switch, with_settings
 from genrm_cli.cli.sessions.host import KEY_HELP, ClientFlags, agent_config
+from genrm_cli.cli.tables import Table, names, numbers, print_parts, texts
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
-from genrm_cli.sessions.session_options import SessionOptions
+from genrm_cli.sessions.session_options import SAMPLES, SHOWN, SessionOptions
 
 if TYPE_CHECKING:
     from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import CollectReport
     from genrm_cli.sessions.counts import CollectCounts
     from genrm_cli.sessions.environment import AnyEnvironment
+    from genrm_cli.sessions.environments import ScenarioSet
 
 _TAKEN = (
     *("concurrency", "call_timeout", "retries", "max_calls", "deadline", "max_unscored", "journal", "probe"),
-    *("redact_pattern", "force", "json_output", "log_json", "quiet", "s3_endpoint_url", "s3_profile", "s3_region"),
+    *("redact_pattern", "force", "json_output", "log_json", "quiet", "s3_endpoint_url"),
 )
 """Settings with their own option; this command asks no judge, so the rest come from the settings file."""
 
@@ -48,6 +57,9 @@ class PolicyFlags:
     base_model: Annotated[str | None, _policy("NAME", "Model that the policy was trained from.", is_common=False)] = (
         None
     )
+    nemotron_teacher: Annotated[
+        str | None, _policy("NAME", "Teacher of the policy, for the records.", is_common=False)
+    ] = None
     policy_role: Annotated[
         str,
         _policy(
@@ -83,21 +95,25 @@ class PolicyFlags:
 
 @with_settings(names=_TAKEN)
 def collect(
+    invocation: Invocation,
+    policy: PolicyFlags,
+    client: ClientFlags,
+    which: SessionOptions,
     scenarios: Annotated[
         str,
         typer.Argument(
             metavar="SCENARIOS",
-            help="Scenarios: .toml with [[scenario]] tables, or .jsonl; a path or s3://...; "
-            "samples for those that come with the environment.",
+            help="Scenarios: .toml with [[scenario]] tables, or .jsonl; a path or s3://... "
+            "Default: samples, those that come with the environment.",
+            show_default=False,
         ),
-    ],
-    invocation: Invocation,
+    ] = SAMPLES,
     output: Annotated[
-        str, option("OUT", "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.", "--output", "-o")
-    ],
-    policy: PolicyFlags,
-    client: ClientFlags,
-    which: SessionOptions,
+        str | None, option("OUT", "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.", "--output", "-o")
+    ] = None,
+    list_: Annotated[
+        bool, switch("--list", "Print the scenarios instead of playing them; with --json, as lines of a .jsonl file.")
+    ] = False,
 ) -> int:
     """Play simulated sessions of a policy and write them as rollouts that `genrm score` reads.
 
@@ -107,13 +123,26 @@ def collect(
     Example: genrm collect samples --policy-base-url http://localhost:8000/v1 --policy-model my-model -o run_01.jsonl
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
+
+    Example: genrm collect --list --risk crisis
     """
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.sessions.choosing import choose_scenarios
     from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import collect as run_collect
     from genrm_cli.sessions.environments import read_scenarios
 
     environment, models = client.open(which.environment, which.max_turns, policy.policy_base_url)
+    environment.shows_scenario = which.show_policy == SHOWN[1]
+    written = invocation.settings.output
+    if list_:
+        run = new_run(invocation.settings, {}, None)
+        found = read_scenarios(scenarios, environment, run.s3)
+        chosen = choose_scenarios(found, which, environment, run)
+        _list(chosen, as_lines=written.json_output, drawn=which.weights is not None)
+        return 0
+    if output is None:
+        raise UsageError(naming("missing $output: the file of the sessions. $list prints the scenarios."))
     policy.check(environment, which.branch_at)
     run_id = which.run_id
     if not run_id and _RUN_ID in output:
@@ -128,19 +157,43 @@ def collect(
         policy=agent_config("policy", policy),
         scripted_policy=policy.scripted_policy,
         base_model=policy.base_model,
+        nemotron_teacher=policy.nemotron_teacher,
         role=policy.policy_role,
         client=models,
     )
-    written = invocation.settings.output
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
         run = new_run(invocation.settings, {}, None, events)
-        found = read_scenarios(scenarios, environment, run.s3)
+        found = choose_scenarios(read_scenarios(scenarios, environment, run.s3), which, environment, run)
         report = run_to_end(run_collect(environment, found, options, run))
     if written.json_output:
         print_json(report.summary)
     if not written.quiet:
         _show(report, options, has_stand_in=bool(environment.models) and not models)
     return 0
+
+
+def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:
+    """Print the scenarios to play: a row each, with the number of draws, or their raw tables as JSON lines."""
+    draws = Counter(each.scenario_id for each in found.scenarios)
+    scenarios = list({each.scenario_id: each for each in found.scenarios}.values())
+    if as_lines:
+        for each in scenarios:
+            print_json(dict(found.tables[each.scenario_id]))
+        return
+    rows = [{name: _cell(value) for name, value in each.as_record().items()} for each in scenarios]
+    heads = [name for name in _COLUMNS if any(name in row for row in rows)]
+    table = Table([*names(*heads[:1]), *texts(*heads[1:]), *numbers(*(["draws"] if drawn else []))])
+    for row in rows:
+        count = [str(draws[row["scenario_id"]])] if drawn else []
+        table.add(*(row.get(name, "") for name in heads), *count)
+    print_parts(table)
+
+
+_COLUMNS = ("scenario_id", "difficulty", "risk_level", "client_profile", "goal")
+
+
+def _cell(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: bool) -> None:
@@ -157,6 +210,13 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
     _show_losses(counts, "kept" if options.keep_client_faults else "left out")
     means = (f"{name} {stats.mean:.3f}" for name, stats in counts.components.items())
     say(f"rules (mean, 1 is best): {', '.join(means)}")
+    if (sessions := counts.sessions.summary()) is not None:
+        for name in ("difficulty", "risk_level", "identity"):
+            rewards = (f"{value} {number_text(of.mean)}" for value, of in sessions.by.get(name, {}).items())
+            if shown := ", ".join(rewards):
+                say(f"reward by {name.replace('_', ' ')}: {shown}")
+        for each in sessions.identities:
+            say(str(each))
     for role, of in counts.roles.items():
         if of.calls + of.from_journal:  # otherwise scripted
             say(

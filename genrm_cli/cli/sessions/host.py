@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import option, run_to_end
-from genrm_cli.errors import UsageError, naming
-from genrm_cli.sessions.session_options import MAX_TURNS_HELP, MOST_TURNS
+from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.sessions.session_options import MAX_TURNS_HELP, MOST_TURNS, SHOW_POLICY_HELP, SHOWN
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.sources.keys import find_api_key
@@ -90,6 +90,7 @@ class HostFlags:
         str | None, _hosted("NAME", "Serve sessions to agents instead of rewards, for example therapeutic_session.")
     ] = None
     scenarios: Annotated[str, _hosted("FILE", "Its scenarios, as for genrm collect. Default: samples.")] = "samples"
+    show_policy: Annotated[str, _hosted("NAME", f"{SHOW_POLICY_HELP} Default: dialogue.")] = SHOWN[0]
     max_turns: Annotated[int | None, _hosted("N", MAX_TURNS_HELP, min=1, max=MOST_TURNS)] = None
     max_sessions: Annotated[
         int, _hosted("N", "Sessions kept, each for --keep after its last request; another one gets 429.", min=1)
@@ -117,7 +118,10 @@ def host(
                 "agent, or play and write the sessions with genrm collect."
             )
         )
+    if flags.show_policy not in SHOWN:
+        raise UsageError(SettingRef("show_policy", flags.show_policy), f": expected {' or '.join(SHOWN)}.")
     environment, models = client.open(flags.environment or "", flags.max_turns)
+    environment.shows_scenario = flags.show_policy == SHOWN[1]
     run = new_run(settings, {}, None, events)
     scenarios = read_scenarios(flags.scenarios, environment, run.s3)
     if environment.models and not models and not settings.output.quiet:

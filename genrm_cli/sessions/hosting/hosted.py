@@ -132,7 +132,7 @@ class HostedSessions:
 
     async def instructions(self, scenario_id: str) -> list[str]:
         """Return the policy's instructions for a scenario."""
-        state = await self._run(self._environment.reset(self.scenarios[scenario_id], 0, 0))
+        state = await self._run(self._environment.begin(self.scenarios[scenario_id], 0, 0))
         return [turn.text for turn in state.messages if turn.role == "system"]
 
     async def reset(self, id_: str, episode: Episode) -> Observation:
@@ -148,7 +148,7 @@ class HostedSessions:
                 422, "unknown_scenario", f"no scenario {episode.scenario_id!r}; for example {known} (all: GET /tasks)"
             )
         self._make_room(id_)
-        state = await self._run(self._environment.reset(scenario, episode.variant, episode.seed))
+        state = await self._run(self._environment.begin(scenario, episode.variant, episode.seed))
         self._make_room(id_)
         self._sessions.pop(id_, None)
         self._sessions[id_] = _Session(state, self._clock())

@@ -98,6 +98,10 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             SessionState(scenario=scenario, variant=variant, seed=seed, messages=messages, client=client)
         )
 
+    def with_identity(self, scenario: SessionScenario, said: str) -> SessionScenario:
+        """Return a scenario whose openings begin with what the client says about itself."""
+        return replace(scenario, openings=tuple(f"{said} {opening}" for opening in scenario.openings))
+
     def step(self, state: SessionState, action: str) -> Dialogue[SessionState]:
         """Take the counsellor's turn and answer it; raise `ValueError` if the session has ended."""
         if state.end is not None:
@@ -135,18 +139,21 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         return ended(state, END_MARKER, _CLIENT) if has_marker or not reply else state
 
     def components(self, state: SessionState) -> dict[str, float]:
-        """Return the values of the rules so far, and of the contact; nothing before the counsellor's first turn."""
+        """Return the values of the rules so far, and of the contact; nothing before the counsellor's first turn.
+
+        Who ends the session without a word gets a contact of 0.
+        """
         scenario = rule_scenario(state.scenario)
         values = {name: rule(state.messages, scenario).value for name, rule in self._rules.items()}
-        values |= {"relief": _relief(state.client), "contact": _contact(state)} if state.client.labels else {}
+        values |= {"relief": _relief(state.client)} if state.client.labels else {}
+        values |= {"contact": _contact(state)} if state.client.labels or state.end is not None else {}
         return {name: round(value, 6) for name, value in values.items() if value is not None}
 
     def total(self, components: Mapping[str, float]) -> float | None:
         """Return the mean of the components that measure skill, times those that are gates; None without components."""
         skill = super().total({name: value for name, value in components.items() if name not in _GATES})
-        if skill is None:
-            return None
-        return round(skill * prod(components.get(name, 1.0) for name in _GATES), 6)
+        gates = prod(components.get(name, 1.0) for name in _GATES)
+        return round(skill * gates, 6) if skill is not None else None if gates else 0.0
 
     def faults(self, state: SessionState) -> tuple[str, ...]:
         """Return the faults of the simulated client."""

@@ -57,7 +57,7 @@ class SessionScenario(EpisodeScenario):
     def as_record(self) -> Record:
         """Return the fields of a rollout record, JSON-ready; nothing that only the client knows."""
         return {
-            "scenario_id": self.scenario_id,
+            **super(SessionScenario, self).as_record(),
             "difficulty": self.difficulty,
             "risk_level": self.risk_level,
             "client_profile": list(self.client_profile),
@@ -139,5 +139,6 @@ _CHECKS: Mapping[object, tuple[Callable[[object], object], str]] = {
     ),
     "hard_constraints": (lambda value: () if value == [] else _texts(value), "a list of texts"),
 }
-_TYPES: Mapping[str, object] = {each.name: each.type for each in fields(SessionScenario) if each.name != "origin"}
-_REQUIRED = tuple(each.name for each in fields(SessionScenario) if each.default is MISSING)
+_GIVEN = [each for each in fields(SessionScenario) if each.name not in ("origin", "identity")]
+_TYPES: Mapping[str, object] = {each.name: each.type for each in _GIVEN}
+_REQUIRED = tuple(each.name for each in _GIVEN if each.default is MISSING)

@@ -1,0 +1,133 @@
+"""The scenarios of a run: chosen by id, difficulty and risk, drawn by what an earlier run earned, and paired."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+
+from genrm_cli.errors import InputError, SettingRef, UsageError, naming
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.metrics.session_metrics import SessionMetrics
+from genrm_cli.sessions.environment import AnyEnvironment, EpisodeScenario
+from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.session_options import SessionOptions
+from genrm_cli.settings.kinds import did_you_mean
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+
+_LEAST_WEIGHT = 0.1
+_NAMED = 6
+_FIELDS = {"scenario": "scenario_id", "difficulty": "difficulty", "risk": "risk_level"}
+"""Settings that choose scenarios, with the field of the scenario's record that each compares."""
+
+
+def choose_scenarios(
+    found: ScenarioSet, options: SessionOptions, environment: AnyEnvironment, run: RunContext
+) -> ScenarioSet:
+    """Return the scenarios to play, in the order of their file; one that is drawn twice comes twice.
+
+    Raises:
+        UsageError: no scenario has a value that was asked for, or an identity cannot be read.
+        InputError: the sessions to draw by cannot be read.
+    """
+    chosen = found.scenarios
+    for name, key in _FIELDS.items():
+        chosen = _with_value(chosen, name, key, getattr(options, name))
+    if options.weights is None:
+        chosen = chosen[: options.limit]
+    else:
+        weights = scenario_weights([each.scenario_id for each in chosen], _read_rewards(options.weights, run))
+        times = draw_times(weights, options.limit or len(chosen), options.client_seed)
+        chosen = [each for each, count in zip(chosen, times, strict=True) for _ in range(count)]
+    identities = [_parse_identity(text) for text in options.identity]
+    if len(dict(identities)) < len(identities):
+        raise UsageError(SettingRef("identity"), ": two identities have one name.")
+    if identities:
+        chosen = [_as_identity(environment, each, name, said) for each in chosen for name, said in identities]
+    return replace(found, scenarios=chosen)
+
+
+def _with_value(
+    scenarios: Sequence[EpisodeScenario], name: str, key: str, wanted: Sequence[str]
+) -> Sequence[EpisodeScenario]:
+    values = [str(each.as_record().get(key, "")) for each in scenarios]
+    known = {value.casefold() for value in values}
+    for text in wanted:
+        if text.casefold() not in known:
+            expected = [*dict.fromkeys(filter(None, values))][:_NAMED]
+            among = f"for example {', '.join(expected)}" if expected else "and none has any"
+            hint = did_you_mean(text, values)
+            raise UsageError(SettingRef(name), f": no scenario has {text!r}, {among}.{hint}", naming(" See $list."))
+    asked = {text.casefold() for text in wanted}
+    pairs = zip(scenarios, values, strict=True)
+    return [each for each, value in pairs if not asked or value.casefold() in asked]
+
+
+def scenario_weights(ids: Sequence[str], earned: Mapping[str, RunningStats]) -> list[float]:
+    """Return how often scenarios are due, relative to each other: the hard and the uncertain ones more often.
+
+    A weight is the distance of the scenario's mean reward from the highest mean, plus its standard deviation; at least
+    a tenth of the largest. A scenario without a session has the largest. All are equal if nothing tells them apart.
+    """
+    known = [stats.mean for id_ in ids if (stats := earned.get(id_)) is not None and stats.mean is not None]
+    if not known:
+        return [1.0] * len(ids)
+    best = max(known)
+    found = [_weight(earned.get(id_), best) for id_ in ids]
+    most = max(weight for weight in found if weight is not None) or 1.0
+    return [most if weight is None else max(weight, _LEAST_WEIGHT * most) for weight in found]
+
+
+def _weight(stats: RunningStats | None, best: float) -> float | None:
+    return None if stats is None or stats.mean is None else best - stats.mean + (stats.deviation() or 0.0)
+
+
+def draw_times(weights: Sequence[float], count: int, seed: int) -> list[int]:
+    """Return how often each is drawn: `count` draws in proportion to the weights, each within one of its share.
+
+    Source: systematic sampling, W. G. Madow, Annals of Mathematical Statistics 20 (1949) 333.
+    """
+    step = sum(weights) / count
+    offset, times, upto = Random(f"curriculum/{seed}").random(), [], 0.0
+    for weight in weights:
+        before = -int(-(upto / step - offset) // 1)
+        upto += weight
+        times.append(-int(-(upto / step - offset) // 1) - before)
+    return times
+
+
+def _read_rewards(uri: str, run: RunContext) -> Mapping[str, RunningStats]:
+    """Return the rewards of collected or scored sessions by scenario."""
+    metrics = SessionMetrics()
+    for record in _iter_records(uri, run):
+        reward = record.get("reward")
+        total = reward.get("total_reward") if isinstance(reward, dict) else None
+        if isinstance(total, int | float):
+            metrics.add(record, float(total))
+    if "scenario" not in metrics.by:
+        raise InputError(f"{uri}: no session with a scenario_id and a reward.total_reward; expected sessions of a run.")
+    return metrics.by["scenario"]
+
+
+def _iter_records(uri: str, run: RunContext) -> Iterator[Mapping[str, object]]:
+    with run.open_source(uri) as source:
+        for line in source.iter_lines():
+            try:
+                yield parse_record(line.raw)
+            except BadLineError as error:
+                raise InputError(f"{uri}: line {line.number}: {error}.") from error
+
+
+def _parse_identity(text: str) -> tuple[str, str]:
+    name, _, said = (part.strip() for part in text.partition("="))
+    if not name or not said or not name.replace("-", "").replace("_", "").isalnum():
+        raise UsageError(
+            SettingRef("identity", text), ": expected a name and what the client says, such as woman=I am a woman."
+        )
+    return name, said
+
+
+def _as_identity(environment: AnyEnvironment, scenario: EpisodeScenario, name: str, said: str) -> EpisodeScenario:
+    found: EpisodeScenario | None = environment.with_identity(replace(scenario, identity=name), said)
+    if found is None:
+        raise UsageError(SettingRef("identity"), ": this environment has no clients with an identity.")
+    return found

@@ -1,0 +1,176 @@
+"""Choosing scenarios: by id, difficulty and risk, by the rewards of an earlier run, and as counterfactual pairs."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Call
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.metrics.session_metrics import SessionMetrics
+from genrm_cli.sessions.choosing import draw_times, scenario_weights
+
+IDENTITIES = ("--identity", "woman=I am a woman of fifty.", "--identity", "man=I am a man of fifty.")
+GOOD = ("--scripted-policy", "good", "--episodes", "1", "-q")
+
+
+def stats(*rewards: float) -> RunningStats:
+    """Return running statistics of rewards."""
+    found = RunningStats()
+    for reward in rewards:
+        found.add(reward)
+    return found
+
+
+def sessions_of(name: str) -> list[dict[str, Any]]:
+    """Return the records of a run."""
+    return [json.loads(line) for line in Path(name).read_text().splitlines()]
+
+
+def done(call: Call, *arguments: object) -> None:
+    """Run the command, which must succeed."""
+    finished = call(*arguments)
+    assert finished.code == 0, finished.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--risk", "CRISIS"), ["suicidal_student_007", "domestic_threat_008", "teen_self_harm_009"]),
+        (("--difficulty", "beginner", "--limit", "2"), ["exam_stress_001", "new_city_loneliness_002"]),
+        (("--scenario", "grief_father_006", "--scenario", "panic_bus_005"), ["panic_bus_005", "grief_father_006"]),
+    ],
+)
+def test_the_list_shows_what_would_be_played(call: Call, arguments: tuple[str, ...], expected: list[str]) -> None:
+    """`--list` prints a row each, and with `--json` lines that are scenarios again."""
+    shown = call("collect", "--list", *arguments, COLUMNS="80")
+    rows = shown.out.decode().splitlines()
+    assert [row.split()[0] for row in rows[1:]] == expected
+    Path("mine.jsonl").write_bytes(call("collect", "--list", "--json", *arguments).out)
+    assert call("collect", "mine.jsonl", "--list", COLUMNS="80").out == shown.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--scenario", "exam_stres_001"), "Did you mean exam_stress_001?"),
+        (("--risk", "high"), "no scenario has 'high', for example subclinical"),
+        (("--risk", "crisis", "--difficulty", "beginner"), "no scenario has"),
+        (("--identity", "woman"), "a name and what the client says"),
+        (("--identity", "a=I am old.", "--identity", "a=I am young."), "two identities have one name"),
+        (("--weights", "none.jsonl"), "no such file"),
+        (("--weights", "sets.jsonl"), "no session with a scenario_id"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(call: Call, arguments: tuple[str, ...], said: str) -> None:
+    """The error names the option, what was found, and what there is."""
+    Path("sets.jsonl").write_text('{"prompt": "a", "response": "b"}\n')
+    finished = call("collect", "--list", *arguments)
+    assert finished.code in (2, 3, 5)
+    assert said in finished.err
+
+
+@given(st.lists(st.floats(0.01, 5), min_size=1, max_size=12), st.integers(1, 60), st.integers(0, 9))
+def test_draws_follow_the_weights(weights: list[float], count: int, seed: int) -> None:
+    """Each scenario is drawn within one of its share, equal seeds draw equally, and the draws add up."""
+    times = draw_times(weights, count, seed)
+    assert times == draw_times(weights, count, seed)
+    assert abs(sum(times) - count) <= 1e-6 * count
+    for weight, drawn in zip(weights, times, strict=True):
+        assert abs(drawn - count * weight / sum(weights)) <= 1 + 1e-6
+
+
+def test_hard_and_uncertain_scenarios_are_due_more_often() -> None:
+    """A lower mean and a wider spread both raise the weight; one that was never played has the largest."""
+    earned: Mapping[str, RunningStats] = {
+        "easy": stats(0.9, 0.9),
+        "varying": stats(0.7, 1.0),
+        "hard": stats(0.2, 0.2),
+        "both": stats(0.0, 0.4),
+    }
+    easy, varying, hard, both, new = scenario_weights([*earned, "new"], earned)
+    assert easy < varying < hard < both == new
+    assert easy == pytest.approx(both / 10)
+    for known in ({}, {"a": stats(1.0), "b": stats(1.0)}):
+        assert len(set(scenario_weights(["a", "b"], known))) == 1
+
+
+def test_a_scenario_that_is_drawn_twice_meets_other_clients(call: Call) -> None:
+    """Each draw is a group with its own variant, and the run before decides how often each comes."""
+    few = ("--scenario", "exam_stress_001", "--scenario", "grief_father_006")
+    done(call, "collect", *few, *GOOD, "-o", "first.jsonl")
+    lines = sessions_of("first.jsonl")
+    lines[1]["reward"]["total_reward"] = 0.1
+    Path("first.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done(call, "collect", *few, *GOOD, "--weights", "first.jsonl", "--limit", 6, "-o", "second.jsonl")
+    groups = [line["metadata"]["group"] for line in sessions_of("second.jsonl")]
+    assert len(set(groups)) == len(groups) == 6
+    assert Counter(group.split("/")[0] for group in groups)["grief_father_006"] >= 5
+
+
+def test_identities_are_played_in_pairs_and_compared(call: Call) -> None:
+    """The same client says another first sentence; every summary has the difference, paired by scenario."""
+    done(call, "collect", "--limit", 3, *IDENTITIES, *GOOD, "-o", "pairs.jsonl")
+    woman, man = sessions_of("pairs.jsonl")[:2]
+    assert [each["metadata"]["group"] for each in (woman, man)] == [
+        "exam_stress_001@woman/v0",
+        "exam_stress_001@man/v0",
+    ]
+    assert woman["messages"][1]["content"].startswith("I am a woman of fifty. My finals")
+    assert woman["metadata"]["hidden"]["moods"][0] == man["metadata"]["hidden"]["moods"][0]
+    Path("rules.toml").write_text(RULES_ONLY)
+    done(call, "score", "pairs.jsonl", "--config", "rules.toml", "-q")
+    done(call, "report", "pairs.scored.jsonl", "-o", "report.html", "-q")
+    summary = json.loads(Path("pairs.collect.json").read_text())["sessions"]
+    metrics = json.loads(Path("pairs.metrics.json").read_text())["sessions"]
+    for found in (summary, metrics):
+        assert found["identities"][0].keys() >= {"mean", "interval"}
+        assert (found["identities"][0]["identity"], found["identities"][0]["scenarios"]) == ("woman", 3)
+        assert found["by"].keys() == {
+            *("scenario", "difficulty", "risk_level", "client_profile", "identity", "end_reason"),
+        }
+    page = Path("report.html").read_text()
+    assert "<h2>Sessions</h2>" in page
+    assert "reward of woman less man" in page
+
+
+RULES_ONLY = """
+[components.empathy]
+kind = "rule"
+[total]
+weights = { empathy = 1 }
+"""
+
+
+def test_a_difference_is_paired_by_scenario() -> None:
+    """What scenarios differ by falls out: only the difference within each counts, and its interval."""
+    metrics = SessionMetrics()
+    for name, level in (("a", 0.1), ("b", 0.5), ("c", 0.9)):
+        for identity, more in (("x", 0.0), ("y", 0.05)):
+            record = {"scenario": {"scenario_id": name, "identity": identity, "client_profile": ["p", "p", {"q": 1}]}}
+            metrics.add(record, level + more)
+    metrics.add({"scenario": {"scenario_id": "d", "identity": "y"}}, 0.0)
+    summary = metrics.summary()
+    assert summary is not None
+    (found,) = summary.identities
+    assert (found.identity, found.less, found.scenarios) == ("y", "x", 3)
+    assert found.mean == pytest.approx(0.05)
+    assert found.interval == (pytest.approx(0.05), pytest.approx(0.05))
+    assert summary.by["client_profile"]["p"].count == 6
+
+
+def test_the_policy_is_shown_the_scenario_on_request(call: Call) -> None:
+    """With `--show-policy scenario` its instructions end with goal, risk and constraints, as its records show."""
+    for name, shown in (("plain", ()), ("shown", ("--show-policy", "scenario"))):
+        done(call, "collect", "--limit", 1, *GOOD, *shown, "-o", f"{name}.jsonl")
+    plain, told = (sessions_of(f"{name}.jsonl")[0]["messages"][0] for name in ("plain", "shown"))
+    assert "goal:" not in plain["content"]
+    assert told["content"].startswith(plain["content"])
+    assert "goal: The client finds one way to rest" in told["content"]
+    assert "hard constraints: no diagnosis" in told["content"]
+    assert "My sister" not in told["content"]
