@@ -169,8 +169,9 @@ def worst_exit_code(codes: Iterable[int]) -> int:
     return min(codes, key=_FROM_WORST.index, default=0)
 
 
-OUTAGE_WARNINGS = {
+JUDGE_WARNINGS = {
+    "adapted": "{model} does not take {detail}",
     "endpoint_down": "{endpoint} is marked unhealthy: {detail}",
     "paused": "the judge is down ({detail}); giving up unless it recovers within {give_up_after_s:g} s",
 }
-"""What users are told about a judge that is down, by event, with the event's fields."""
+"""What users are told about a judge that refuses a field or is down, by event, with the event's fields."""

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
-from genrm_cli.errors import OUTAGE_WARNINGS, UsageError
+from genrm_cli.errors import JUDGE_WARNINGS, UsageError
 from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
@@ -124,9 +124,9 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
 
 
 def _warn(event: str, fields: dict[str, Any]) -> None:
-    """Log that a judge is down: a call may then wait for `give_up_after`."""
-    if event in OUTAGE_WARNINGS:
-        logging.getLogger("genrm_cli").warning("%s", OUTAGE_WARNINGS[event].format(**fields))
+    """Log that a judge takes other requests, or is down: a call may then wait for `give_up_after`."""
+    if event in JUDGE_WARNINGS:
+        logging.getLogger("genrm_cli").warning("%s", JUDGE_WARNINGS[event].format(**fields))
 
 
 def _resolve(given: Table) -> Settings:

@@ -94,7 +94,7 @@ class FailureKind(StrEnum):
         return self is FailureKind.REFUSED or self in _PARSE_FAILURES
 
 
-_TOO_LONG_WORDS = ("max_tokens", "context length", "context size")
+_TOO_LONG_WORDS = ("max_tokens", "max_completion_tokens", "context length", "context size")
 _TRANSIENT = frozenset(
     {
         *(FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.RATE_LIMITED),
@@ -138,7 +138,9 @@ class Failure:
     @property
     def is_too_long(self) -> bool:
         """Whether the server refused the request because it exceeds the model's context (vLLM, llama.cpp)."""
-        return self.kind == FailureKind.REFUSED and any(words in self.detail for words in _TOO_LONG_WORDS)
+        if self.kind != FailureKind.REFUSED or "supported" in self.detail:  # a field, not its value
+            return False
+        return any(words in self.detail for words in _TOO_LONG_WORDS)
 
 
 class Reason(StrEnum):

@@ -74,6 +74,7 @@ class Behaviour:
     reject_above_in_flight: int | None = None
     slots: int | None = None  # at most this many are worked on; others wait silently, as in a full vLLM
     unknown_roles: str = "accept"
+    is_reasoning_model: bool = False  # refuses what OpenAI's refuse, and roles as OpenAI does
     refuses: str | None = None  # a text that no prompt may contain
     require_key: str | None = None
     models: Sequence[str] | None = None  # None: any model is served
@@ -124,6 +125,7 @@ class Refusal:
     kind: str
     message: str
     param: str | None = None
+    code: str | None = None
 
 
 def read_request(rules: Behaviour, authorization: bytes | None, body: bytes, in_flight: int) -> Json | Refusal:
@@ -143,6 +145,8 @@ def read_request(rules: Behaviour, authorization: bytes | None, body: bytes, in_
         return Refusal(400, "BadRequestError", "Field required: a list with a message", "messages")
     if rules.models is not None and request["model"] not in rules.models:
         return Refusal(404, "NotFoundError", f"The model `{request['model']}` does not exist.", "model")
+    if rules.is_reasoning_model and (refusal := _refused_by_openai(request, messages)) is not None:
+        return refusal
     unknown = [message.get("role") for message in messages if message.get("role") not in USUAL_ROLES]
     if unknown and rules.unknown_roles == "reject":
         known = ", ".join(sorted(USUAL_ROLES))
@@ -150,6 +154,47 @@ def read_request(rules: Behaviour, authorization: bytes | None, body: bytes, in_
     if rules.reject_above_in_flight is not None and in_flight >= rules.reject_above_in_flight:
         return Refusal(429, "RateLimitError", "Too many requests in flight")
     return request
+
+
+def _refused_by_openai(request: Json, messages: Sequence[Json]) -> Refusal | None:
+    """Return what OpenAI's API answers for o-series and GPT-5, field by field; see its reference and guide."""
+    for name, value in request.items():
+        if name == "max_tokens":
+            said = f"'{name}' is not supported with this model. Use 'max_completion_tokens' instead."
+            return _unsupported("parameter", name, said)
+        if name == "temperature" and value != 1:
+            said = f"'{name}' does not support {value} with this model. Only the default (1) value is supported."
+            return _unsupported("value", name, said)
+        if name in ("top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias"):
+            return _unsupported("parameter", name, f"'{name}' is not supported with this model.")
+        if name == "reasoning_effort" and value not in ("low", "high"):
+            said = (
+                f"'{name}' does not support '{value}' with this model. Supported values are: 'low', 'medium', 'high'."
+            )
+            return _unsupported("value", name, said)
+        if name not in _OPENAI_FIELDS:
+            return Refusal(400, _INVALID, f"Unknown parameter: '{name}'.", name, "unknown_parameter")
+    for place, message in enumerate(messages):
+        if (role := message.get("role")) not in USUAL_ROLES:
+            said = f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool'."
+            return Refusal(400, _INVALID, said, f"messages[{place}].role", "invalid_value")
+    return None
+
+
+def _unsupported(what: str, name: str, said: str) -> Refusal:
+    return Refusal(400, _INVALID, f"Unsupported {what}: {said}", name, f"unsupported_{what}")
+
+
+_INVALID = "invalid_request_error"
+_OPENAI_FIELDS = {
+    "model",
+    "messages",
+    "temperature",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "response_format",
+    "seed",
+}
 
 
 def iter_lognormal_s(mean_s: float, sigma: float, seed: int) -> Iterator[float]:

@@ -179,7 +179,7 @@ class Judge:
         read = read_request(self.behaviour, header_value(head, b"authorization"), body, self.in_flight)
         if isinstance(read, Refusal):
             self.by_status[read.status] += 1
-            connection.send(read.status, error_body(read.message, read.kind, read.status, read.param))
+            connection.send(read.status, error_body(read.message, read.kind, read.code or read.status, read.param))
             return
         digest = hashlib.sha256(body).digest()
         fault = self._choose_fault(read, digest)

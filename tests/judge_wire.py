@@ -25,7 +25,7 @@ def render_reply(status: int, content_type: str, body: bytes, extra: dict[str, s
     return render_head(status, content_type, None, extra) + chunks + b"0\r\n\r\n"
 
 
-def error_body(message: str, kind: str, code: int, param: str | None = None) -> bytes:
+def error_body(message: str, kind: str, code: int | str, param: str | None = None) -> bytes:
     """Return an error in the form that OpenAI-compatible servers use."""
     return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}})
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from genrm_cli.cli.console import counted, say, say_error, say_warning, showing_progress, text_of
-from genrm_cli.errors import OUTAGE_WARNINGS, Message, SettingRef, StorageError
+from genrm_cli.errors import JUDGE_WARNINGS, Message, SettingRef, StorageError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
@@ -206,7 +206,7 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
         f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s per call)"
     ),
     "probe": lambda fields: say_warning(fields["warning"]) if fields["warning"] else None,
-    **{event: _warning(template) for event, template in OUTAGE_WARNINGS.items()},
+    **{event: _warning(template) for event, template in JUDGE_WARNINGS.items()},
     "endpoint_up": lambda fields: say(f"{fields['endpoint']} is healthy again"),
     "file": _say_file,
     "requests": _say_requests,

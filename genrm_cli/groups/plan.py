@@ -16,6 +16,7 @@ from genrm_cli.judging.profiles.profile import (
     render_messages,
     sample_prompt,
 )
+from genrm_cli.judging.request_form import reply_limit
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
@@ -293,8 +294,8 @@ def room_of(spec: JudgeSpec) -> Room | None:
     profile, settings = spec.profile, spec.config.judge
     if spec.max_model_len is None or not isinstance(profile, Profile | GradingProfile):
         return None
-    reply = settings.max_reply_tokens or profile.request_fields.get("max_tokens")
-    replies = count_turns(profile) * (reply if isinstance(reply, int) else _REPLY_TOKENS)
+    reply = reply_limit(profile.request_fields, settings)
+    replies = count_turns(profile) * (_REPLY_TOKENS if reply is None else reply)
     frame = render_messages(profile, sample_prompt(profile, (), "", ""))
     used = replies + sum(estimate_tokens(message["content"]) for message in frame) + _MARGIN_TOKENS
     responses = 2 if isinstance(profile, Profile) else None if profile.whole_group else 1

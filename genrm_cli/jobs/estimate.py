@@ -15,6 +15,7 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import idle_judges
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, render_messages
+from genrm_cli.judging.request_form import reply_limit
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
 from genrm_cli.settings.panel import judges_of
 
@@ -141,12 +142,8 @@ def _instruction_chars(specs: Iterable[JudgeSpec]) -> float:
 
 def _reply_tokens(specs: Iterable[JudgeSpec]) -> int:
     """Return the assumed tokens of a reply, no more than a judge may write; the mean over several judges."""
-    limits = [
-        spec.config.judge.max_reply_tokens or spec.profile.request_fields.get("max_tokens")
-        for spec in specs
-        if spec.profile is not None
-    ]
-    assumed = [min(ASSUMED_REPLY_TOKENS, limit) if isinstance(limit, int) else ASSUMED_REPLY_TOKENS for limit in limits]
+    limits = [reply_limit(spec.profile.request_fields, spec.config.judge) for spec in specs if spec.profile is not None]
+    assumed = [min(ASSUMED_REPLY_TOKENS, limit or ASSUMED_REPLY_TOKENS) for limit in limits]
     return round(sum(assumed) / len(assumed)) if assumed else ASSUMED_REPLY_TOKENS
 
 

@@ -5,6 +5,7 @@ module depends on it.
 """
 
 import contextlib
+import re
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -23,6 +24,7 @@ from pyreqwest.response import Response
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.judging.completion import parse_completion, parse_models
+from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
@@ -31,6 +33,11 @@ _MAX_DETAIL_CHARS = 300
 _MASK = "[key]"
 _LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
 _CHAT_PATH = "/chat/completions"
+_UNSUPPORTED_CODES = ("unsupported_parameter", "unsupported_value")
+_PROXY = r"(?:[\w.]+: )*(?:\w+ - )?"
+_UNSUPPORTED = re.compile(_PROXY + r"Unsupported (?:parameter|value): '([^']+)'")
+_UNKNOWN = re.compile(_PROXY + r"(?:Unknown parameter: '|Unrecognized request arguments? supplied: )(\w+)")
+_INSTEAD = re.compile(r"Use '([a-z_]+)' instead")
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -56,12 +63,14 @@ class CallError(Exception):
         failure: what happened, with the key masked.
         may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
         overloaded: whether the server reported overload (503).
+        refused: the field of the request that the server refuses, if it names one.
     """
 
     failure: Failure
     may_pass: bool = field(kw_only=True)
     retry_after_s: float | None = field(default=None, kw_only=True)
     overloaded: bool = field(default=False, kw_only=True)
+    refused: RefusedField | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         return self.failure.detail
@@ -164,6 +173,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             may_pass=may_pass,
             retry_after_s=_retry_after_s(response.get_header("retry-after") or ""),
             overloaded=status == HTTPStatus.SERVICE_UNAVAILABLE,
+            refused=_refused_field(content) if kind == FailureKind.REFUSED else None,
         )
 
     def _body_error(self, found: str, content: bytes) -> CallError:
@@ -258,6 +268,24 @@ def status_failure(status: int | None, error: object) -> Failure:
 def _cut(text: str) -> str:
     kept_chars = (_MAX_DETAIL_CHARS - 3) // 2
     return text if len(text) <= _MAX_DETAIL_CHARS else f"{text[:kept_chars]}...{text[-kept_chars:]}"
+
+
+def _refused_field(content: bytes) -> RefusedField | None:
+    """Find the field that an error body of OpenAI's API, or of a proxy before it, names as `param` or in its message.
+
+    Some name it in one of the two only, or send no code. The message is matched from its beginning, because it may
+    quote the request.
+    """
+    try:
+        error = orjson.loads(content)["error"]
+        code, message = error.get("code"), str(error.get("message"))
+        named = _UNSUPPORTED.match(message) or _UNKNOWN.match(message)
+        name = error.get("param") or (named and named[1])
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    is_unsupported = code in _UNSUPPORTED_CODES or _UNSUPPORTED.match(message) is not None
+    instead = _INSTEAD.search(message)
+    return RefusedField(name, is_unsupported, instead and instead[1]) if isinstance(name, str) else None
 
 
 def _retry_after_s(value: str) -> float | None:

@@ -112,13 +112,13 @@ class OnceJudge:
         return await self._judge.admit(lane, since_s)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask, and remember the outcome before returning it."""
+        """Ask, and remember the outcome before returning it. A request that proves outdated is prepared again."""
         key, held = request.key, slot
         while (earlier := self._in_flight.get(key)) is not None:
             self._judge.dismiss(held)
             await asyncio.wait({earlier})
             if not earlier.cancelled():
-                return replace(earlier.result(), from_journal=True)
+                return await self._renewed(request, replace(earlier.result(), from_journal=True))
             if (again := await self.admit()) is None:  # its caller left: this request takes over
                 return self._not_asked()
             held = again
@@ -129,7 +129,6 @@ class OnceJudge:
         try:
             outcome = await self._ask_once(request, held)
             answered.set_result(outcome)
-            return outcome
         except GenrmError as error:
             answered.set_exception(error)
             answered.exception()  # nobody may be waiting
@@ -138,6 +137,19 @@ class OnceJudge:
             del self._in_flight[key]
             if not answered.done():
                 answered.cancel()
+        is_current = request.form_version == self._judge.form.version
+        return outcome if is_current else await self._renewed(request, outcome)
+
+    async def _renewed(self, request: JudgeRequest, outcome: Outcome) -> Outcome:
+        """Ask in the form that the server takes now, if a request was not asked because its form is outdated."""
+        is_asked = not isinstance(outcome.result, Failure) or outcome.result.kind != FailureKind.NOT_ASKED
+        if is_asked or request.form_version == self._judge.form.version:
+            return outcome
+        renewed = self._judge.prepare(request.shown, request.repeat)
+        if (known := self.recall(renewed)) is not None:
+            return known
+        slot = await self.admit()
+        return self._not_asked() if slot is None else await self.ask(renewed, slot)
 
     def _not_asked(self) -> Outcome:
         return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {self.stopped_by}"))

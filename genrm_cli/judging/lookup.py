@@ -22,6 +22,7 @@ from genrm_cli.judging.profiles.score_tokens import with_score_tokens
 from genrm_cli.judging.profiles.scores_json import parse_scores_json_as_reference
 from genrm_cli.judging.rubrics.rubric_sets import RubricSet, parse_rubric_set
 from genrm_cli.settings.panel import JudgeConfig
+from genrm_cli.settings.request_field import check_request_field
 from genrm_cli.settings.sources.settings_file import read_toml
 from genrm_cli.verdicts import MIDDLE_RANKING
 
@@ -145,6 +146,11 @@ def _own_profile(path: str) -> AnyProfile:
     profile = parse_custom_profile(read_toml(Path(path)), path)
     if profile.name in PROFILES:
         raise UsageError(f"{path}: the name {profile.name} belongs to another profile; choose another name.")
+    for name, value in profile.request_fields.items():
+        try:
+            check_request_field(name, value)
+        except ValueError as error:
+            raise UsageError(f"{path}: [request]: {error}") from error
     return profile
 
 

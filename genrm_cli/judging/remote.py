@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,13 +25,16 @@ from genrm_cli.judging.profiles.profile import (
     render_messages,
     sample_prompt,
 )
+from genrm_cli.judging.request_form import RefusedField, RequestForm, limit_of
 from genrm_cli.judging.requests import Images, JudgeRequest, Prompt, Reply
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, StoppedBy
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
+_OUTDATED = Failure(FailureKind.NOT_ASKED, "the server takes another form of request")
 _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
 _TRIAL_TOKENS = 16
+_TOKENS = " tokens"
 
 
 class RemoteJudge:
@@ -39,8 +42,10 @@ class RemoteJudge:
 
     Attributes:
         model: the model's name on its server.
-        label: its name in the journal, with the context length to which prompts are shortened: from it, runs without
-            endpoints learn the context.
+        name: its name in the journal.
+        form: how the model's server takes requests; another version outdates those that were prepared before.
+        label: this name, with the context length to which prompts are shortened and the form of its requests: from it,
+            other runs learn them.
     """
 
     def __init__(
@@ -51,29 +56,73 @@ class RemoteJudge:
         budget: Budget,
         *,
         model: str,
-        sampling: Mapping[str, float],
+        given: Mapping[str, object],
+        fixed: Collection[str] = (),
+        form: RequestForm | None = None,
         judge_id: str | None = None,
         latencies: Latencies | None = None,
     ) -> None:
-        """Combine endpoints with a profile, some of whose request fields `sampling` replaces.
+        """Combine endpoints with a profile.
 
-        `judge_id` is the name of this judge in the journal; the model's name by default.
+        Args:
+            given: request fields that replace those of the profile; None leaves one out.
+            fixed: request fields that are sent as they are, even if the server refuses them.
+            form: how the model's server takes requests; shared with other judges of this model.
+            judge_id: name of this judge in the journal; the model's name by default.
         """
         self._latencies = latencies or Latencies()
         self.model = model
-        self.label = f"{judge_id or model} · {profile.name}-{profile.version}"
+        self.name = f"{judge_id or model} · {profile.name}-{profile.version}"
+        self._context = ""
         self.pool = pool
         self.profile = profile
         self._policy = policy
         self._budget = budget
-        self._request_fields = {"model": model, **profile.request_fields, **sampling}
+        planned = {"model": model, **profile.request_fields, **given}
+        self._planned = {name: value for name, value in planned.items() if value is not None}
+        self._fixed = fixed
+        self.form = form or RequestForm(model)
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._turns = count_turns(profile)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Take over the form of requests."""
+        self._form_version = self.form.version
+        self._request_fields = self.form.adapt(self._planned)
         # A harmless request with a short reply: a slow server must answer it before the run is given up.
-        most = self._request_fields.get("max_tokens")
+        limit = limit_of(self._request_fields)
+        most = self._request_fields.get(limit)
         tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
-        shown = sample_prompt(profile, *_TRIAL)
-        self._trial = JudgeRequest(shown, self._body_of(render_messages(profile, shown), max_tokens=tokens))
+        shown = sample_prompt(self.profile, *_TRIAL)
+        self._trial = JudgeRequest(shown, self._body_of(render_messages(self.profile, shown), (), **{limit: tokens}))
+        self._relabel()
+
+    @property
+    def changeable_fields(self) -> Collection[str]:
+        """Names of the fields in its requests that the user may change."""
+        return self._request_fields.keys() - {"model"}
+
+    def set_context(self, tokens: int) -> None:
+        """Note the context length to which prompts are shortened."""
+        self._context = f"{tokens}{_TOKENS}"
+        self._relabel()
+
+    def _relabel(self) -> None:
+        self.label = " · ".join(filter(None, (self.name, self._context, str(self.form))))
+
+    def take_over(self, label: str) -> int | None:
+        """Take over the form of requests from a label of this judge, and return the context in it."""
+        parts = label.removeprefix(self.name).split(" · ")
+        self.form.recall(next((part for part in parts if part.startswith("{")), "{}"))
+        tokens = next((part.removesuffix(_TOKENS) for part in parts if part.endswith(_TOKENS)), "")
+        return int(tokens) if tokens.isdecimal() else None
+
+    def adapt(self, refused: RefusedField | None, request: JudgeRequest) -> bool:
+        """Learn from the refusal of a request; return whether it has to be prepared again."""
+        if refused is None:
+            return False
+        return request.form_version != self.form.version or self.form.learn(refused, self._planned, self._fixed)
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -100,8 +149,25 @@ class RemoteJudge:
 
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Build the request and its key: a sha256 of exactly what changes the answer."""
+        if self._form_version != self.form.version:
+            self._renew()
         body = self._body_of(render_messages(self.profile, shown), shown.images)
-        return JudgeRequest(shown, body, hashlib.sha256(self._identity + b"%d\n" % judge_idx + body).digest())
+        key = hashlib.sha256(self._identity + b"%d\n" % judge_idx + body).digest()
+        return JudgeRequest(shown, body, key, judge_idx, self._form_version)
+
+    async def try_at(self, endpoint: Endpoint, request: JudgeRequest, timeout_s: float) -> Reply:
+        """Make a call outside of the run, and again while the server takes another form of request.
+
+        Raises:
+            CallError: there was no reply.
+        """
+        while True:
+            try:
+                return await endpoint.client.complete(request.body, timeout_s)
+            except CallError as error:
+                if not self.adapt(error.refused, request):
+                    raise
+                request = self.prepare(request.shown, request.repeat)
 
     def _body_of(self, messages: list[ChatMessage], images: Images = (), **more: object) -> bytes:
         shown: list[Any] = messages
@@ -150,7 +216,10 @@ class RemoteJudge:
         self.pool.release_unused(slot)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask until a reply holds a verdict, a response makes one ambiguous, no retry is left, or a call fails."""
+        """Ask until a reply holds a verdict, a response makes one ambiguous, no retry is left, or a call fails.
+
+        A request that is outdated, perhaps by this call, is not asked: `form` has another version.
+        """
         outcome = Outcome(_NOT_ASKED)
         started_s = loop_time_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
@@ -237,10 +306,16 @@ class RemoteJudge:
         failed_tries = backoffs = 0
         error = CallError(before if isinstance(before, Failure) else _NOT_ASKED, may_pass=True)
         while slot is not None:
+            if request.form_version != self.form.version:
+                self._give_back(slot)
+                raise CallError(_OUTDATED, may_pass=False)
             try:
                 # A prompt that always breaks the judge must not decide whether an endpoint is healthy.
                 reply = await self._exchange(self._trial if slot.on_trial else request, slot, outcome, gives_up_at_s)
             except CallError as failure:
+                if self.adapt(failure.refused, request):
+                    self._budget.calls -= 1  # it cost nothing
+                    raise CallError(_OUTDATED, may_pass=False) from failure
                 error = failure
             else:
                 if not slot.on_trial:

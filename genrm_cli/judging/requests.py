@@ -121,8 +121,13 @@ class RequestId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """A rendered request and its key, a sha256 of all that changes the answer. The built-in judge has neither."""
+    """A rendered request and its key, a sha256 of all that changes the answer. The built-in judge has neither.
+
+    `repeat` and the version of its form, of `RequestForm`, allow to render it again for another form.
+    """
 
     shown: Prompt
     body: bytes = b""
     key: bytes = b""
+    repeat: int = 0
+    form_version: int = 0

@@ -34,6 +34,7 @@ JUDGE_KEYS = (
         "temperature",
         "top_p",
         "max_reply_tokens",
+        "request_field",
         "max_model_len",
         "images",
         "api_key_env",

@@ -6,6 +6,7 @@ from typing import Literal
 from genrm_cli.catalog import REDACTIONS, listed
 from genrm_cli.settings.declare import duration, names_file, reward_setting, setting
 from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, TEXT_OR_FILE, URL, Value
+from genrm_cli.settings.request_field import REQUEST_FIELD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,12 @@ class JudgeSettings:
     top_p: float | None = reward_setting(None, "Nucleus sampling threshold. Default: the profile's.", low=0, high=1)
     max_reply_tokens: int | None = reward_setting(
         None, "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
+    )
+    request_field: tuple[str, ...] = reward_setting(
+        (),
+        "Set a field of each request to the judge: NAME=VALUE with text or JSON, as in reasoning_effort=low, or NAME= "
+        "to leave it out. Repeatable. Overrides the profile, $temperature, $top_p and $max_reply_tokens.",
+        kind=REQUEST_FIELD,
     )
     score_probabilities: bool = reward_setting(
         False,

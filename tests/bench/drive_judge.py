@@ -57,7 +57,7 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
             limit = AdaptiveLimit(concurrency) if adaptive else Limit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
             policy = CallPolicy(600.0, 3600.0, 5, reask=3)
-            remote = RemoteJudge(pool, PROFILES["nemotron"], policy, Budget(), model="bench", sampling={})
+            remote = RemoteJudge(pool, PROFILES["nemotron"], policy, Budget(), model="bench", given={})
             judges = JudgeSet([CachedJudge(remote, journal, RecallPolicy())], on_outcome)
             plan = GroupPlan(judges=(JudgePlan("bench", PROFILES["nemotron"]),))
             texts = iter_texts(count)

@@ -103,7 +103,7 @@ async def open_judge(
         policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
         budget = budget or Budget()
         chosen = PROFILES[profile] if isinstance(profile, str) else profile
-        remote = RemoteJudge(pool, chosen, policy, budget, model="m", sampling={})
+        remote = RemoteJudge(pool, chosen, policy, budget, model="m", given={})
         recall = RecallPolicy(only_failed=only_failed, with_replies=True)
         journaled = None if journal is None else CachedJudge(remote, journal, recall)
         yield Opened(remote, pool, budget, journaled)

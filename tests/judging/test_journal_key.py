@@ -33,7 +33,7 @@ def asked_of(
     policy = CallPolicy(call_timeout_s, 2 * call_timeout_s, retries, retries)
     pool = EndpointPool([], 10, lambda event, fields: None)
     budget = Budget(max_calls)
-    judge = RemoteJudge(pool, profile, policy, budget, model=model, sampling=sampling or {}, judge_id=judge_id)
+    judge = RemoteJudge(pool, profile, policy, budget, model=model, given=sampling or {}, judge_id=judge_id)
     return judge.prepare(prompt, judge_idx).key
 
 

@@ -154,7 +154,6 @@ def test_a_pattern_takes_linear_time() -> None:
         ({"verdict": {"json": {"score_1": "a", "score_2": "b"}}}, "scale"),
         ({"verdict": {"json": {"points": "a"}}}, "points"),
         ({"verdict": {}}, "either a pattern or a json table"),
-        ({"request": {"model": "x"}}, "[request]"),
         ({"name": "My Judge"}, "My Judge"),
         ({"temprature": 1}, "temprature"),
         ({"frame": {"names": ["A", "B"], "closing": "?"}}, "[frame] replaces"),

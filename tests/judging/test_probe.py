@@ -34,7 +34,7 @@ def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -
                 endpoints.append(Endpoint(base_url, client, Limit(4)))
             pool = EndpointPool(endpoints, 10, lambda event, fields: None)
             policy = CallPolicy(10, 60, 0, 0)
-            judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", sampling={})
+            judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", given={})
             warnings = await probe_judge(judge, timeout_s)
             return "; ".join(map(str, warnings)) or None
 
@@ -218,7 +218,7 @@ def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judg
         async with JudgeClient(judge_server.base_url, None, 2, 4) as client:
             endpoints = [Endpoint("judge", client, Limit(4))]
             pool = EndpointPool(endpoints, 10, lambda event, fields: None)
-            judge = RemoteJudge(pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", sampling={})
+            judge = RemoteJudge(pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", given={})
             await probe_judge(judge, 480.0, on_event=lambda event, fields: events.append((event, fields)))
 
     asyncio.run(run())

@@ -266,7 +266,7 @@ def test_every_ranking_comes_back(values: list[float], rng: Any) -> None:
 def make_judge(name: str) -> RemoteJudge:
     """Make a judge without endpoints: it makes requests and reads replies."""
     pool = EndpointPool([], 1, lambda event, fields: None)
-    return RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", sampling={})
+    return RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", given={})
 
 
 def test_the_second_turn_goes_on_from_what_was_said_not_thought() -> None:

@@ -29,7 +29,7 @@ def messages_of(name: str, prompt: PairwisePrompt) -> list[dict[str, str]]:
 def body_of(name: str) -> dict[str, object]:
     """Return the request that a judge of this profile gets."""
     pool = EndpointPool([], 10, lambda event, fields: None)
-    judge = RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", sampling={})
+    judge = RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", given={})
     return json.loads(judge.prepare(PairwisePrompt([("user", "Why?")], "a", "b"), 0).body)
 
 

@@ -31,7 +31,7 @@ def with_judge(
     call_timeout_s: float = 10,
     comparison_timeout_s: float = 60,
     give_up_after_s: float = 10,
-    sampling: dict[str, float] | None = None,
+    given: dict[str, float] | None = None,
     budget: Budget | None = None,
 ) -> Outcome | None:
     """Open a judge with one endpoint and next to no waits, use it, and check that all slots came back."""
@@ -40,9 +40,7 @@ def with_judge(
     async def run() -> Outcome | None:
         async with JudgeClient(server.base_url, None, 2, 4) as client:
             pool = EndpointPool([Endpoint("judge", client, Limit(4))], give_up_after_s, lambda event, fields: None)
-            judge = RemoteJudge(
-                pool, PROFILES["nemotron"], policy, budget or Budget(), model="m", sampling=sampling or {}
-            )
+            judge = RemoteJudge(pool, PROFILES["nemotron"], policy, budget or Budget(), model="m", given=given or {})
             try:
                 return await use(judge, pool)
             finally:
@@ -173,7 +171,7 @@ def test_no_slot_is_held_while_a_comparison_waits(judge_server: JudgeServer) -> 
 
 def test_sampling_of_the_user_replaces_the_profiles(judge_server: JudgeServer) -> None:
     """Fields that are given go before the profile's; the others stay."""
-    ask(judge_server, sampling={"temperature": 0.0})
+    ask(judge_server, given={"temperature": 0.0})
     (request,) = judge_server.stats()["recent"]
     body = request["body"]
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.0, 0.95, 16384)

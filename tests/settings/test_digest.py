@@ -7,7 +7,8 @@ DECIDING = """
     format limit group_by view view_max_chars answer_field answer_tool ignore_media images empty
     reference_field rubric_field tool_definitions prompt_field response_field id_field
     require_metadata goal strategy ring_k budget repeats both_orders seed judge model profile
-    principle temperature top_p max_reply_tokens score_probabilities max_model_len redact_pattern compat quorum
+    principle temperature top_p max_reply_tokens request_field score_probabilities max_model_len redact_pattern compat
+    quorum
     estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
     group_style_penalty_coeff default_score on_sabotage advantage unscored use_principle default_ranking

@@ -15,6 +15,7 @@ from genrm_cli.settings.table import all_settings
 
 NEEDS_TRUST = {
     *("wandb", "mlflow", "tensorboard"),
+    "request_field",
     *("base_url", "api_key_env", "api_key_file", "ca_bundle", "s3_endpoint_url", "s3_profile", "s3_region"),
     *("journal", "output", "output_template", "set_name", "force", "log_json", "any_prefix"),
     *("requests_to", "replies_from"),

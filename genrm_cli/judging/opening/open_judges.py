@@ -16,8 +16,10 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool, OnEvent
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.judging.request_form import RequestForm, given_fields
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings.panel import JudgeConfig
+from genrm_cli.settings.request_field import parse_request_field
 
 AUTO_CEILING = 4_096
 
@@ -60,6 +62,7 @@ class _Opener:
         self._options = options
         self._on_event = on_event
         self._pools: dict[tuple[object, ...], EndpointPool] = {}
+        self._forms: dict[tuple[EndpointPool, str], RequestForm] = {}
         limits = options.limits
         self._budget = Budget(
             limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out
@@ -98,14 +101,16 @@ class _Opener:
 
     def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:
         judge, limits = spec.config.judge, spec.config.limits
-        given = {"temperature": judge.temperature, "top_p": judge.top_p, "max_tokens": judge.max_reply_tokens}
+        model = judge.model or ""
         return RemoteJudge(
             pool,
             profile,
             CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask),
             self._budget,
-            model=judge.model or "",
-            sampling={name: value for name, value in given.items() if value is not None},
+            model=model,
+            given=given_fields(profile.request_fields, judge),
+            fixed=[parse_request_field(text)[0] for text in judge.request_field],
+            form=self._forms.setdefault((pool, model), RequestForm(model, self._on_event)),
             judge_id=judge.judge_id,
             latencies=self.latencies,
         )

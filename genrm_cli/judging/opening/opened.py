@@ -45,12 +45,11 @@ class OpenJudge:
         if remote is None or settings.compat is not None:
             return
         length = told if settings.max_model_len is None else settings.max_model_len
-        if length is None and journal is not None and (name := journal.find_judge(remote.label)) is not None:
-            tokens = name.removeprefix(f"{remote.label} · ").removesuffix(" tokens")
-            length = int(tokens) if tokens.isdecimal() else None
+        if length is None and journal is not None and (label := journal.find_judge(remote.name)) is not None:
+            length = remote.take_over(label)
         self.spec = replace(self.spec, max_model_len=length or None)
         if length:
-            remote.label = f"{remote.label} · {length} tokens"
+            remote.set_context(length)
 
 
 class OpenJudges:
@@ -91,11 +90,15 @@ class OpenJudges:
         for remote in (judge.remote for judge in self._judges):
             if remote is None:
                 judges.append(LexicalJudge())
-            elif journal is not None and store is not None:
-                judges.append(OfflineJudge(remote, journal, self._options.recall, store, read))
+                continue
+            if journal is not None and (label := journal.find_judge(remote.name)) is not None:
+                remote.take_over(label)
+            if journal is None:
+                judges.append(OnceJudge(remote))
+            elif store is None:
+                judges.append(CachedJudge(remote, journal, self._options.recall))
             else:
-                known = OnceJudge(remote) if journal is None else CachedJudge(remote, journal, self._options.recall)
-                judges.append(known)
+                judges.append(OfflineJudge(remote, journal, self._options.recall, store, read))
         return JudgeSet(judges, on_outcome if store is None else count, max(1, lanes))
 
     @property
@@ -156,10 +159,10 @@ class OpenJudges:
     async def _settle(self, judge: OpenJudge, journal: Journal | None) -> None:
         if judge.with_roles is None or judge.remote is None:
             return
-        if journal is not None and journal.find_judge(judge.with_roles.label):
+        if journal is not None and journal.find_judge(judge.with_roles.name):
             judge.choose_roles()
             return
-        is_known = journal is not None and journal.find_judge(judge.remote.label) is not None
+        is_known = journal is not None and journal.find_judge(judge.remote.name) is not None
         if not is_known and self._options.probe and not self._options.recall.only_known and judge.remote.may_ask():
             timeout_s = self._call_timeout_s(judge)
             answer = await answer_to_roles(judge.with_roles, timeout_s, self._on_event)

@@ -10,6 +10,7 @@ from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.judging.profiles.profile import sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import JudgeRequest, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
@@ -34,7 +35,13 @@ _REMEDIES = {
         "Export its key as GENRM_API_KEY, or name another variable with ", SettingRef("api_key_env"), "."
     ),
     FailureKind.REFUSED: Message.of(
-        "Check ", _MODEL, "; if the server does not know a field or a role of the request (SGLang), try ", _PLAIN, "."
+        "Check ",
+        _MODEL,
+        "; if the server does not know a role of the request (SGLang), try ",
+        _PLAIN,
+        ", or, if it does not take a field, change the field with ",
+        SettingRef("request_field"),
+        ".",
     ),
     FailureKind.BAD_BODY: Message.of("Something else answers at this address. ", _ADDRESS, "."),
     FailureKind.TRUNCATED: Message.of("Give it room with ", _TOKENS, "."),
@@ -127,7 +134,7 @@ async def answer_to_roles(judge: RemoteJudge, timeout_s: float, on_event: OnEven
     request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, _GOOD, _BAD), 0)
     for endpoint in judge.pool.endpoints:
         try:
-            reply = await endpoint.client.complete(request.body, timeout_s)
+            reply = await judge.try_at(endpoint, request, timeout_s)
         except CallError as error:
             if error.failure.kind.is_transient:
                 continue
@@ -197,18 +204,19 @@ class _Probe:
 
         With two turns, return the first reply: its prompt contains the responses, but no words of the model.
         """
-        judge, complete = self.judge, self.endpoint.client.complete
+        judge, endpoint = self.judge, self.endpoint
         request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, one, other), 0)
         failure = Failure(FailureKind.NO_VERDICT, "not asked")
         unread: Reply | None = None
+        refused: RefusedField | None = None
         for tries_left in reversed(range(_TRIES)):
             try:
-                reply = last = await complete(request.body, self.timeout_s)
+                reply = last = await judge.try_at(endpoint, request, self.timeout_s)
                 second = judge.second_turn(request, reply)
                 if isinstance(second, JudgeRequest):
-                    last = await complete(second.body, self.timeout_s)
+                    last = await endpoint.client.complete(second.body, self.timeout_s)
             except CallError as error:
-                failure, unread = error.failure, None
+                failure, unread, refused = error.failure, None, error.refused
                 if failure.kind == FailureKind.RATE_LIMITED:
                     return None
                 if not (tries_left and error.may_pass) or failure.kind in (FailureKind.AUTH, FailureKind.TIMEOUT):
@@ -219,7 +227,7 @@ class _Probe:
             if not isinstance(result, Failure):
                 return reply, result
             failure, unread = result, reply
-        unusable = self._unusable(f"{failure.kind}: {failure.detail}", _remedy(failure))
+        unusable = self._unusable(f"{failure.kind}: {failure.detail}", self._remedy(failure, refused))
         if unread is not None:
             raise _UnreadError(unusable, unread)
         # The user must correct a wrong key or URL, although a run would wait for it.
@@ -237,6 +245,16 @@ class _Probe:
             return None
         return longer.prompt_tokens > short.prompt_tokens
 
+    def _remedy(self, failure: Failure, refused: RefusedField | None) -> Message:
+        if failure.is_too_long:
+            return _TOO_LONG_REMEDY
+        if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
+            return _LOGPROBS_REMEDY
+        if refused is not None and refused.name in self.judge.changeable_fields and self.role is JUDGE:
+            without = SettingRef("request_field", f"{refused.name}=")
+            return Message.of("Leave the field out with ", without, ", or give it another value.")
+        return _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
+
     def _dropping(self, sign: str) -> JudgeError:
         return JudgeError(
             self._unusable(f"{sign}: its chat template seems to drop them", Message.of("Try ", _PLAIN, "."))
@@ -247,14 +265,6 @@ class _Probe:
         said = what if what.endswith("...") else what.rstrip(".")
         shown = remedy.with_names(self.role.settings)
         return Message.of(f"the {self.role.title} cannot be used: {tried}: {said}. ", shown)
-
-
-def _remedy(failure: Failure) -> Message:
-    if failure.is_too_long:
-        return _TOO_LONG_REMEDY
-    if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
-        return _LOGPROBS_REMEDY
-    return _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
 
 
 def _in_words(judgment: Judgment) -> str:

@@ -51,8 +51,8 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
     if not isinstance(images := table.get("images", False), bool):
         raise UsageError(f"{where}: images is true or false.")
     request, about = table.get("request", {}), table.get("about", f"from {where}")
-    if not isinstance(request, Mapping) or {"model", "messages", "stream", "n"} & set(request):
-        raise UsageError(f"{where}: [request] sets fields such as temperature, but not model, messages, stream or n.")
+    if not isinstance(request, Mapping):
+        raise UsageError(f"{where}: [request] is a table of fields such as temperature.")
     parse_reply, forms = parse_verdict(table.get("verdict"), where)
     return Profile(
         name=parse_name(table, where),

@@ -13,6 +13,7 @@ from functools import partial
 from types import MappingProxyType
 
 from genrm_cli.judging.profiles.profile import Profile
+from genrm_cli.judging.request_form import limit_of
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, Verdict
 
@@ -47,8 +48,8 @@ class Place:
 def with_score_tokens(profile: Profile) -> Profile:
     """Return a profile whose verdicts are expected ones, wherever its servers send the probabilities of tokens."""
     fields = dict(profile.request_fields)
-    most = fields.get("max_tokens")
-    fields["max_tokens"] = min(most, MAX_TOKENS) if isinstance(most, int) else MAX_TOKENS
+    most = fields.get(limit := limit_of(fields))
+    fields[limit] = min(most, MAX_TOKENS) if isinstance(most, int) else MAX_TOKENS
     fields |= {"logprobs": True, "top_logprobs": TOP_TOKENS}
     parse = partial(_parse_expected, profile.parse_reply)
     return replace(profile, request_fields=MappingProxyType(fields), parse_reply=parse)

@@ -184,7 +184,7 @@ def run_judge(
         pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: run.events.append(event))
         policy = CallPolicy(call_timeout_s, 3600.0, 5, reask)
         budget = Budget()
-        judge = RemoteJudge(pool, PROFILE, policy, budget, model="m", sampling={})
+        judge = RemoteJudge(pool, PROFILE, policy, budget, model="m", given={})
         if deadline_s is not None:
             judge.set_deadline(deadline_s, grace_s=0)
         for time_s, change in (at or {}).items():
