@@ -45,6 +45,12 @@ class ExportOptions:
         low=1,
     )
     split: float = setting(0.0, "Share of prompts to put into OUT.validation.jsonl.", low=0, high=0.9, is_common=True)
+    keep: tuple[str, ...] = setting(
+        (),
+        "Keep this field of the input lines, a dotted path, as a column. Rows of pairs have FIELD_chosen and "
+        "FIELD_rejected; rows of groups, a list. Repeatable.",
+        is_common=True,
+    )
     mixed_settings: bool = setting(False, "Accept inputs that were scored with different settings.")
     seed: int = setting(0, "Random seed for choices and splits.")
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.export.balance import similarity
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
@@ -70,6 +71,7 @@ class RowMaker:
         self._format = format_
         self._options = options
         self._used: Counter[int] = Counter()  # rows by prompt
+        self.missing = set(options.keep)  # fields to keep that no row has
         self._known: set[int] = set()  # names of rows that must not be repeated
         self._calibration: Calibration | None = None
 
@@ -180,7 +182,7 @@ class RowMaker:
             self.counts.dropped[Drop.REPEATED_PROMPT] += 1
         else:
             answers = [self._answer(each, input_, group) for each in members]
-            row = self._render(PromptRow(_prompt(first, group), answers, len(self._known)))
+            row = self._render(PromptRow(_prompt(first, group), answers, len(self._known), are_groups))
             if row is not None:
                 self._known.add(first.prompt)
                 yield MadeRow(row, first.prompt, [("responses", each) for each in members])
@@ -188,14 +190,22 @@ class RowMaker:
     def _render(self, row: Pair | Sample | PromptRow) -> Json | None:
         """Return a row in its output format; None, counted, if the format cannot represent it."""
         try:
-            return self._format.render(row)
+            rendered = self._format.render(row)
         except UnfitError as error:
             self.counts.dropped[Drop.UNFIT] += 1
             self.counts.unfit[str(error)] += 1
             return None
+        for path in self._options.keep:
+            kept = row.kept(path)
+            if taken := rendered.keys() & kept.keys():
+                raise UsageError(SettingRef("keep", path), f": the format has a column {min(taken)} of its own.")
+            rendered |= kept
+        return rendered
 
     def _answer(self, candidate: Candidate, input_: ExportInput, group: ScoredGroup) -> Answer:
         scored = candidate.scored
+        kept = scored.record["fields"]
+        self.missing.difference_update(path for path, value in kept.items() if value is not None)
         return Answer(
             id=f"{input_.stem}/{group.key}#{candidate.index}",
             messages=messages_of_response(scored.rollout.prompt, candidate.items, self._options.reasoning),
@@ -203,6 +213,7 @@ class RowMaker:
             standard_error=scored.line.standard_error,
             advantage=scored.line.advantage,
             logprobs=scored.record.get("logprobs"),
+            kept=kept,
             is_session=scored.rollout.is_session,
         )
 
@@ -210,4 +221,6 @@ class RowMaker:
 def _prompt(candidate: Candidate, group: ScoredGroup) -> Prompt:
     rollout = candidate.scored.rollout
     messages = messages_of_prompt(rollout.prompt)
-    return Prompt(f"{candidate.prompt:016x}", messages, rollout.tools, group.line.judge)
+    return Prompt(
+        f"{candidate.prompt:016x}", messages, rollout.tools, group.line.judge, candidate.scored.record["reference"]
+    )

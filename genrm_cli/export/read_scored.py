@@ -5,13 +5,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import takewhile
 
 from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import Record, field_at
 from genrm_cli.rollouts.group_keys import digest_of_prompt
+from genrm_cli.rollouts.reading.chosen_fields import reference_at
+from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import Item, Reasoning, Rollout, Turn, chars_of_items, has_act, turns_of_items
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
@@ -74,7 +77,9 @@ def open_inputs(
     """
     inputs = []
     for each in scored:
-        run = opened.enter_context(ScoredRun(each, settings, kept_of=_kept_of))
+        run = opened.enter_context(
+            ScoredRun(each, settings, kept_of=partial(_kept_of, options.keep, settings.input.reference_field))
+        )
         run.read(s3, comparisons=comparisons)
         if comparisons and not run.has_comparisons:
             raise InputError(
@@ -92,9 +97,12 @@ def open_inputs(
     return inputs
 
 
-def _kept_of(record: Record) -> Record:
-    """Return the fields that an export needs besides the rollout: its policy, and its tokens' log probabilities."""
-    kept: Record = {"policy": record.get("policy")}
+def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record) -> Record:
+    """Return what an export needs besides the rollout: its policy, reference, log probabilities, and fields to keep."""
+    named = [reference_field] if reference_field else [name for name in REFERENCES if name in record]
+    reference = reference_at(record, named[0]) if len(named) == 1 else None  # several: the user must name one
+    fields = {path: field_at(record, path) for path in paths}
+    kept: Record = {"policy": record.get("policy"), "reference": reference or "", "fields": fields}
     for name in _LOGPROBS:
         value = record.get(name)
         if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):

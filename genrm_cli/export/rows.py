@@ -24,6 +24,7 @@ class Answer:
         id: file, group and index.
         standard_error: of its base score; None if unknown, as are `advantage` and `logprobs`.
         logprobs: of its tokens under the policy that wrote it.
+        kept: fields of its line, by path.
         is_session: whether it also contains turns of a client.
     """
 
@@ -33,6 +34,7 @@ class Answer:
     standard_error: float | None = None
     advantage: float | None = None
     logprobs: list[float] | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
     is_session: bool = False
 
     @property
@@ -55,12 +57,14 @@ class Prompt:
     Attributes:
         id: digest of its turns, equal for equal prompts.
         tools: functions that the policy could call: JSON text in the shape of OpenAI's chat completions.
+        reference: the known answer; empty if there is none.
     """
 
     id: str
     messages: list[Message]
     tools: tuple[str, ...] = ()
     judge: str | None = None
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,10 @@ class Pair:
     chosen: Answer
     rejected: Answer
 
+    def kept(self, path: str) -> Json:
+        """Return a field of the lines, with a column for each side."""
+        return {f"{path}_chosen": self.chosen.kept[path], f"{path}_rejected": self.rejected.kept[path]}
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -80,6 +88,10 @@ class Sample:
     answer: Answer
     label: bool | None = None
 
+    def kept(self, path: str) -> Json:
+        """Return a field of the line, as a column."""
+        return {path: self.answer.kept[path]}
+
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
@@ -88,6 +100,12 @@ class PromptRow:
     prompt: Prompt
     answers: Sequence[Answer]
     number: int
+    lists: bool = False
+
+    def kept(self, path: str) -> Json:
+        """Return a field of the lines: all values if the row `lists` its responses, else the one that they share."""
+        values = [answer.kept[path] for answer in self.answers]
+        return {path: values if self.lists else values[0] if all(each == values[0] for each in values) else None}
 
 
 @dataclass(frozen=True, slots=True)

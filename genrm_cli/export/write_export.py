@@ -91,6 +91,9 @@ def export(
             rows.append(made)
         if not len(rows):
             raise InputError(_nothing_left(maker))
+        if maker.missing:
+            unknown = SettingRef("keep", min(maker.missing))
+            raise UsageError(unknown, ": no exported line has a value there; `genrm validate` names the fields.")
         kept = rows.balanced(options.seed) if options.balance_length else np.ones(len(rows), dtype=bool)
         maker.counts.dropped[Drop.BALANCE_LENGTH] += int(np.count_nonzero(~kept))
         validation = validation_prompts(rows.leaders, options.split, options.seed)

@@ -308,3 +308,50 @@ def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, call: Call, s3_bucket: A
     manifest = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.manifest.json")["Body"].read()
     assert [each["uri"] for each in json.loads(manifest)["inputs"]] == [f"{root}/rl/env/{n}.scored.jsonl" for n in "ab"]
     assert list(genrm.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("to", "kept"),
+    [
+        ("trl-dpo", {"gts_chosen": "4", "gts_rejected": "4", "meta.k_chosen": 1, "meta.k_rejected": 0}),
+        ("trl-sft", {"gts": "4", "meta.k": 1}),
+        ("trl-grpo", {"gts": "4", "meta.k": None}),
+        ("groups", {"gts": ["4", "4"], "meta.k": [0, 1]}),
+    ],
+)
+def test_fields_of_the_input_stay_as_columns(to: str, kept: dict[str, Any], genrm: Genrm, call: Call) -> None:
+    """--keep takes dotted paths; pairs have a value for each side, groups one for each response."""
+    answers = (scored("5", 1.0, index=0), scored("4", 2.0, index=1))
+    write_lines(genrm.folder / "x.scored.jsonl", [a | {"gts": "4", "meta": {"k": n}} for n, a in enumerate(answers)])
+    done = call("export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--keep", "gts", "--keep", "meta.k")
+    assert done.code == 0, done.err
+    [row] = read_lines(genrm.folder / "o.jsonl")
+    assert {name: row[name] for name in row if name.startswith(("gts", "meta"))} == kept
+
+
+@pytest.mark.parametrize("name", ["gt", "prompt"])
+def test_a_field_that_no_line_has_or_the_format_needs_is_refused(name: str, genrm: Genrm, call: Call) -> None:
+    """Nothing is written, and the error names the option and the field."""
+    write_lines(genrm.folder / "x.scored.jsonl", [scored("5", 1.0, index=0), scored("4", 2.0, index=1)])
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "o.jsonl", "--keep", name)
+    assert (done.code, genrm.names()) == (2, {"x.scored.jsonl"})
+    assert f"--keep {name}: " in done.err
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "truth"),
+    [
+        ({"gts": "4"}, (), "4"),
+        ({"answer": ["4"], "solution": "2 + 2 = 4"}, (), ""),
+        ({"answer": ["4"], "solution": "2 + 2 = 4"}, ("--reference-field", "answer"), "4"),
+        ({"n": 4}, ("--reference-field", "n"), "4"),
+    ],
+)
+def test_verl_gets_the_reference_answer(
+    fields: dict[str, Any], options: tuple[str, ...], truth: str, genrm: Genrm, call: Call
+) -> None:
+    """The named field, or the only known one; of several, none is chosen."""
+    lines = [scored("5", 1.0, index=0) | fields, scored("4", 2.0, index=1) | fields]
+    write_lines(genrm.folder / "x.scored.jsonl", lines)
+    assert call("export", "x.scored.jsonl", "--to", "verl", "-o", "o.jsonl", *options).code == 0
+    assert [row["reward_model"]["ground_truth"] for row in read_lines(genrm.folder / "o.jsonl")] == [truth]

@@ -2,8 +2,8 @@
 
 Source: `trl/trainer/grpo_trainer.py` of huggingface/trl 1.16.0: every column but the prompt reaches the reward function
 as a list, and `rollout_func` returns `prompt_ids`, `completion_ids` and `logprobs`. `verl/utils/dataset/rl_dataset.py`
-of verl-project/verl 0.9.1: its reward code reads `reward_model.ground_truth` unconditionally, so the key exists,
-although it is empty.
+of verl-project/verl 0.9.1: its reward code reads `reward_model.ground_truth` unconditionally, so the key exists even
+where it is empty.
 """
 
 from genrm_cli.export.chat_messages import Message
@@ -19,7 +19,7 @@ def _verl(row: PromptRow) -> Json:
         "data_source": "genrm",
         "prompt": row.prompt.messages,
         "ability": "chat",
-        "reward_model": {"style": "model", "ground_truth": ""},
+        "reward_model": {"style": "model", "ground_truth": row.prompt.reference},
         "extra_info": {
             "index": row.number,
             "prompt_id": row.prompt.id,
