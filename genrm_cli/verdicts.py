@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from operator import attrgetter
-from typing import Self
+from typing import Literal, Self
 
 MIN_SCORE, MAX_SCORE = 1.0, 5.0
 MIN_RANKING, MAX_RANKING = 1.0, 6.0
@@ -141,6 +141,10 @@ class Failure:
         if self.kind != FailureKind.REFUSED or "supported" in self.detail:  # a field, not its value
             return False
         return any(words in self.detail for words in _TOO_LONG_WORDS)
+
+
+ProbeResult = Literal["passed", "incomplete", "skipped"]
+"""The result of the test of a judge; incomplete if an endpoint was busy or down. A judge that fails is not used."""
 
 
 class Reason(StrEnum):

@@ -95,12 +95,13 @@ _WHY_PROFILE = {
 
 
 def judge_text(judge: JsonObject) -> str:
-    """Describe the judge in one line: its name, its profile and how that was chosen, and its endpoints."""
+    """Describe the judge in one line: its name, its profile and how that was chosen, its endpoints, its probe."""
     if judge["profile"] is None:
         return f"{judge['name']}, the built-in baseline"
     why = _WHY_PROFILE[judge["profile_from"]]
     profile = f"profile {judge['profile'].partition('+')[0]} ({why})"
-    return ", ".join(filter(None, (judge["name"], profile, " ".join(judge["base_urls"]))))
+    probe = "" if (result := judge.get("probe")) in (None, "passed") else f"probe {result}"
+    return ", ".join(filter(None, (judge["name"], profile, " ".join(judge["base_urls"]), probe)))
 
 
 def plan_text(plan: JsonObject) -> str:

@@ -107,7 +107,7 @@ class Worker:
         try:
             run = self._run(left_s)
             options = run.open_options
-            options = replace(options, limits=limits_left(options.limits, spent))
+            options = replace(options, limits=limits_left(options.limits, spent), probe=False)
             specs = settled_specs(run.judge_specs(), order)
             async with open_judges(specs, options, self._on_event) as self._judges:
                 await score_inputs(order.inputs, run, report, self._judges, dict.fromkeys(order.outputs))
@@ -145,7 +145,7 @@ class Worker:
                     SettingRef("journal"),
                     " as s3://...",
                 ) from error
-        settings = changed(order.settings, shard=self._shard, probe=False, deadline=left_s)
+        settings = changed(order.settings, shard=self._shard, deadline=left_s)
         return new_run(settings, find_api_keys(settings), self._progress, self._on_event)
 
     def _on_event(self, event: str, fields: dict[str, Any]) -> None:

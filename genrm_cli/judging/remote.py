@@ -28,13 +28,14 @@ from genrm_cli.judging.profiles.profile import (
 from genrm_cli.judging.request_form import RefusedField, RequestForm, limit_of
 from genrm_cli.judging.requests import Images, JudgeRequest, Prompt, Reply
 from genrm_cli.metrics.running_stats import Latencies
-from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, StoppedBy
+from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, ProbeResult, StoppedBy
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _OUTDATED = Failure(FailureKind.NOT_ASKED, "the server takes another form of request")
 _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
 _TRIAL_TOKENS = 16
 _TOKENS = " tokens"
+_UNPROBED = "not probed"
 
 
 class RemoteJudge:
@@ -44,8 +45,9 @@ class RemoteJudge:
         model: the model's name on its server.
         name: its name in the journal.
         form: how the model's server takes requests; another version outdates those that were prepared before.
-        label: this name, with the context length to which prompts are shortened and the form of its requests: from it,
-            other runs learn them.
+        label: this name, with the context length to which prompts are shortened, the form of its requests, and whether
+            it was not probed: from it, other runs learn them.
+        probe: the result of its probe, or of the probe before the verdicts in the journal; None if it was not asked.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class RemoteJudge:
         given: Mapping[str, object],
         fixed: Collection[str] = (),
         form: RequestForm | None = None,
+        is_probed: bool = True,
         judge_id: str | None = None,
         latencies: Latencies | None = None,
     ) -> None:
@@ -68,12 +71,15 @@ class RemoteJudge:
             given: request fields that replace those of the profile; None leaves one out.
             fixed: request fields that are sent as they are, even if the server refuses them.
             form: how the model's server takes requests; shared with other judges of this model.
+            is_probed: whether the judge is tested before it is asked.
             judge_id: name of this judge in the journal; the model's name by default.
         """
         self._latencies = latencies or Latencies()
         self.model = model
         self.name = f"{judge_id or model} · {profile.name}-{profile.version}"
         self._context = ""
+        self._unprobed = "" if is_probed else _UNPROBED
+        self.probe: ProbeResult | None = None
         self.pool = pool
         self.profile = profile
         self._policy = policy
@@ -109,12 +115,13 @@ class RemoteJudge:
         self._relabel()
 
     def _relabel(self) -> None:
-        self.label = " · ".join(filter(None, (self.name, self._context, str(self.form))))
+        self.label = " · ".join(filter(None, (self.name, self._context, str(self.form), self._unprobed)))
 
     def take_over(self, label: str) -> int | None:
-        """Take over the form of requests from a label of this judge, and return the context in it."""
+        """Take over from a label of this judge the form of requests and whether it was probed; return the context."""
         parts = label.removeprefix(self.name).split(" · ")
         self.form.recall(next((part for part in parts if part.startswith("{")), "{}"))
+        self.probe = self.probe or ("skipped" if _UNPROBED in parts else "passed")
         tokens = next((part.removesuffix(_TOKENS) for part in parts if part.endswith(_TOKENS)), "")
         return int(tokens) if tokens.isdecimal() else None
 

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
 from genrm_cli.scored.run_record import RunRecord
-from genrm_cli.verdicts import Reason
+from genrm_cli.verdicts import ProbeResult, Reason
 
 FORMAT = 1
 """Version of the figures; increased when a key changes its meaning or is removed."""
@@ -65,6 +66,7 @@ class RunFigures:
         time: time of scoring; None without a metrics file, as are `settings_digest` and both agreements.
         partial: why the run is incomplete; None if it is complete.
         is_baseline: whether the built-in baseline judged any group.
+        probe: the worst result of the probes of its judges; None without verdicts or a metrics file.
         unscored: rollouts without a reward by the code of the reason.
         rewards: over rollouts; `spread`, `reliability` and both effects are means over groups.
         flat: groups of two and more rewards that are all equal.
@@ -87,6 +89,7 @@ class RunFigures:
     is_baseline: bool
     settings_digest: str | None
     partial: str | None
+    probe: ProbeResult | None
     groups: int
     rollouts: int
     scored: int
@@ -149,6 +152,7 @@ def figures_of(
         is_baseline=any(group.is_baseline for group in groups),
         settings_digest=None if metrics is None else metrics.settings_digest,
         partial=None if metrics is None else _why_partial(metrics),
+        probe=None if metrics is None else _worst_probe(metrics),
         groups=len(groups),
         rollouts=rollouts,
         scored=len(rewards),
@@ -239,6 +243,11 @@ def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
 
 def _known(groups: Sequence[GroupFigures | GroupMeasures], name: str) -> list[float]:
     return [value for group in groups if (value := getattr(group, name)) is not None]
+
+
+def _worst_probe(metrics: RunRecord) -> ProbeResult | None:
+    results = [judge.probe for judge in metrics.judge.judges]
+    return next((each for each in get_args(ProbeResult)[::-1] if each in results), None)
 
 
 def _why_partial(metrics: RunRecord) -> str | None:

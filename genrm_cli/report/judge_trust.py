@@ -11,6 +11,10 @@ Weight = Literal["no", "care", "fine", "unknown"]
 _MANY, _SOME = 0.25, 0.05
 _FLIPS = 0.25
 _LEANS = 0.05  # of the first place, beyond its interval
+_PROBES = {
+    "skipped": "The judge was not probed: nothing shows that it prefers a right answer to nonsense.",
+    "incomplete": "The probe of the judge is incomplete: an endpoint was busy or down.",
+}
 _ANSWERS = {
     "no": "Not in its current state",
     "care": "With care: look at the points below first",
@@ -49,6 +53,8 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
         yield Ground("no", "The built-in lexical baseline judged this, not a reward model.", "baseline")
     if figures.partial is not None:
         yield Ground("no", f"Partial: {figures.partial}.", "unscored")
+    if figures.probe in _PROBES:
+        yield Ground("care", _PROBES[figures.probe])
     if not figures.scored:
         yield Ground("no", "No rollout has a reward.")
     yield from _unscored(figures)

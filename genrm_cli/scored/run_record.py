@@ -8,6 +8,7 @@ from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.scored.json_form import json_schema
 from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
+from genrm_cli.verdicts import ProbeResult
 
 FORMAT: Literal[1] = 1
 """Version of the metrics file; increased when a key changes its meaning or is removed."""
@@ -57,6 +58,7 @@ class JudgeRecord:
         name: its `judge_id`, or else its model.
         is_baseline: whether it is the built-in lexical baseline.
         profile_from: source of the choice of the profile.
+        probe: the result of the test before it was asked; None for the baseline, and if it was not asked.
         compat: the setting `compat`, which replaces missing verdicts by defaults.
         score_probabilities: whether its verdicts are expected values over score tokens, where it sends them.
         weight: in a panel.
@@ -69,6 +71,7 @@ class JudgeRecord:
     profile: str | None
     profile_version: int | None
     profile_from: str | None
+    probe: ProbeResult | None
     compat: str | None
     score_probabilities: bool | None = None
     weight: float | None = None

@@ -11,6 +11,7 @@ from genrm_cli.judging.opening.probe import JUDGE, ModelRole
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
+from genrm_cli.verdicts import ProbeResult
 
 
 def ignore_event(event: str, fields: dict[str, Any]) -> None:
@@ -28,6 +29,7 @@ class JudgeSpec:
         roles: profile to use instead, if the judge turns out to know its roles; None to use `profile` in any case.
         role: its name, and those of its settings, in messages.
         max_model_len: context length in tokens, as set, told by the endpoints or found in the journal; None if unknown.
+        probe: the result of its probe; None before it is asked, and for the built-in judge.
     """
 
     config: JudgeConfig
@@ -37,6 +39,7 @@ class JudgeSpec:
     roles: AnyProfile | None = None
     role: ModelRole = JUDGE
     max_model_len: int | None = None
+    probe: ProbeResult | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ class OpenJudges:
             elif store is None:
                 judges.append(CachedJudge(remote, journal, self._options.recall))
             else:
+                remote.probe = "skipped"
                 judges.append(OfflineJudge(remote, journal, self._options.recall, store, read))
         return JudgeSet(judges, on_outcome if store is None else count, max(1, lanes))
 
@@ -123,8 +124,8 @@ class OpenJudges:
 
     @property
     def specs(self) -> list[JudgeSpec]:
-        """The judges, with the profiles that were chosen for them."""
-        return [judge.spec for judge in self._judges]
+        """The judges, with the profiles that were chosen for them and the results of their probes."""
+        return [replace(each.spec, probe=None if each.remote is None else each.remote.probe) for each in self._judges]
 
     async def is_reachable(self, timeout_s: float) -> bool:
         """Whether each judge has an endpoint that is up, or one that responds again."""
@@ -190,6 +191,9 @@ class OpenJudges:
         """
         await self.settle()
         async with self._probing:
+            for judge in self._judges:
+                if judge.remote is not None and not judge.spec.config.judge.probe:
+                    judge.remote.probe = "skipped"
             if self._probed or not self._options.probe or self._options.recall.only_known:
                 return
             parts = [part for judge in self._judges for warning in await self._probe(judge) for part in ("; ", warning)]
@@ -201,7 +205,7 @@ class OpenJudges:
         if judge.remote is None or not judge.remote.may_ask():
             return []
         spec = judge.spec
-        return await probe_judge(
+        warnings = await probe_judge(
             judge.remote,
             self._call_timeout_s(judge),
             compares=spec.compares,
@@ -210,6 +214,8 @@ class OpenJudges:
             known=judge.verdict_with_roles,
             on_event=self._on_event if spec.roles is None else ignore_event,  # announced when it was chosen
         )
+        judge.remote.probe = "incomplete" if warnings else "passed"
+        return warnings
 
 
 async def _context_of(endpoint: Endpoint, model: str, timeout_s: float) -> int | None:

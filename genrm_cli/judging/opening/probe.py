@@ -102,7 +102,7 @@ async def probe_judge(
         on_event: called when the probe begins.
 
     Returns:
-        A warning about each endpoint that is down.
+        A warning about each endpoint that is down, or too busy to be tested.
 
     Raises:
         JudgeError: an endpoint answers wrongly, or all are down. The message says what was tried and what to change.
@@ -115,11 +115,13 @@ async def probe_judge(
     all_down = all(isinstance(result, _DownError) for result in results)
     warnings: list[Message] = []
     for endpoint, result in zip(endpoints, results, strict=True):
-        if result is not None and (all_down or not isinstance(result, _DownError)):
+        if result is None:
+            continue
+        if all_down or not isinstance(result, _DownError | _BusyError):
             raise result if name is None else JudgeError(f"{name}: ", result.message)
-        if result is not None:
+        warnings.append(result.message)
+        if isinstance(result, _DownError):
             endpoint.mark_unhealthy(loop_time_s())
-            warnings.append(result.message)
     return warnings
 
 
@@ -151,6 +153,10 @@ def _announce(judge: RemoteJudge, timeout_s: float, on_event: OnEvent) -> None:
 
 class _DownError(JudgeError):
     """An endpoint cannot be reached or fails in a way that may pass."""
+
+
+class _BusyError(JudgeError):
+    """An endpoint cannot be tested, because it refuses for lack of capacity. The run will wait for it."""
 
 
 class _UnreadError(JudgeError):
@@ -191,8 +197,10 @@ class _Probe:
             if await self._prompt_grows(error.reply) is False:
                 raise self._dropping("it gives no verdict, and longer responses make its prompt no longer") from error
             raise
-        if first is None or second is None or _follows(first[1], second[1]):
-            return  # None is busy: the run will wait for it
+        if first is None or second is None:
+            raise _BusyError(f"{self.endpoint.name} is busy (429): it could not be tested")
+        if _follows(first[1], second[1]):
+            return
         if await self._prompt_grows(first[0]):
             said = f"{_in_words(first[1])} shown first, {_in_words(second[1])} shown second"
             sign = f"it does not prefer a right answer to nonsense: {said}"
