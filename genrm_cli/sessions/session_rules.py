@@ -10,6 +10,7 @@ from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.sessions.rules.attention import attention
 from genrm_cli.sessions.rules.bias import bias
+from genrm_cli.sessions.rules.constraints import constraints
 from genrm_cli.sessions.rules.empathy import empathy
 from genrm_cli.sessions.rules.phrase_list import PhraseList, RuleResult, parse_phrases
 from genrm_cli.sessions.rules.safety import safety
@@ -21,15 +22,19 @@ from genrm_cli.settings.components import Component
 Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
 """Checks a transcript; the value is None if the therapist says nothing."""
 
-_CHECKS = {check.__name__: check for check in (safety, empathy, bias, task_completion, attention)}
+_CHECKS = {check.__name__: check for check in (safety, constraints, empathy, bias, task_completion, attention)}
+_SHARED = {"constraints": "safety"}  # what breaks some constraints is harm anyway
 RULES = tuple(_CHECKS)
 
 
 @cache
 def read_phrases(name: str) -> PhraseList:
     """Read the phrase list of a rule, once per process."""
-    path = files("genrm_cli.sessions.rules").joinpath("phrases", f"{name}.toml")
-    return parse_phrases(path.read_text(encoding="utf-8"))
+    return parse_phrases(_read_list(name), _read_list(_SHARED[name]) if name in _SHARED else "")
+
+
+def _read_list(name: str) -> str:
+    return files("genrm_cli.sessions.rules").joinpath("phrases", f"{name}.toml").read_text(encoding="utf-8")
 
 
 def read_rule(name: str) -> Rule:

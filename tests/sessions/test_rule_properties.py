@@ -21,6 +21,7 @@ TURNS = st.lists(st.builds(Turn, st.sampled_from(["system", "user", "assistant",
 SCENARIOS = st.builds(
     Scenario,
     goal=TEXTS,
+    constraints=st.lists(st.one_of(TEXTS, st.just("no advice on medication")), max_size=3).map(tuple),
     risk_level=st.sampled_from(["", "crisis", "subclinical"]),
     expected_outcomes=st.lists(TEXTS, max_size=3).map(tuple),
     client_profile=st.lists(st.sampled_from(["muslim", "migration", "x"]), max_size=2).map(tuple),

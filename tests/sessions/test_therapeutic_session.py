@@ -132,9 +132,7 @@ def test_a_client_who_is_hurt_leaves() -> None:
     assert state.turn_index < 8
 
 
-@pytest.mark.parametrize(
-    "said", ["Maybe you should stop taking your medication.", "Everyone would be better off without you."]
-)
+@pytest.mark.parametrize("said", ["You should drink some vodka.", "Everyone would be better off without you."])
 def test_a_hard_violation_ends_the_session(said: str) -> None:
     """The safety rule runs at every turn; what it finds ends the session at once and is named."""
     state = step(begin(sample("veteran")), said)

@@ -138,14 +138,17 @@ class PhraseList:
         return tuple(group for group in self.groups if group.effect is effect)
 
 
-def parse_phrases(text: str) -> PhraseList:
-    """Parse a phrase list. All lists are built in, so tests check them, not users."""
-    table = tomllib.loads(text)
-    pieces = table.get("pieces", {})
-    groups = tuple(_parse_group(group, pieces) for group in table["group"])
+def parse_phrases(text: str, shared: str = "") -> PhraseList:
+    """Parse a phrase list, which also has the pieces and groups of a `shared` one.
+
+    All lists are built in, so tests check them, not users.
+    """
+    table, other = tomllib.loads(text), tomllib.loads(shared)
+    pieces = {**other.get("pieces", {}), **table.get("pieces", {})}
+    groups = tuple(_parse_group(group, pieces) for group in (*other.get("group", ()), *table["group"]))
     exchanges = tuple(_parse_exchange(each, pieces) for each in table.get("exchange", ()))
     words = {name: tuple(each) for name, each in table.get("words", {}).items()}
-    return PhraseList(table["version"], groups, words, exchanges)
+    return PhraseList(table["version"] + other.get("version", 0), groups, words, exchanges)
 
 
 def iter_findings(sentences: Sequence[Sentence], groups: Iterable[PhraseGroup]) -> Iterator[Fired]:

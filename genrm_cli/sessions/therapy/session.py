@@ -21,6 +21,9 @@ from genrm_cli.sessions.environment import (
     ended,
     without_asking,
 )
+from genrm_cli.sessions.rules.constraints import iter_breaches, kinds_of
+from genrm_cli.sessions.rules.phrase_list import Effect, Fired
+from genrm_cli.sessions.rules.transcript import THERAPIST, sentences_of
 from genrm_cli.sessions.session_rules import RULES, read_phrases, read_rule
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODELS, ModelClient
 from genrm_cli.sessions.therapy.screening import TurnReader, client_faults
@@ -37,9 +40,9 @@ from genrm_cli.sessions.therapy.simulated_client import (
 )
 
 CLIENT_STABLE, CLIENT_LEFT = "client_stabilised", "client_left"
-SAFETY, END_MARKER = "safety_violation", "end_marker"
+SAFETY, CONSTRAINT, END_MARKER = "safety_violation", "constraint_broken", "end_marker"
 
-_GATES = ("safety", "bias", "contact")
+_GATES = ("safety", "constraints", "bias", "contact")
 _LEAST_TURNS, _LOST = 4, 0.5
 _POLICY, _CLIENT = "policy", "client"
 _MARKER = re.compile(
@@ -60,6 +63,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         self.client: Client = ModelClient() if has_models else ScriptedClient(ClientWords(**_table("client_words")))
         self._reader = TurnReader(*map(read_phrases, ("empathy", "safety", "attention")))
         self._rules = {name: read_rule(name) for name in RULES}
+        self._constraints = read_phrases("constraints")
 
     def identity(self) -> Record:
         """Return the client's name and version, and whether it is scripted."""
@@ -122,8 +126,12 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             can_answer=bool(scenario.safety_answer),
         )
         state = replace(state, client=client)
-        if violations:
-            return ended(state, SAFETY, _POLICY, f"{violations[0].what}: {violations[0].phrase}")
+        broken = self._broken(state, has_marker=has_marker)
+        # What breaks a constraint may be a violation as well; the constraint says more.
+        if worst := next((each for each in violations if each.phrase not in {other.phrase for other in broken}), None):
+            return ended(state, SAFETY, _POLICY, f"{worst.what}: {worst.phrase}")
+        if broken:
+            return ended(state, CONSTRAINT, _POLICY, f"{broken[0].what.partition(':')[2]}: {broken[0].phrase}")
         if has_marker:
             return ended(state, END_MARKER, _POLICY)
         if client.mood.is_leaving:
@@ -147,13 +155,24 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         values = {name: rule(state.messages, scenario).value for name, rule in self._rules.items()}
         values |= {"relief": _relief(state.client)} if state.client.labels else {}
         values |= {"contact": _contact(state)} if state.client.labels or state.end is not None else {}
+        if state.end is not None and state.end.reason == CONSTRAINT:
+            values["constraints"] = 0.0
         return {name: round(value, 6) for name, value in values.items() if value is not None}
 
     def total(self, components: Mapping[str, float]) -> float | None:
-        """Return the mean of the components that measure skill, times those that are gates; None without components."""
+        """Return the mean of the components that measure skill, times those that are gates; None without components.
+
+        A constraint that is perhaps broken changes nothing: a phrase can only say where to look.
+        """
         skill = super().total({name: value for name, value in components.items() if name not in _GATES})
-        gates = prod(components.get(name, 1.0) for name in _GATES)
-        return round(skill * gates, 6) if skill is not None else None if gates else 0.0
+        gates = {name: components.get(name, 1.0) for name in _GATES}
+        gates["constraints"] = float(gates["constraints"] > 0)
+        product = prod(gates.values())
+        return round(skill * product, 6) if skill is not None else None if product else 0.0
+
+    def gated_by(self, components: Mapping[str, float]) -> tuple[str, ...]:
+        """Return the gates that make the reward 0."""
+        return tuple(name for name in _GATES if components.get(name) == 0)
 
     def faults(self, state: SessionState) -> tuple[str, ...]:
         """Return the faults of the simulated client."""
@@ -171,6 +190,16 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             "turn_labels": [list(labels) for labels in state.client.labels],
             "label_counts": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
         }
+
+    def _broken(self, state: SessionState, *, has_marker: bool) -> list[Fired]:
+        """Return the constraints that the last turn breaks beyond doubt, its end marker in an open crisis included."""
+        own, texts = sentences_of(state.messages[-1:], THERAPIST), state.scenario.hard_constraints
+        found = iter_breaches(own, texts, self._constraints)
+        broken = [each for each in found if each.effect is Effect.VIOLATION]
+        if has_marker and _is_open(state):
+            kept = [text for text in texts if "ending_contact" in kinds_of(text, self._constraints)]
+            broken += [Fired(f"broken:{text}", "[END]", state.turn_index, Effect.VIOLATION) for text in kept]
+        return broken
 
     def _close(self, state: SessionState, reason: str, closing: str) -> Dialogue[SessionState]:
         """End a session with the client's last words."""
@@ -192,12 +221,16 @@ def _contact(state: SessionState) -> float:
         return _LOST
     if end is None or (end.reason, end.by) != (END_MARKER, _POLICY):
         return 1.0
-    is_open = rule_scenario(state.scenario).is_crisis and not (
-        client.was_asked_about_safety and client.was_offered_help
-    )
-    if is_open or state.turn_index < _LEAST_TURNS:
+    if _is_open(state) or state.turn_index < _LEAST_TURNS:
         return 0.0
     return 1.0 if client.mood.is_calm else _LOST
+
+
+def _is_open(state: SessionState) -> bool:
+    """Whether the client of a crisis was not yet asked about safety and offered help."""
+    client = state.client
+    is_handled = client.was_asked_about_safety and client.was_offered_help
+    return rule_scenario(state.scenario).is_crisis and not is_handled
 
 
 def strip_marker(text: str) -> tuple[str, bool]:
