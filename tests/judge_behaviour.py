@@ -269,6 +269,15 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
         last = int(closing.partition("For each of the ")[2].partition(" ")[0]) - 1
         met = [(len(texts[0]) > 200) == (index < last) for index in range(last + 1)]
         said = {"criteria": [{"index": index, "evidence": "", "met": each} for index, each in enumerate(met)]}
+    elif '"constraints"' in closing:  # a long response breaks the first one
+        count, spoken = (
+            int(closing.partition("For each of the ")[2].partition(" ")[0]),
+            texts[0].rpartition("---]\n")[2],
+        )
+        verdicts = [
+            ("broken", spoken[:20]) if not at and len(spoken) > 200 else ("not touched", "") for at in range(count)
+        ]
+        said = {"constraints": [{"index": i, "evidence": e, "verdict": v} for i, (v, e) in enumerate(verdicts)]}
     elif '"tiers"' in closing:
         said = {"reasoning": "By length.", "tiers": [[place] for place in order]}
     elif '"assignments"' in closing:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import SettingRef, UsageError, naming
-from genrm_cli.groups.graders import graders_in
+from genrm_cli.groups.graders import ROW_SET, graders_in
 from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.judging.lookup import profile_of
@@ -68,7 +68,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
     )
     if plan.reference_field is not None:
         plan.refuse_reference()
-    by_row = any(grader.takes_criteria for grader in plan.graders)
+    by_row = any(grader.list_name == ROW_SET for grader in plan.graders)
     if by_row and plan.rubric_field is None:
         raise UsageError(naming("the rubric set row needs $rubric_field, the field with the criteria of each row."))
     if plan.rubric_field is not None and not (by_row or plan.uses_own_principle):

@@ -1,5 +1,6 @@
 """Components graded by a judge: the judges that grade, the requests to one about a group, and its grades."""
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from typing import Final, Literal
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, Prompt, RequestId
-from genrm_cli.judging.rubrics.criteria import CRITERIA
+from genrm_cli.judging.rubrics.criteria import CONSTRAINTS, CRITERIA
 from genrm_cli.judging.rubrics.grading import (
     CLUSTERS,
     grading_profile,
@@ -23,8 +24,9 @@ from genrm_cli.settings.panel import JudgeConfig, graders_of
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
 DIVERSITY: Final = "diversity"
-ROW_SET = "row"
-"""The name that stands for the criteria of each row, instead of a rubric set."""
+ROW_SET, CONSTRAINT_SET = "row", "constraints"
+_LISTS = {ROW_SET: CRITERIA, CONSTRAINT_SET: CONSTRAINTS}
+"""Names that stand for a list of each line instead of a rubric set: its criteria, or its scenario's constraints."""
 GraderKind = Literal["rubric", "rubric_rank", "diversity"]
 
 
@@ -35,7 +37,7 @@ class Grader:
     Attributes:
         component: the name of its table; `diversity` for the grader that finds clusters.
         names: names of the components for its grades, in order; empty for `diversity`.
-        takes_criteria: whether it grades by the criteria of each row instead of a rubric set.
+        list_name: the list of each line that it grades by instead of a rubric set, a name in `_LISTS`; empty for none.
     """
 
     component: str
@@ -43,7 +45,7 @@ class Grader:
     names: tuple[str, ...]
     config: JudgeConfig
     profile: GradingProfile
-    takes_criteria: bool = False
+    list_name: str = ""
 
 
 @lru_cache(maxsize=64)
@@ -64,17 +66,18 @@ def graders_in(settings: Settings) -> tuple[Grader, ...]:
 
 
 def _grader(component: Component, config: JudgeConfig) -> Grader:
-    ranked, by_row = component.kind == "rubric_rank", component.option("set") == ROW_SET
-    names: tuple[str, ...] = ("rubric_row",)
-    if by_row and not ranked:
-        profile = CRITERIA
+    ranked, set_name = component.kind == "rubric_rank", component.option("set") or ""
+    list_name = set_name if set_name in _LISTS and not ranked else ""
+    names: tuple[str, ...] = (f"rubric_{list_name}",)
+    if list_name:
+        profile = _LISTS[list_name]
     else:
-        rubric_set = find_rubric_set(component.option("set") or "")
+        rubric_set = find_rubric_set(set_name)
         profile = ranking_profile(rubric_set) if ranked else grading_profile(rubric_set)
         names = (component.name,) if ranked else tuple(rubric_set.component_names)
     if dict(component.options).get("json_schema") is False:
         profile = _without_schema(profile)
-    return Grader(component.name, "rubric_rank" if ranked else "rubric", names, config, profile, by_row)
+    return Grader(component.name, "rubric_rank" if ranked else "rubric", names, config, profile, list_name)
 
 
 def _without_schema(profile: GradingProfile) -> GradingProfile:
@@ -111,9 +114,10 @@ def iter_gradings(
     if grader.kind == "rubric":
         for index in answered:
             prompt = _prompt(view, (response_of[index],), index)
-            if grader.takes_criteria:  # they are the principle of judges that compare
-                prompt = replace(prompt, principle=None, criteria=view.criteria[index])
-            if not grader.takes_criteria or any(points > 0 for _, points in prompt.criteria):
+            if grader.list_name:  # criteria are the principle of judges that compare
+                listed = view.criteria if grader.list_name == ROW_SET else view.constraints
+                prompt = replace(prompt, principle=None, criteria=listed[index])
+            if not grader.list_name or any(points > 0 for _, points in prompt.criteria):
                 yield RequestId(number, 0, (index,)), prompt
         return
     # The position matters to a judge: the order depends on the group, and is the same in every run.
@@ -145,9 +149,11 @@ class GradedGroup:
     losing: Sequence[int]
     results: Sequence[tuple[RequestId, Outcome]]
     _graded: dict[int, tuple[RequestId, Grades]] = field(init=False, default_factory=dict)
+    _asked: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         for request, outcome in self.results:
+            self._asked.update(request.shown)
             if isinstance(outcome.result, Grades):
                 self._graded |= dict.fromkeys(request.shown, (request, outcome.result))
 
@@ -160,7 +166,8 @@ class GradedGroup:
         if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, len(self.answered)):
             return (1.0,)
         if index not in self._graded:
-            return None
+            has_none = self.grader.list_name == CONSTRAINT_SET and index not in self._asked
+            return (1.0,) if has_none else None
         request, grades = self._graded[index]
         return grades.values if self.grader.kind == "rubric" else (grades.values[request.shown.index(index)],)
 
@@ -187,8 +194,12 @@ class GradedGroup:
         return {
             name: Column(
                 [None if row is None else row[number] for row in rows],
-                [{"evidence": note[number]} if number < len(note) and note[number] else None for note in notes],
+                [self._note(note[number]) if number < len(note) and note[number] else None for note in notes],
                 failure,
             )
             for number, name in enumerate(self.grader.names)
         }
+
+    def _note(self, note: str) -> object:
+        """Return the evidence for a grade: a quotation, or what became of each constraint."""
+        return json.loads(note) if self.grader.list_name == CONSTRAINT_SET else {"evidence": note}

@@ -57,7 +57,8 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
         return view
     turns = [estimate_tokens(turn.text) for turn in view.conversation]
     responses = [estimate_tokens(text) for text in view.responses]
-    rubrics = ["\n".join(each.text for each in criteria) for criteria in view.criteria.values()]
+    listed = (*view.criteria.values(), *view.constraints.values())
+    rubrics = ["\n".join(each.text for each in criteria) for criteria in listed]
     longest = (
         max((text or "" for text in texts), key=len, default="") for texts in (view.backgrounds.values(), rubrics)
     )

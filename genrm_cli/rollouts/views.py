@@ -90,7 +90,7 @@ class SharedView:
         principle: the criterion to judge by; None leaves it to the profile.
         scenario: of a session, for judges that compare: its goal, constraints and the like; None for none.
         backgrounds: further context of each rollout's task for graders, by index in its group.
-        criteria: likewise, the rubric of its row.
+        criteria: likewise, the rubric of its row; `constraints` are those of its scenario.
         shortened: number of characters cut out of each response and its prompt so that they fit into the judge's
             context; empty if all fit.
         images: mark and URL of each image to show.
@@ -104,6 +104,7 @@ class SharedView:
     scenario: str | None = None
     backgrounds: Mapping[int, str | None] = field(default_factory=dict)
     criteria: Mapping[int, Sequence[Criterion]] = field(default_factory=dict)
+    constraints: Mapping[int, Sequence[Criterion]] = field(default_factory=dict)
     shortened: tuple[int, ...] = ()
     images: tuple[tuple[str, str], ...] = ()
 
@@ -125,10 +126,15 @@ class SharedView:
             principle=self.principle and mask(self.principle),
             scenario=self.scenario and mask(self.scenario),
             backgrounds={index: text and mask(text) for index, text in self.backgrounds.items()},
-            criteria={
-                index: [Criterion(mask(text), points) for text, points in each] for index, each in self.criteria.items()
-            },
+            criteria=_mask_listed(self.criteria, mask),
+            constraints=_mask_listed(self.constraints, mask),
         )
+
+
+def _mask_listed(
+    listed: Mapping[int, Sequence[Criterion]], mask: Callable[[str], str]
+) -> Mapping[int, Sequence[Criterion]]:
+    return {index: [Criterion(mask(text), points) for text, points in each] for index, each in listed.items()}
 
 
 def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> SharedView:

@@ -22,7 +22,7 @@ from reply_mutations import Mutator
 from genrm_cli.judging.lookup import PROFILES, find_rubric_set
 from genrm_cli.judging.profiles.profile import AnyProfile, parse_reply
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.criteria import CRITERIA
+from genrm_cli.judging.rubrics.criteria import CONSTRAINTS, CRITERIA
 from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
@@ -101,6 +101,12 @@ def decided(*met: bool) -> str:
     return f'{{"criteria": [{", ".join(entries)}]}}'
 
 
+def kept(*verdicts: str) -> str:
+    """Write what became of three constraints."""
+    entries = [f'{{"index": {at}, "evidence": "x{at}", "verdict": "{each}"}}' for at, each in enumerate(verdicts)]
+    return f'{{"constraints": [{", ".join(entries)}]}}'
+
+
 def scored(one: int, two: int, order: str) -> str:
     """Write the scores of two."""
     names = ", ".join(f'"model-{number}"' for number in order)
@@ -146,6 +152,12 @@ GRADERS = {
             decided(False, False, True): (0.0,),
         },
         tuple(decided(True, True, False).replace(f'"x{index}"', "%s") for index in (0, 2)),
+    ),
+    "constraints": Grader(
+        CONSTRAINTS,
+        1,
+        {kept("met", "not touched", "met"): (1.0,), kept("met", "broken", "not_touched"): (0.0,)},
+        tuple(kept("met", "met", "met").replace(f'"x{index}"', "%s") for index in (0, 2)),
     ),
     "rewardanything": Grader(
         PROFILES["rewardanything"],
