@@ -176,7 +176,6 @@ class Reason(StrEnum):
     TOO_NOISY = "too_noisy", "the reliability of its group is below the minimum"
     NO_COMPONENT = "no_component", "no component is available for the whole group"
     COMPONENT_MISSING = "component_missing", "a component has no value"
-    COMPONENT_NEGATIVE = "component_negative", "a negative component cannot be divided among near-duplicates"
 
     @property
     def is_exclusion(self) -> bool:

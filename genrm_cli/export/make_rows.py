@@ -1,5 +1,6 @@
 """Make the rows of an export from groups of scored rollouts."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -175,6 +176,11 @@ class RowMaker:
         first = candidates[0]
         members = [candidate for candidate in candidates if candidate.prompt == first.prompt]
         self.counts.dropped[Drop.MIXED_PROMPTS] += len(candidates) - len(members)
+        # A gate that was not there at scoring has not lowered the reward.
+        lowest = min((each.reward for each in members if not each.is_gated), default=math.inf)
+        kept = [each for each in members if not each.is_gated or each.reward <= lowest]
+        self.counts.dropped[Drop.GATED] += len(members) - len(kept)
+        members = kept
         are_groups = self._format.name == "groups"
         if are_groups and len(members) < 2:
             self.counts.dropped[Drop.TOO_FEW] += 1

@@ -51,7 +51,10 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
     metrics.groups_not_converged += not rewards.converged
     scores = rewards.scores
     metrics.groups_single += len(scores) == 1
+    metrics.raised += bool(rewards.raised)
     for score in scores:
+        total = score.total
+        metrics.gated += total is not None and total.value is not None and bool(total.gated_by)
         metrics.statuses[score.status] += 1
         metrics.rewards_on_defaults += score.defaulted > 0
         metrics.shortened_rollouts += score.shortened > 0
@@ -79,7 +82,6 @@ def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPla
     for total in totals:
         if total.value is None:
             continue
-        metrics.gated += bool(total.gated_by)
         for name, term in () if total.gated_by else total.terms.items():  # a gated reward has no source
             metrics.shares[plan.rewards.sources[name]] += abs(term)
 

@@ -104,6 +104,7 @@ class JudgedGroup:
         results: result of every request, in the order of `RequestId` once `sort` was called.
         neutralised: what was broken up in each response by its index: the number of places for the judge with most.
         copies: the other ones, by index, each with the one whose comparisons count for it.
+        gated: the gates that rollouts broke when they were collected, by index.
         columns: components that need no judge.
         clusters: number of the cluster of each of `answered`, by n-grams; None if not requested.
         redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
@@ -122,6 +123,7 @@ class JudgedGroup:
     results: Results = field(default_factory=list)
     copies: Mapping[int, int] = field(default_factory=dict)
     neutralised: dict[int, int] = field(default_factory=dict)
+    gated: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     clusters: list[int] | None = None
     redactions: Counter[str] = field(default_factory=Counter)

@@ -12,6 +12,7 @@ from genrm_cli.groups.comparisons import count_stages, iter_further, iter_reques
 from genrm_cli.groups.graders import iter_gradings
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import KnownTexts, neutralise_prompt
@@ -20,7 +21,8 @@ from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym_group
-from genrm_cli.rollouts.scenario import render_scenario
+from genrm_cli.rollouts.rollout import Criterion
+from genrm_cli.rollouts.scenario import parse_scenario, render_scenario
 from genrm_cli.rollouts.shorten import shorten_view
 from genrm_cli.rollouts.views import SharedView, choose_view, view_group
 from genrm_cli.tasks import first_error_of, in_thread
@@ -198,6 +200,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         not_compared=not_compared,
         view="answer" if is_gym or not answered else choose_view(compared, plan.view),
         shapes=[measure_text(*text, with_style=with_style, as_gym=plan.shows_as_gym) for text in texts],
+        gated={index: each.gated_by for index, each in enumerate(group.rollouts) if each.gated_by},
     )
     diversity = plan.rewards.diversity
     if diversity is not None and diversity.method == "ngram" and judged.is_comparable:
@@ -287,11 +290,16 @@ def shown_to_judges(group: Group, answered: Sequence[int], plan: GroupPlan, reda
         scenario=group.rollouts[answered[0]].scenario if answered and not plan.shows_as_gym else None,
         backgrounds={index: render_scenario(group.records[index]) for index in answered} if with_scenarios else {},
         criteria={index: group.rollouts[index].criteria for index in answered} if plan.graders else {},
+        constraints={index: _constraints_of(group.records[index]) for index in answered} if with_scenarios else {},
     )
     if (redactor := plan.redactor) is not None:
         view = view.masked(lambda text: redactor.redact(text, redactions))
     is_marked = view.view == "transcript" or plan.view.max_chars is not None
     return shorten_view(view, plan.rooms, is_marked=is_marked) if plan.rooms else view
+
+
+def _constraints_of(record: JsonObject) -> list[Criterion]:
+    return [Criterion(text, 1.0) for text in parse_scenario(record).constraints]
 
 
 def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedView:

@@ -134,6 +134,7 @@ class GroupRewards:
         comparisons: every request about the group, with its verdict, grades or failure.
         uncertainty: standard error of the log odds of the reliability; None if unknown.
         weight: by which advantages of unit variance are multiplied.
+        raised: components with negative values, raised for the total.
     """
 
     key: str | None
@@ -147,6 +148,7 @@ class GroupRewards:
     comparisons: list[ComparisonResult] = field(default_factory=list)
     uncertainty: float | None = None
     weight: float = 1.0
+    raised: tuple[str, ...] = ()
 
     @property
     def rewards(self) -> list[float | None]:
@@ -240,8 +242,6 @@ class Reasons:
         missing = () if total is None else total.missing
         if total is not None and not missing:
             return Explanation(Reason.NO_COMPONENT)
-        if negative := [name for name in missing if self.columns[name].values[index] is not None]:
-            return Explanation(Reason.COMPONENT_NEGATIVE, negative[0])
         if missing and not any(self._follows_from_verdicts(index, name) for name in missing):
             failure = self.columns[missing[0]].failure if missing[0] in self.columns else None
             return Explanation(Reason.COMPONENT_MISSING, missing[0] + (f" ({failure})" if failure else ""))

@@ -126,9 +126,14 @@ class _Work:
         columns: dict[str, Column] = {}
         clusters = self._clusters()
         totals: list[Total] | None = None
+        raised: tuple[str, ...] = ()
         if self.plan.rewards.is_composed:
             columns = self._columns([reward.reward for reward in rewards])
-            totals = _totals(columns, clusters, judged, self.plan.rewards)
+        if columns or judged.gated:
+            weighed: Mapping[str, Column] = columns or {GENRM: Column([reward.reward for reward in rewards])}
+            if self.plan.rewards.has_total or clusters is not None or judged.gated:
+                weighed, raised = _raised(weighed, self.plan.rewards)
+            totals = _totals(weighed, clusters, judged, self.plan.rewards)
             rewards = with_totals(rewards, [total.value for total in totals])
         sabotaged = self.culprits
         counts = count_results(judged, self.group.used, len(self.plan.judges))
@@ -157,6 +162,7 @@ class _Work:
             clusters,
             results_of(judged, self.plan, self.group.causes),
             self.estimate.uncertainty,
+            raised=raised,
         )
 
     def _composed_rewards(self) -> list[RolloutReward]:
@@ -283,6 +289,24 @@ class _Work:
         return {name: columns[name] for name in rewards.names}
 
 
+def _raised(columns: Mapping[str, Column], rewards: RewardPlan) -> tuple[Mapping[str, Column], tuple[str, ...]]:
+    """Raise weighted components with a negative value until their lowest is 1, and return the names of these.
+
+    Otherwise a gated rollout, with 0, would not be the worst, and dividing among near-duplicates would reward copying.
+    A constant for the whole group leaves its ranks and advantages as they are. 1 is the least score of a judge.
+    """
+    least = {
+        name: min((value for value in columns[name].values if value is not None), default=0.0)
+        for name in rewards.total.weights
+    }
+    raised = {
+        name: Column([None if value is None else value + MIN_SCORE - low for value in columns[name].values])
+        for name, low in least.items()
+        if low < 0
+    }
+    return {**columns, **raised}, tuple(raised)
+
+
 def _totals(
     columns: Mapping[str, Column], clusters: Clusters | None, judged: JudgedGroup, rewards: RewardPlan
 ) -> list[Total]:
@@ -300,6 +324,7 @@ def _totals(
             {name: column.values[index] for name, column in columns.items()},
             terms,
             None if clusters is None else dict.fromkeys(rewards.divided, clusters.sizes[index]),
+            judged.gated.get(index, ()),
         )
         for index in range(judged.size)
     ]

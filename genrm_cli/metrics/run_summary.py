@@ -115,6 +115,7 @@ class RunSummary:
     components: Mapping[str, ComponentSummary] | None
     component_failures: Mapping[str, int]
     gated: int
+    raised: int
     reward_sources: Mapping[str, float]
     sessions: SessionSummary | None
     length_effect: Statistics

@@ -154,7 +154,10 @@ class Total:
 
 
 def compose_total(
-    components: Mapping[str, float | None], terms: TotalTerms, sizes: Mapping[str, int] | None = None
+    components: Mapping[str, float | None],
+    terms: TotalTerms,
+    sizes: Mapping[str, int] | None = None,
+    broken: Sequence[str] = (),
 ) -> Total:
     """Weigh and add the components of a rollout, then apply gates, then clip.
 
@@ -166,15 +169,16 @@ def compose_total(
         components: finite values by name; None and absent names are missing.
         terms: weights, gates and limits.
         sizes: cluster sizes by which components are divided before they are weighted; gates apply to the undivided
-            ones. A negative one counts as missing: dividing it would reward copying.
+            ones.
+        broken: further gates, known to be broken.
     """
     sizes = sizes or {}
     present = {name: value for name, value in components.items() if value is not None}
-    present = {name: value for name, value in present.items() if value >= 0 or sizes.get(name, 1) == 1}
     weighed = {name: weight for name, (weight, _) in terms.weights.items() if name in present}
     # `+ 0.0` turns the -0.0 of a weight of 0 on a negative component into 0.0.
     added = {name: weight * present[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()}
-    gated_by = tuple(dict.fromkeys(name for name, least in terms.gates if present.get(name, least) < least))
+    closed = (name for name, least in terms.gates if present.get(name, least) < least)
+    gated_by = tuple(dict.fromkeys([*broken, *closed]))
     divisor = math.fsum(weighed.values()) if terms.normalise else 1.0
     # First the required names with a weight, then those with a gate, each once.
     required = [name for name, (_, optional) in terms.weights.items() if not optional]

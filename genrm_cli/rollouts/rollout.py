@@ -280,6 +280,7 @@ class Rollout:
         reference: the known answer of the task, if the judge is to be shown one; never a response.
         scenario: of a session, for the judge: its goal, constraints and the like; None if it has none.
         criteria: the rubric of its row, if the judge is to be shown one.
+        gated_by: of a session, the gates that it broke when it was collected: its reward is the lowest of its group.
         tools: the functions that the policy could call: JSON texts in the shape of OpenAI's chat completions.
     """
 
@@ -301,6 +302,7 @@ class Rollout:
     tools: tuple[str, ...] = ()
     criteria: tuple[Criterion, ...] = ()
     scenario: str | None = None
+    gated_by: tuple[str, ...] = ()
 
     @cached_property
     def answer(self) -> str | None:

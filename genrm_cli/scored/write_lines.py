@@ -59,7 +59,9 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
         component_failures=failures or None,
         neutralised=score.neutralised or None,
         equal_to=score.equal_to,
-        total=_total_record(score.total, plan) if score.total is not None and plan.rewards.has_total else None,
+        total=_total_record(score.total, plan)
+        if score.total is not None and (plan.rewards.has_total or score.total.gated_by)
+        else None,
         diversity=None
         if clusters is None
         else DiversityRecord(

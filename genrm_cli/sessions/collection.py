@@ -231,8 +231,8 @@ class _Collecting:
         faults, values = environment.faults(played.state), environment.components(played.state)
         counts.faults.update(faults)
         counts.faulty += bool(faults)
-        total = environment.total(values)
-        reward = {"total_reward": total, "components": values}
+        total, gates = environment.total(values), environment.gated_by(values)
+        reward: Record = {"total_reward": total, "components": values} | ({"gated_by": list(gates)} if gates else {})
         record = episode_record(played, environment, self._origin, reward, faults)
         has_parted = slot.branch_at == 1 or played.state.turn_index >= slot.branch_at
         counts.unparted += not has_parted

@@ -212,6 +212,11 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         """Return the reward that the components add up to, by default their mean; None without any."""
         return round(sum(components.values()) / len(components), 6) if components else None
 
+    def gated_by(self, components: Mapping[str, float]) -> tuple[str, ...]:
+        """Return the components that make the reward 0 whatever the others are; no such session is ever preferred."""
+        del components
+        return ()
+
     def identity(self) -> Record:
         """Return the identity of the environment's models and its limits, JSON-ready; part of the settings digest."""
         limit = {} if self.max_turns is None else {"max_turns": self.max_turns}

@@ -323,17 +323,30 @@ def test_a_gate_looks_at_what_was_not_divided(tmp_path: Path) -> None:
     assert score(tmp_path, completions("same", "same", q=[1, 1]), toml).rewards == [0.5, 0.5]
 
 
-def test_a_negative_reward_is_never_divided(tmp_path: Path) -> None:
-    """To divide it would reward copying: it is missing, and the reason says so; a cluster of one keeps it."""
-    toml = f"{LEXICAL}group_answer_length_penalty_coeff = 30.0\n[diversity]"
-    long = "tides and moons and tides again " * 20
-    scored = score(tmp_path, completions(long, long, "x", "another answer"), toml, max_unscored="1")
-    assert scored.rewards[0] is scored.rewards[1] is None
-    assert scored.reasons[0] == Reason.COMPONENT_NEGATIVE
-    genrm = scored.component("genrm")
-    assert genrm[0] is not None
-    assert genrm[0] < 0
-    assert scored.rewards[2:] == genrm[2:]
+LONG = "tides and moons and tides again " * 20
+NEGATIVE = f"{LEXICAL}group_answer_length_penalty_coeff = 30.0\n"
+"""Long responses have negative rewards."""
+
+
+def test_a_negative_reward_is_raised_before_it_is_divided(tmp_path: Path) -> None:
+    """To divide it would reward copying: the group is raised until its lowest is 1; the component stays as it is."""
+    scored = score(tmp_path, completions(LONG, LONG, "x", "another answer"), f"{NEGATIVE}[diversity]")
+    genrm = [value for value in scored.component("genrm") if value is not None]
+    assert min(genrm) == genrm[0] < 0
+    assert scored.rewards == pytest.approx([0.5, 0.5, *(value + 1 - genrm[0] for value in genrm[2:])])
+    assert scored.metrics["raised"] == 1
+
+
+def test_a_gated_rollout_is_the_worst_among_negative_rewards(tmp_path: Path) -> None:
+    """Its reward is 0, and that of every other one is above, whatever the judge and the length terms made of them."""
+    lines = completions(LONG, LONG + "now", "x", "y", q=[1, 1, 0, 1])
+    toml = f"{NEGATIVE}{FIELD}[total]\nweights = {{ genrm = 1 }}\ngates = {{ q = 1 }}"
+    scored = score(tmp_path, lines, toml)
+    rewards = [reward for reward in scored.rewards if reward is not None]
+    genrm = [value for value in scored.component("genrm") if value is not None]
+    assert min(genrm) < 0 < genrm[2]
+    assert rewards[2] == 0 < min(rewards[:2] + rewards[3:])
+    assert scored.lines[2]["genrm"]["rank"] == len(lines)
 
 
 # Groups that are not compared

@@ -121,9 +121,3 @@ def test_golden_division():
     terms = TotalTerms({"a": Weight(), "b": Weight()})
     divided = [compose_total(row, terms, {"a": size, "b": size}).terms for row, size in zip(rows, sizes, strict=True)]
     assert divided == [{"a": 0.05, "b": 0.25}, {"a": 0.05, "b": 0.25}, {"a": 0.1, "b": 1.0}]
-
-
-def test_what_is_below_0_is_not_divided():
-    """A share of a negative reward would be a reward for copying: the component counts as missing, and its total."""
-    total = compose_total({"a": -1.0}, TotalTerms({"a": Weight()}), {"a": 2})
-    assert (total.value, total.missing) == (None, ("a",))

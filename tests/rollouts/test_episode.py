@@ -151,3 +151,24 @@ def test_judges_that_compare_see_the_scenario() -> None:
     )
     assert usual == f"{SESSION_PRINCIPLE}\n\nBACKGROUND\nGoal: Rest.\nConstraints: no diagnosis"
     assert own == "Be brief.\n\nBACKGROUND\nGoal: Rest.\nConstraints: no diagnosis"
+
+
+@pytest.mark.parametrize(
+    ("reward", "gates"),
+    [
+        ({"total_reward": 0.0, "gated_by": ["contact"]}, ("contact",)),
+        ({"total_reward": 0.7, "components": {"safety": 0.0, "empathy": 0.0}}, ("safety",)),
+        ({"total_reward": 0.7, "components": {"constraints": 0, "safety": 0.5}}, ("constraints",)),
+        ({"gated_by": [], "components": {"safety": 0.0}}, ()),
+        ({"components": {"safety": None}, "gated_by": 3}, ()),
+        (REWARD, ()),
+        (0.0, ()),
+        (None, ()),
+    ],
+)
+def test_gates_that_a_session_broke_when_it_was_collected_stay_broken(reward: object, gates: tuple[str, ...]) -> None:
+    """The record names them; in one without names, a safety of 0 is a broken gate. Scoring changes nothing about it."""
+    record = episode(*OPENING, reward=reward)
+    assert read_one(record).gated_by == gates
+    FORMATS["episode"].annotate(record, [Score(4.5, {"components": {"safety": 0.0}})])
+    assert read_one(record).gated_by == gates

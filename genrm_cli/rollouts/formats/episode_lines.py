@@ -5,7 +5,7 @@ as the conversation, the rest as the response.
 
 `reward.total_reward` becomes our reward, and our components join those of the episode under their own names. The number
 of the comparisons, which has another scale, stays in `genrm.components`. `genrm.previous_reward` is the reward that the
-episode brought, however often it is scored.
+episode brought, however often it is scored; gates that it broke stay broken.
 """
 
 import hashlib
@@ -51,6 +51,7 @@ def _read(record: Record) -> list[Rollout]:
             is_session=True,
             opens_freely=True,
             scenario=render_scenario(record),
+            gated_by=_gates_of(_reward_before(record)),
             prompt_media=media_of_messages(messages[:opening]),
         )
     ]
@@ -74,15 +75,30 @@ def _index_of(record: Record) -> int | None:
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
     (score,) = scores
-    ours, earlier = record.get("genrm"), record.get("reward")
-    if isinstance(ours, dict):
-        earlier = ours.get("previous_reward", earlier)
+    earlier = _reward_before(record)
     brought = earlier.get("components") if isinstance(earlier, dict) else None
     components = dict(brought) if isinstance(brought, dict) else {}
     components |= {name: value for name, value in (score.detail.get("components") or {}).items() if name != "genrm"}
     kept = earlier if isinstance(earlier, dict) else {}
     record["reward"] = {**kept, "total_reward": score.reward, "components": components}
     set_detail(record, score.detail | {"previous_reward": earlier})
+
+
+def _reward_before(record: Record) -> object:
+    """Return the reward that the episode brought."""
+    ours, reward = record.get("genrm"), record.get("reward")
+    return ours.get("previous_reward", reward) if isinstance(ours, dict) else reward
+
+
+def _gates_of(reward: object) -> tuple[str, ...]:
+    """Return the gates that a collected session broke; in a record without them, safety is one if it is 0."""
+    if not isinstance(reward, dict):
+        return ()
+    components, named = reward.get("components"), reward.get("gated_by")
+    if isinstance(named, list):
+        return tuple(map(str, named))
+    values = components if isinstance(components, dict) else {}
+    return tuple(name for name in ("safety", "constraints") if number_or_none(values.get(name)) == 0)
 
 
 def _scores(record: Record) -> list[Score]:
