@@ -51,6 +51,7 @@ class ExportOptions:
         "FIELD_rejected; rows of groups, a list. Repeatable.",
         is_common=True,
     )
+    include_pending: bool = setting(False, "Export sessions that no expert has reviewed, too.")
     mixed_settings: bool = setting(False, "Accept inputs that were scored with different settings.")
     seed: int = setting(0, "Random seed for choices and splits.")
 

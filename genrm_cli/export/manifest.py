@@ -86,6 +86,7 @@ def warnings_of(left_out: LeftOut, with_reasoning: int, only_reasoning: int) -> 
             left_out.incomplete_groups,
             f"{left_out.incomplete_groups:,} groups lack rollouts that they were scored with.",
         ),
+        (left_out.unreviewed, f"{left_out.unreviewed:,} sessions were exported that no expert has reviewed."),
         (left_out.truncated, f"{left_out.truncated:,} exported rollouts were cut off by a limit."),
         (
             only_reasoning,

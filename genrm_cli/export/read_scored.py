@@ -19,11 +19,12 @@ from genrm_cli.rollouts.rollout import Item, Reasoning, Rollout, Turn, chars_of_
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup, ScoredLine, ScoredRollout
-from genrm_cli.scored.review_file import APPROVED, read_statuses
+from genrm_cli.scored.review_file import APPROVED, PENDING, own_status, read_statuses
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import S3Options
 from genrm_cli.verdicts import Reason
 
+_UNSAFE_AT_0 = ("safety", "constraints", "rubric_safety", "rubric_constraints")
 _LOGPROBS = ("logprobs", "response_logprobs", "completion_logprobs")
 
 
@@ -52,12 +53,14 @@ class LeftOut:
         is_baseline: whether any reward is the built-in baseline's.
         truncated: exported rollouts that a limit cut off.
         incomplete_groups: groups some of whose lines are missing in their input.
+        unreviewed: rollouts whose review is pending, included nevertheless.
     """
 
     rollouts: Counter[Drop | Reason] = field(default_factory=Counter)
     is_baseline: bool = False
     truncated: int = 0
     incomplete_groups: int = 0
+    unreviewed: int = 0
 
 
 def open_inputs(
@@ -98,11 +101,13 @@ def open_inputs(
 
 
 def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record) -> Record:
-    """Return what an export needs besides the rollout: its policy, reference, log probabilities, and fields to keep."""
+    """Return what an export needs besides the rollout: policy, review, reference, log probabilities, fields to keep."""
     named = [reference_field] if reference_field else [name for name in REFERENCES if name in record]
     reference = reference_at(record, named[0]) if len(named) == 1 else None  # several: the user must name one
     fields = {path: field_at(record, path) for path in paths}
+    review = field_at(record, "metadata.review")
     kept: Record = {"policy": record.get("policy"), "reference": reference or "", "fields": fields}
+    kept["metadata"] = {"review": review}
     for name in _LOGPROBS:
         value = record.get(name)
         if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
@@ -119,7 +124,12 @@ def candidates_of(
     for each in group.members:
         rollout, line = each.rollout, each.line
         left_out.is_baseline |= line.is_baseline
-        reason = _why_left_out(rollout, line, statuses)
+        status = None if line.group is None else statuses.get((line.group, line.index))
+        status = status or own_status(rollout, each.record)
+        if status == PENDING and options.include_pending:
+            left_out.unreviewed += 1
+            status = None
+        reason = _why_left_out(rollout, line) if status in (None, APPROVED) else Drop(f"review_{status}")
         if reason is None and options.branch_at is not None:
             branched = branch_at(rollout, options.branch_at)
             reason = Drop.TOO_FEW_TURNS if branched is None else None
@@ -141,16 +151,19 @@ def _candidate(scored: ScoredRollout, reward: float, options: ExportOptions) -> 
         chars_of_items(items),
         digest_of_items(items, with_reasoning=options.reasoning != "strip"),
         digest_of_prompt(scored.rollout.prompt),
-        is_gated=line.total is not None and bool(line.total.gated_by),
+        is_gated=_is_gated(scored.rollout, line),
         is_teacher=isinstance(policy, dict) and policy.get("role") == "teacher",  # of `collect --policy-role teacher`
     )
 
 
-def _why_left_out(rollout: Rollout, line: ScoredLine, statuses: Mapping[tuple[str, int], str]) -> Drop | Reason | None:
+def _is_gated(rollout: Rollout, line: ScoredLine) -> bool:
+    """Whether a rollout broke a gate, at collection or since, or is recorded as unsafe without a gate."""
+    broken = rollout.gated_by or (line.total is not None and line.total.gated_by)
+    return bool(broken) or any((line.components or {}).get(name) == 0 for name in _UNSAFE_AT_0)
+
+
+def _why_left_out(rollout: Rollout, line: ScoredLine) -> Drop | Reason | None:
     """Return why a rollout is not exported; None if it is."""
-    status = None if line.group is None else statuses.get((line.group, line.index))
-    if status not in (None, APPROVED):
-        return Drop(f"review_{status}")
     if line.reward is None or line.status == "unscored":
         return line.reason or Drop.UNSCORED
     if line.status == "single":

@@ -1,19 +1,30 @@
-"""The review file of scored lines: experts' verdicts on single rollouts.
+"""The review file of scored lines: experts' verdicts on single rollouts; and what a session says of its own review.
 
 `X.review.jsonl` belongs to `X.scored.jsonl`. Each line is an object with `group` and `index` of a rollout, as in its
 `genrm` object, and a `status`; of several lines about one rollout the last counts. Other keys (name, time, comment)
 are for people.
 """
 
+from collections.abc import Mapping
+
 from genrm_cli.errors import InputError
+from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import S3Options
 
 SUFFIX = ".review.jsonl"
-APPROVED = "approved"
-STATUSES = (APPROVED, "pending", "held", "rejected")
+APPROVED, PENDING = "approved", "pending"
+STATUSES = (APPROVED, PENDING, "held", "rejected")
+
+
+def own_status(rollout: Rollout, record: JsonObject) -> str | None:
+    """Return the status in `metadata.review` of a session, `pending` after `genrm collect`; None without one."""
+    metadata = record.get("metadata")
+    status = metadata.get("review") if rollout.is_session and isinstance(metadata, Mapping) else None
+    return next((each for each in STATUSES if each == str(status).strip().lower()), None)
 
 
 def read_statuses(scored: ScoredInput, s3: S3Options, settings: Settings) -> dict[tuple[str, int], str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from genrm_process import SAMPLE_DATA, Call, Genrm
-from scored_lines import read_lines, scored, write_lines
+from scored_lines import read_lines, scored, total, write_lines
 
 from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
 
@@ -147,6 +147,34 @@ def test_undeclared_metadata_is_refused(call: Call, folder: Path) -> None:
     assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
     assert pairs_in(folder / "out.jsonl") == [("best", "worst")]
     assert list(manifest_of(folder)["rejected_reasons"]) == ["does not declare synthetic=true (require_metadata)"]
+
+
+def as_episode(line: dict[str, Any], **before: Any) -> dict[str, Any]:
+    """Make a scored session of a scored line, with what its collection recorded."""
+    detail = line["genrm"] | {"previous_reward": {"total_reward": 0.0, **before}}
+    reward = {"total_reward": line["reward"], "components": {}}
+    return line | {"scenario": {"scenario_id": "x"}, "reward": reward, "genrm": detail}
+
+
+UNSAFE = {
+    "a gate at scoring": scored("unsafe", 9.0, index=3, total=total(gated_by=["q"])),
+    "a rule without a gate": scored("unsafe", 9.0, index=3, components={"safety": 0.0}),
+    "a judge without a gate": scored("unsafe", 9.0, index=3, components={"rubric_constraints": 0}),
+    "a gate at collection": as_episode(scored("unsafe", 9.0, index=3), gated_by=["contact"]),
+    "safety at collection": as_episode(scored("unsafe", 9.0, index=3), components={"safety": 0}),
+}
+
+
+@pytest.mark.parametrize("unsafe", UNSAFE)
+@pytest.mark.parametrize("name", EXPORT_FORMATS)
+def test_no_format_prefers_what_broke_a_gate(call: Call, folder: Path, name: str, unsafe: str) -> None:
+    """Nowhere is it chosen, wanted, kept, or among responses with a reward that is not the lowest."""
+    safe = [as_episode(line) for line in GROUP] if "scenario" in UNSAFE[unsafe] else GROUP
+    write_lines(folder / "x.scored.jsonl", [*safe, UNSAFE[unsafe]])
+    done = call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl")
+    assert done.code == 0, done.err
+    assert "unsafe" not in (folder / "out.jsonl").read_text()
+    assert "9.0" not in (folder / "out.jsonl").read_text()
 
 
 def test_rollouts_held_for_review_stay_out(call: Call, folder: Path) -> None:

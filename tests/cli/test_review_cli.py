@@ -63,26 +63,74 @@ def test_the_list_names_the_severest_first_with_evidence(call: Call, scored: Pat
     assert "2 of 4 rollouts are flagged" in text
 
 
-def test_flagged_sessions_stay_out_until_they_are_approved(call: Call, scored: Path) -> None:
-    """Listing makes them pending; a decision with name and time is appended, and the export obeys the last one."""
+def test_pending_sessions_stay_out_until_they_are_approved(call: Call, scored: Path) -> None:
+    """Listing writes nothing; a decision is appended with name and time, and the export obeys the last one."""
     folder = scored.parent
-    call("review", scored)
-    assert statuses(folder) == [(1, "pending", "genrm review"), (2, "pending", "genrm review")]
-    call("review", scored)
-    assert len(statuses(folder)) == 2
+    write_lines(scored, [line | {"metadata": {"review": "pending"}} for line in read_lines(scored)])
     export = ("export", scored, "--to", "trl-sft", "--best-of", 9, "--force", "-o", folder / "out.jsonl")
-    assert call(*export).code == 0
-    assert len(read_lines(folder / "out.jsonl")) == 2
-    done = call("review", scored, "--approve", "group:x/v0#2", "--reject", "group:x/v0#1", "--by", "Dr. Lee")
+    before = sorted(folder.iterdir())
+    done = call("review", scored)
+    assert "To review: 4 pending" in done.out.decode()
+    assert sorted(folder.iterdir()) == before
+    none = call(*export)
+    assert none.code == 3
+    assert "4 × withheld until an expert has reviewed them, or with --include-pending" in none.err
+    done = call("review", scored, "--approve", "group:x/v0#*", "--by", "Dr. Lee")
     assert done.code == 0, done.err
-    assert "1 approved, 1 rejected" in done.err
-    assert statuses(folder)[2:] == [(2, "approved", "Dr. Lee"), (1, "rejected", "Dr. Lee")]
+    assert call("review", scored, "--reject", "group:x/v0#3", "--by", "Dr. Day").code == 0
+    assert statuses(folder)[-2:] == [(3, "approved", "Dr. Lee"), (3, "rejected", "Dr. Day")]
     assert all("T" in line["time"] for line in read_lines(folder / "run.review.jsonl"))
     assert call(*export).code == 0
     assert len(read_lines(folder / "out.jsonl")) == 3
     manifest = json.loads((folder / "out.manifest.json").read_text())
     assert manifest["left_out"] == {"review_rejected": 1}
     assert "advisory" in manifest["advisory"]
+
+
+def test_pending_sessions_can_be_exported_with_a_warning(call: Call, scored: Path) -> None:
+    """What a person held or rejected stays out, and the manifest says that nobody has reviewed the others."""
+    write_lines(scored, [line | {"metadata": {"review": "pending"}} for line in read_lines(scored)])
+    call("review", scored, "--hold", "group:x/v0#3", "--approve", "group:x/v0#0", "--by", "Dr. Lee")
+    options = ("--to", "trl-sft", "--best-of", 9, "--include-pending", "-o", scored.parent / "out.jsonl")
+    done = call("export", scored, *options)
+    assert done.code == 0, done.err
+    assert "2 sessions were exported that no expert has reviewed" in done.err
+    assert len(read_lines(scored.parent / "out.jsonl")) == 3
+
+
+@pytest.mark.parametrize("review", ["It made me cry.", None, 3])
+def test_other_reviews_are_no_statuses(call: Call, scored: Path, review: object) -> None:
+    """A field of the same name may hold anything; only the four statuses mean one."""
+    write_lines(scored, [line | {"metadata": {"review": review}} for line in read_lines(scored)])
+    options = ("--to", "trl-sft", "--best-of", 9, "-o", scored.parent / "out.jsonl")
+    assert call("export", scored, *options).code == 0
+    assert len(read_lines(scored.parent / "out.jsonl")) == 4
+
+
+def test_rules_flag_sessions_only(call: Call, genrm: Genrm) -> None:
+    """A love poem is no therapist who falls in love with a client."""
+    poem = make_scored("I love you, I dream of you, come closer and stay the night.", 4.0)
+    write_lines(genrm.folder / "run.scored.jsonl", [poem, make_scored("Hm.", 1.0, index=1)])
+    done = call("review", "run.scored.jsonl")
+    assert "0 of 2 rollouts are flagged. To review: none" in done.out.decode()
+
+
+def test_severity_is_a_clinicians_order(call: Call, genrm: Genrm) -> None:
+    """Danger to life, then abuse, then constraints, then bias, then the rest; certain before suspected."""
+    said = [
+        (KIND, {"risk": "crisis"}),  # neither asked nor helped
+        ("Everybody would be better off without you.", {}),
+        ("Women are just too emotional.", {}),
+        ("You have depression.", {}),
+        ("I love you. Stay the night.", {}),
+        (KIND, {"client_faults": ["repeats_itself"]}),
+        ("Are you thinking of suicide? Call the crisis line.", {"risk": "crisis"}),
+    ]
+    lines = [episode(index, text, reward=index, **more) for index, (text, more) in enumerate(said)]
+    write_lines(genrm.folder / "run.scored.jsonl", lines)
+    found = json.loads(call("review", "run.scored.jsonl", "--json").out)
+    assert [entry["index"] for entry in found["entries"]] == [1, 0, 4, 3, 2, 5, 6]
+    assert [entry["flags"][0]["severity"] for entry in found["entries"]] == [5, 5, 4, 3, 2, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def review(
     scored: Annotated[str, typer.Argument(metavar="SCORED", help="Output of genrm score: a file or s3://...")],
     invocation: Invocation,
     approve: Annotated[
-        list[str] | None, option("GROUP#INDEX", "Approve this rollout. Repeatable.", panel=_DECISIONS)
+        list[str] | None,
+        option("GROUP#INDEX", "Approve this rollout; * stands for any text. Repeatable.", panel=_DECISIONS),
     ] = None,
     hold: Annotated[list[str] | None, option("GROUP#INDEX", "Hold it back. Repeatable.", panel=_DECISIONS)] = None,
     reject: Annotated[list[str] | None, option("GROUP#INDEX", "Reject it. Repeatable.", panel=_DECISIONS)] = None,
@@ -43,8 +44,8 @@ def review(
 ) -> int:
     """List the sessions that experts should look at, flagged ones first, or record their decisions.
 
-    The list goes to stdout as Markdown, with the evidence at its turn. Flagged rollouts become pending in
-    <stem>.review.jsonl, which genrm export obeys: only approved ones, and those never flagged, are exported.
+    The list goes to stdout as Markdown, with the evidence at its turn; listing writes nothing. Decisions go to
+    <stem>.review.jsonl, which genrm export obeys. Collected sessions are pending until somebody decides.
 
     Example: genrm review run_01.scored.jsonl > review.md
 
@@ -80,7 +81,7 @@ def _as_json(found: "Review") -> Record:
         for entry in found.entries
     ]
     return {
-        "flagged": found.statuses.total(),
+        "flagged": found.flagged,
         "rollouts": found.rollouts,
         "statuses": dict(found.statuses),
         "entries": entries,
