@@ -47,7 +47,8 @@ class EpisodeSlot:
         """The name of its group: same scenario, client and seed, and the same history up to the branch."""
         branch = "" if self.branch_at == 1 else f"/b{self.branch_at}"
         identity = f"@{self.scenario.identity}" if self.scenario.identity else ""
-        return f"{self.scenario.scenario_id}{identity}/v{self.variant}{branch}"
+        seed = f"/s{self.seed}" if self.seed else ""
+        return f"{self.scenario.scenario_id}{identity}/v{self.variant}{seed}{branch}"
 
     def repeat_at(self, turn_index: int) -> int:
         """Return the repeat number of the policy's call at a turn; before the branch a group shares it."""
@@ -97,7 +98,6 @@ class Played:
         return self.failed or (None if self.state.end is None else self.state.end.reason)
 
 
-GENERATOR = "genrm collect"
 ADVISORY = "Simulated session and automatic scores: advisory, to be reviewed by experts before training."
 
 
@@ -109,6 +109,7 @@ class RunOrigin:
         policy_model: the policy's model and sampling, or the name of a scripted one.
         client: the same for the models that play the environment's part.
         scenario_digests: digests of the raw scenarios, by id.
+        generator: what played the sessions.
     """
 
     run_id: str
@@ -117,6 +118,7 @@ class RunOrigin:
     policy_model: Record
     client: Record
     scenario_digests: Mapping[str, str]
+    generator: str = "genrm collect"
 
 
 def episode_record(
@@ -138,7 +140,7 @@ def episode_record(
         "reward": reward,
         "metadata": {
             "env_version": environment.version,
-            "generator": GENERATOR,
+            "generator": run.generator,
             "created_at": run.created_at,
             slot.scenario.origin: True,
             "review": "pending",

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -200,7 +201,7 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
             "missing --client-model",
         ),
         ((*THERAPY, "--scenarios", "nowhere.toml"), "nowhere.toml: no such file"),
-        ((*THERAPY, "--record", "served/"), "write the sessions with genrm collect"),
+        ((*THERAPY, "--record", "s3://bucket/sft/sessions"), "is not under s3://bucket/rl/"),
         ((*THERAPY, "--wandb", "project"), "--wandb is about groups that a judge compared"),
         ((*THERAPY, "--max-turns", "0"), "Invalid value for '--max-turns'"),
         (("--offline", "--client-model", "c"), "need --environment"),
@@ -211,3 +212,56 @@ def test_flags_that_do_not_fit_are_refused(call: Call, flags: tuple[str, ...], m
     finished = call("serve", *flags)
     assert finished.code != 0
     assert message in " ".join(finished.err.split())
+
+
+@pytest.mark.slow
+def test_played_sessions_are_recorded_on_s3(
+    genrm: Genrm, s3: str, s3_bucket: Any, aws: dict[str, str], tmp_path: Path
+) -> None:
+    """The seed's record of each session that ended or was closed; score and export read the file as it is."""
+    folder = f"s3://{s3_bucket.name}/rl/pixelated/therapeutic_session/"
+    flags = ("--record", folder, "--record-every", "1h", "--drain", "1s")
+    with serving(genrm, *THERAPY, *flags, **aws, XDG_STATE_HOME=str(tmp_path)) as served:
+        for variant, seed in ((0, 0), (0, 0), (0, 7), (1, 0)):
+            with httpx.Client(base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False) as agent:
+                post(agent, "/reset", {**EXAM, "variant": variant, "seed": seed})
+                row = turn(SAID)
+                row["response"]["model"] = "pixelated-moe"
+                done = post(agent, "/step", row)
+                while not done["terminated"] and not variant:
+                    done = post(agent, "/step", row)
+                verified = post(agent, "/verify", {})
+                post(agent, "/close", {})
+        assert served.terminate() == 0
+    (name,) = [each["Key"] for each in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]]
+    lines = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key=name)["Body"].read().splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [each["episode_index"] for each in records] == [0, 1, 2, 3]
+    assert {each["run_id"] for each in records} == {name.rpartition("/")[2].removesuffix(".jsonl")}
+    assert [each["metadata"]["end_reason"] for each in records] == ["client_left"] * 3 + ["closed"]
+    ids = ["exam_stress_001/v0", "exam_stress_001/v0", "exam_stress_001/v0/s7", "exam_stress_001/v1"]
+    assert [each["metadata"]["group"] for each in records] == ids
+    assert {each["metadata"]["generator"] for each in records} == {"nemo_gym"}
+    assert {each["policy"]["name"] for each in records} == {"pixelated-moe"}
+    last = records[-1]
+    assert last["reward"] == {"total_reward": verified["reward"], "components": verified["reward_components"]}
+    assert last["scenario"]["scenario_id"] == "exam_stress_001"
+    assert [each["role"] for each in last["messages"]] == ["system", "user", "assistant", "user"]
+    (genrm.folder / "played.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    finished = genrm.run("score", "played.jsonl", "--offline", "--json")
+    assert json.loads(finished.out)["scored"] == 1, finished.err
+
+
+@pytest.mark.slow
+def test_a_killed_server_loses_no_session(genrm: Genrm) -> None:
+    """Sessions that ended are spooled on disk, and the next server writes them."""
+    with serving(genrm, *THERAPY, "--record", "played", "--record-every", "1h") as served:
+        with httpx.Client(base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False) as agent:
+            post(agent, "/reset", EXAM)
+            post(agent, "/step", turn(f"{SAID} [END]"))
+        served.kill()
+    assert not list((genrm.folder / "played").glob("*.jsonl"))
+    with serving(genrm, *THERAPY, "--record", "played"):
+        (written,) = (genrm.folder / "played").glob("*.jsonl")
+    (line,) = written.read_text().splitlines()
+    assert json.loads(line)["metadata"]["end_reason"] == "end_marker"

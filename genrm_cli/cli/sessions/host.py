@@ -110,14 +110,9 @@ def host(
     from genrm_cli.sessions.environments import read_scenarios
     from genrm_cli.sessions.hosting.gymnasium import serve_environment
 
-    about_groups = ("record", "reference", "wandb", "mlflow", "tensorboard")
+    about_groups = ("reference", "wandb", "mlflow", "tensorboard")
     if (given := next((name for name in about_groups if value_of(settings, name) is not None), None)) is not None:
-        raise UsageError(
-            naming(
-                f"${given} is about groups that a judge compared, and $environment asks none: keep the rollouts in the "
-                "agent, or play and write the sessions with genrm collect."
-            )
-        )
+        raise UsageError(naming(f"${given} is about groups that a judge compared, and $environment asks none."))
     if flags.show_policy not in SHOWN:
         raise UsageError(SettingRef("show_policy", flags.show_policy), f": expected {' or '.join(SHOWN)}.")
     environment, models = client.open(flags.environment or "", flags.max_turns)

@@ -25,6 +25,7 @@ from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import too_long_turn
 from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, SessionError
+from genrm_cli.sessions.hosting.recorded import SessionRecorder
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
 """Takes the sessions, the caller's session id, and the body."""
@@ -38,8 +39,10 @@ async def _reset(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
 
 async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     items = items_of_response(row.get("response")) or ()
-    request_id = row.get("_ng_step_request_id")
-    seen = await sessions.step(id_, words_of(items).strip(), request_id if isinstance(request_id, str) else None)
+    response, request_id = row.get("response"), row.get("_ng_step_request_id")
+    model = response.get("model") if isinstance(response, dict) else None
+    ids = (each if isinstance(each, str) else None for each in (request_id, model))
+    seen = await sessions.step(id_, words_of(items).strip(), *ids)
     info: Json = {**seen.info, "reward_components": dict(seen.components)}
     if seen.faults:
         info["client_faults"] = list(seen.faults)
@@ -161,12 +164,16 @@ async def serve_environment(
     token: str | None,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; open sessions are then lost.
+    """Serve until SIGTERM or Ctrl-C; open sessions are then lost, and those that ended are recorded.
 
     Raises:
         GenrmError: a setting or a scenario cannot be used, or a model does not answer.
     """
     settings = run.settings.serve
+    recorder = None
+    if settings.record is not None:
+        recorder = SessionRecorder(settings.record, environment, scenarios, client, run)
+    record = None if recorder is None else recorder.add
     with listen_on(settings, has_token=token is not None) as listening:
         async with open_agents(list(client.items()), environment, run, None) as agents:
 
@@ -181,6 +188,14 @@ async def serve_environment(
                 return words
 
             redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
-            sessions = HostedSessions(environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor)
+            sessions = HostedSessions(
+                environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor, record
+            )
             app = build_environment_app(sessions, limits_of(settings, token))
-            await run_server(app, listening, settings.read_timeout, on_ready)
+            if recorder is not None:
+                await recorder.write_left()
+            try:
+                await run_server(app, listening, settings.read_timeout, on_ready)
+            finally:
+                if recorder is not None:
+                    await recorder.close()

@@ -9,6 +9,7 @@ from typing import Any
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.serve import cohort
+from genrm_cli.sessions.agents import POLICY
 from genrm_cli.sessions.environment import (
     FAILURES,
     PRIVATE_DATA,
@@ -69,6 +70,10 @@ def observe(environment: AnyEnvironment, state: Any) -> Observation:
     )
 
 
+CLOSED = "closed"
+"""End reason of a session that the agent closed before its end."""
+
+
 class SessionError(cohort.RefusedError):
     """A request of a session cannot be served."""
 
@@ -87,12 +92,18 @@ class Episode:
     seed: int = 0
 
 
+RecordSession = Callable[[Episode, Any, Observation, str | None], None]
+"""Takes an episode, its last state as such and as the agent saw it, and the name of the policy's model."""
+
+
 @dataclass(slots=True)
 class _Session:
+    episode: Episode
     state: Any
     used_s: float
     reward: float = 0.0
     request_id: str | None = None
+    model: str | None = None
     last: Observation | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -108,6 +119,7 @@ class HostedSessions:
         most: int,
         keep_s: float,
         redactor: Redactor | None = None,
+        record: RecordSession | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin without sessions.
@@ -116,6 +128,7 @@ class HostedSessions:
             answer: asks the environment's models; raises `SessionError`.
             keep_s: how long a session is kept after its last request.
             redactor: matches in a turn of either side end the session as private data; None to check nothing.
+            record: called with each session that has ended and is an episode.
         """
         self.scenarios: Mapping[str, EpisodeScenario] = {scenario.scenario_id: scenario for scenario in scenarios}
         self._environment = environment
@@ -123,6 +136,7 @@ class HostedSessions:
         self._most = most
         self._keep_s = keep_s
         self._redactor = redactor
+        self._record = record
         self._clock = clock
         self._sessions: dict[str, _Session] = {}  # least recently used first
 
@@ -151,11 +165,11 @@ class HostedSessions:
         state = await self._run(self._environment.begin(scenario, episode.variant, episode.seed))
         self._make_room(id_)
         self._sessions.pop(id_, None)
-        self._sessions[id_] = _Session(state, self._clock())
+        self._sessions[id_] = _Session(episode, state, self._clock())
         return observe(self._environment, state)
 
-    async def step(self, id_: str, action: str, request_id: str | None = None) -> Observation:
-        """Take the policy's next turn; a request that repeats the last one's id gets the same answer.
+    async def step(self, id_: str, action: str, request_id: str | None = None, model: str | None = None) -> Observation:
+        """Take the next turn of the policy, a model of this name; a repeated `request_id` gets the same answer.
 
         Raises:
             SessionError: there is no such session, it has ended, or the client's model fails; the turn is not taken.
@@ -173,6 +187,8 @@ class HostedSessions:
             reward = seen.reward or 0.0
             session.last = replace(seen, gain=round(reward - session.reward, 9))
             session.reward, session.request_id = reward, request_id
+            session.model = model or session.model
+            self._record_ended(session, seen)
             return session.last
 
     def look(self, id_: str) -> Observation:
@@ -187,8 +203,15 @@ class HostedSessions:
         return replace(observe(self._environment, state), faults=self._environment.faults(state))
 
     def close(self, id_: str) -> None:
-        """Forget a session, if there is one."""
-        self._sessions.pop(id_, None)
+        """Forget a session, if there is one; one that has not ended ends here."""
+        session = self._sessions.pop(id_, None)
+        if session is not None and session.state.end is None and session.state.turn_index:
+            session.state = ended(session.state, CLOSED, POLICY)
+            self._record_ended(session, observe(self._environment, session.state))
+
+    def _record_ended(self, session: _Session, seen: Observation) -> None:
+        if self._record is not None and seen.end is not None and not seen.is_failure:
+            self._record(session.episode, session.state, seen, session.model)
 
     async def _run(self, dialogue: Dialogue[Any]) -> Any:
         return await run_dialogue(dialogue, self._answer, asyncio.to_thread)

@@ -1,0 +1,74 @@
+"""Records of the sessions that agents played, in the form of `genrm collect`."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.json_types import Record
+from genrm_cli.sessions.agents import POLICY, AgentConfig
+from genrm_cli.sessions.environment import AnyEnvironment
+from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, episode_record
+from genrm_cli.sessions.hosting.hosted import Episode, Observation
+from genrm_cli.storage.encoding.records import render_record
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.rolling_files import RecordSpool, RollingFiles
+
+_GENERATOR = "nemo_gym"
+_UNNAMED = "unnamed"
+
+
+class SessionRecorder(RollingFiles[None]):
+    """Writes sessions as episodes, one a line; the name of a file is the `run_id` of its records."""
+
+    kind = "sessions"
+
+    def __init__(
+        self,
+        folder: str,
+        environment: AnyEnvironment,
+        scenarios: ScenarioSet,
+        client: Mapping[str, AgentConfig],
+        run: RunContext,
+    ) -> None:
+        """Prepare the folder; writes nothing.
+
+        Raises:
+            UsageError: an S3 folder outside `rl/`.
+            StorageError: the folder cannot be written.
+        """
+        settings = run.settings
+        super().__init__(folder, settings.serve.record_every, run.on_event, any_prefix=settings.storage.any_prefix)
+        self._environment, self._s3, self._digests = environment, run.s3, scenarios.digests
+        self._scenarios = {each.scenario_id: each for each in scenarios.scenarios}
+        models = {role: agent.as_record() for role, agent in client.items()}
+        self._client: Record = {**environment.identity(), "models": models}
+        self._index = 0
+
+    def add(self, episode: Episode, state: Any, seen: Observation, model: str | None) -> None:
+        """Record a session that has ended; `model` is the policy's name in its responses.
+
+        Raises:
+            StorageError: nothing could be written for so long that no further session may wait in memory.
+        """
+        slot = EpisodeSlot(self._index, self._scenarios[episode.scenario_id], episode.variant, episode.seed, 0)
+        reward = {"total_reward": seen.reward, "components": dict(seen.components)}
+        began = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        policy = {"name": model or _UNNAMED, "role": POLICY}
+        origin = RunOrigin(self.stem, began, policy, policy, self._client, self._digests, _GENERATOR)
+        record = episode_record(Played(slot, state), self._environment, origin, reward, ())
+        self._index += 1
+        self._spool_parts(render_record(record))
+
+    def _seal(self) -> None:
+        self._index = 0
+
+    def _write_file(self, place: str, spool: RecordSpool, sealed: None) -> str:
+        del sealed
+        with Outputs(self._s3, overwrite=True, manifest_uri=f"{place}.commit") as outputs:
+            episodes = outputs.open(f"{place}.jsonl")
+            for (line,) in spool.iter_blocks():
+                episodes.write(line)
+            outputs.commit()
+        return f"{place}.jsonl"
