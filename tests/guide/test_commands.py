@@ -116,8 +116,11 @@ def test_every_command_runs(name: str, workplace: Path, call: Call, judge_server
         if "<" in words:
             stdin = (workplace / words.pop()).read_bytes()
             words.pop()
-        ended = call(*words, stdin=stdin)
+        place = words.index(">") if ">" in words else len(words)
+        ended = call(*words[:place], stdin=stdin)
         assert ended.code == 0, f"{command}\n{ended.err}"
+        for output in words[place + 1 :]:
+            (workplace / output).write_bytes(ended.out)
 
 
 @pytest.mark.parametrize("block", [block for language, block in BLOCK.findall(README) if language == "json"])

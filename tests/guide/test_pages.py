@@ -10,6 +10,7 @@ from pages import GUIDE, PAGES, README, ROOT, TEXTS
 
 from genrm_cli import errors
 from genrm_cli.cli.setup.guide import page_names, render_settings_page
+from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.rollouts.formats import FORMATS
@@ -41,21 +42,7 @@ OTHER_FLAGS = {
     "--changed",
     "--tensor-parallel-size",
     "--to",
-    "--min-gap",
-    "--pairs",
-    "--top",
-    "--min-confidence",
-    "--max-length-ratio",
-    "--balance-length",
-    "--max-similarity",
-    "--max-pairs-per-prompt",
-    "--threshold",
-    "--best-of",
-    "--min-reward",
-    "--reasoning",
-    "--split",
     "--worst",
-    "--mixed-settings",
     *(
         "--job-name",
         "--array",
@@ -136,6 +123,7 @@ def test_no_page_names_a_flag_that_does_not_exist(name: str) -> None:
     """Whatever a page calls a flag is one."""
     known = {s.flag for s in all_settings()} | {s.negative for s in all_settings() if s.type is bool} | OTHER_FLAGS
     known |= {s.short_flag for s in all_settings()} | {f"--{f.name}".replace("_", "-") for f in fields(SessionOptions)}
+    known |= {f"--{f.name}".replace("_", "-") for f in fields(ExportOptions)}
     known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
     assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXTS[name])) <= known
 
