@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from genrm_cli.report.figures import Histogram
+from genrm_cli.report.figures import Histogram, Mean
 
 _WIDTH, _HEIGHT, _FOOT, _TOP = 360, 150, 18, 12
+_PLACES = 10  # written below a chart
 
 
 def draw_histogram(histogram: Histogram, tag: str, what: str) -> Markup:
@@ -45,12 +46,22 @@ def number_text(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value with its interval; None where it is not measurable."""
+    """A value with its interval, None where it is not measurable; `place` is written below it."""
 
     value: float | None
     low: float | None
     high: float | None
     title: str
+    place: str = ""
+
+
+def draw_means(means: Sequence[tuple[float, Mean]], what: str) -> Markup:
+    """Return means at numbers, such as training steps."""
+    points = []
+    for at, found in means:
+        title = "" if found.mean is None else f"{at:g}: {number_text(found.mean)}, n = {found.count:,}"
+        points.append(Point(found.mean, found.low, found.high, title, f"{at:g}"))
+    return draw_series(points, what)
 
 
 def draw_series(points: Sequence[Point], what: str) -> Markup:
@@ -77,8 +88,14 @@ def draw_series(points: Sequence[Point], what: str) -> Markup:
             f'<circle class="dot" cx="{x:.1f}" cy="{y(point.value):.1f}" r="4">'
             f"<title>{escape(point.title)}</title></circle>"
         )
-    corners = [_text(0, _TOP - 3, "start", number_text(high)), _text(0, _HEIGHT - 4, "start", number_text(low))]
-    return _svg(f"{what} by dump", [*marks, *corners])
+    every = -(-len(points) // _PLACES)
+    below = [
+        _text((number + 0.5) * step, _HEIGHT - 4, "middle", point.place)
+        for number, point in enumerate(points)
+        if point.place and number % every == 0
+    ]
+    edges = [_text(0, _TOP - 3, "start", number_text(high)), _text(0, _HEIGHT - _FOOT - 2, "start", number_text(low))]
+    return _svg(what, [*marks, *below, *edges])
 
 
 def _svg(label: str, parts: Sequence[str]) -> Markup:

@@ -8,7 +8,7 @@ from typing import Any
 from genrm_cli.errors import InputError
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.group_measures import NOISY_BELOW
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.report.blocks import Blocks
@@ -26,6 +26,7 @@ from genrm_cli.report.figures import FORMAT, RunFigures, figures_of, reason_text
 from genrm_cli.report.group_document import group_document, mask_of, prompt_beginning, rounded, with_labels_masked
 from genrm_cli.report.judge_trust import Trust, judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
+from genrm_cli.rollouts.formats.format import number_or_none
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
@@ -80,6 +81,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
         ("sabotaged", "rollouts that made the judge fail", bool(group.sabotaged)),
         ("repeated", "responses repeated", bool(group.duplicates)),
+        ("disputed", "pairs against the earlier score", group.agreement[0] < group.agreement[1]),
     )
     named = [(name, label) for name, label, holds in marks if holds]
     kinds = [(f"failure-{kind}", f"failures of kind {kind}") for kind in group.failures]
@@ -87,9 +89,9 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     return named + kinds + [(f"reason-{reason}", f"unscored: {reason_text(reason)}") for reason in group.unscored]
 
 
-COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "failed", "at"]
+COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "failed", "rewards", "at"]
 """Columns of the index; `at` is the number of the block and the position in it."""
-_NOT_FIGURES = ("run", "prompt", "at")
+_NOT_FIGURES = ("run", "prompt", "rewards", "at")
 
 Row = list[Any]
 
@@ -153,7 +155,7 @@ def read_run(
     contents: dict[int, GroupContents] = {}
     keys = Counter[str]()
     sessions = SessionMetrics()
-    with ScoredRun(scored, settings, open_known_journal, _session_of) as run:
+    with ScoredRun(scored, settings, open_known_journal, _kept_of) as run:
         run.read(s3_options(settings))
         if not len(run):
             raise InputError(f"{run.name}: it is empty; expected an output of `genrm score`")
@@ -172,16 +174,20 @@ def read_run(
             judge = judge or group.line.judge
             if compare:
                 contents[len(rows) - 1] = contents_of(group)
-        figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge, sessions.summary())
+        summary, prices = sessions.summary(), (settings.limits.price_in, settings.limits.price_out)
+        figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge, summary, prices)
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
         return RunPage(number, start, figures_of_run, trust, measured, run.rejects.total(), alone, contents)
 
 
-def _session_of(record: Record) -> Record:
-    """Return the fields of a session's record by which its rewards are broken down."""
-    metadata = record.get("metadata")
-    end = metadata.get("end_reason") if isinstance(metadata, dict) else None
-    return {"scenario": record["scenario"], "metadata": {"end_reason": end}} if "scenario" in record else {}
+def _kept_of(record: Record) -> Record:
+    """Return what rewards are broken down by: the training step, the number that the reward replaced, the session."""
+    earlier = (field_at(record, f"genrm.previous_{name}") for name in ("score", "reward"))
+    known = (number for value in earlier if (number := number_or_none(value)) is not None)
+    kept = {"step": number_or_none(record.get("step")), "earlier": next(known, None)}
+    if "scenario" not in record:
+        return kept
+    return {**kept, "scenario": record["scenario"], "metadata": {"end_reason": field_at(record, "metadata.end_reason")}}
 
 
 def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
@@ -189,7 +195,8 @@ def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
     of = group.measures
     mean = sum(of.rewards) / len(of.rewards) if of.rewards else None
     measured = map(rounded, (mean, of.spread, of.reliability, of.length_effect))
-    return [run, group.key, group.prompt, group.size, *measured, group.failures.total(), at]
+    rewards = [round(reward, 2) for reward in of.rewards]
+    return [run, group.key, group.prompt, group.size, *measured, group.failures.total(), rewards, at]
 
 
 _LISTED = 20
@@ -215,14 +222,15 @@ class Content:
         """Return the values of the template."""
         figures = [run.figures for run in self.runs]
         return {
-            "title": "Report on scored rollouts",
+            "title": f"Report on {', '.join(each.uri.rpartition('/')[2] for each in figures)}",
             "runs": self.runs,
+            "prompts": [{group.key: group.prompt for group in run.groups} for run in self.runs],
             "tags": self.tags,
             "mask_patterns": mask_patterns,
             "dumps": self._dumps() if len(self.runs) > 1 else [],
             "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
             "changes": list(iter_changes(figures)),
-            "charts": [(name, draw_series(points, name)) for name, points in iter_series(figures)],
+            "charts": [(name, draw_series(points, f"{name} by dump")) for name, points in iter_series(figures)],
             "comparison": self.comparison,
             "listed": self._listed(),
         }
@@ -274,8 +282,11 @@ class Content:
         """Return the groups whose ranks changed most, with links."""
         if self.comparison is None:
             return []
-        first = [(self.rows[each.numbers[0]][1], each.correlation) for each in self.comparison.matched[:_LISTED]]
-        return [{"key": key, "hash": self.runs[0].hash_of(key), "correlation": found} for key, found in first]
+        first = [(self.rows[each.numbers[0]][1:3], each.correlation) for each in self.comparison.matched[:_LISTED]]
+        return [
+            {"key": key, "prompt": prompt, "hash": self.runs[0].hash_of(key), "correlation": found}
+            for (key, prompt), found in first
+        ]
 
     def _compared(self) -> Record:
         """Return for each matched group, both ways: the other, and the indices and ranks here and there."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -21,6 +21,7 @@ FORMAT = 1
 _BINS = 24
 _REASONS = frozenset(Reason)
 _LISTED = 10
+_MOST_VALUES = 10
 _COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_hits")
 
 
@@ -77,10 +78,14 @@ class RunFigures:
         sabotaged: rollouts whose texts made the judge fail.
         repeated: responses equal to another of their group.
         panel_agreement: Krippendorff's alpha of a panel of judges.
-        cost: calls, tokens, seconds; empty without a metrics file.
+        cost: calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty without a metrics
+            file.
         masked: matches of the redaction patterns that the judge was not sent, by pattern.
         sessions: rewards of sessions by what was played; None without sessions.
-        look_here: keys of the groups that stand out most, by measure.
+        by_step: rewards of each training step, where the lines have a `step`.
+        by_earlier: rewards by the score that the lines had before, such as a verifier's; in bins if it has many values.
+        agreement: pairs of a group with different earlier scores whose rewards agree on the better one.
+        look_here: keys and values of the groups that stand out most, by measure.
     """
 
     uri: str
@@ -122,7 +127,10 @@ class RunFigures:
     cost: Mapping[str, float]
     masked: Mapping[str, int]
     sessions: SessionSummary | None
-    look_here: Mapping[str, tuple[str, ...]]
+    by_step: tuple[tuple[float, Mean], ...]
+    by_earlier: tuple[tuple[float, Mean], ...]
+    agreement: Share
+    look_here: Mapping[str, tuple[tuple[str, float], ...]]
     format: int = FORMAT
 
 
@@ -133,8 +141,12 @@ def figures_of(
     metrics: RunRecord | None,
     judge: str | None,
     sessions: SessionSummary | None,
+    prices: tuple[float, float] = (0.0, 0.0),
 ) -> RunFigures:
-    """Return the figures of a run from its groups, the values of its components, and its metrics file if it has one."""
+    """Return the figures of a run from its groups, the values of its components, and its metrics file if it has one.
+
+    The prices are per million tokens of prompts and of replies.
+    """
     measured = [group.measures for group in groups]
     rewards = [reward for each in measured for reward in each.rewards]
     spreads, effects = _known(measured, "spread"), _known(measured, "length_effect")
@@ -182,11 +194,32 @@ def figures_of(
         components={name: mean_of(values) for name, values in components.items()},
         panel_agreement=None if metrics is None or metrics.panel is None else metrics.panel.krippendorff_alpha,
         repeat_agreement=None if metrics is None else metrics.repeat_agreement,
-        cost={} if metrics is None else {name: getattr(metrics, name) for name in _COST},
+        cost={} if metrics is None else _cost_of(metrics, prices),
         masked={} if metrics is None else {name: count for name, count in metrics.redactions.items() if count},
         sessions=sessions,
+        by_step=_means_by([(step, reward) for group in groups for reward, step, _ in group.points]),
+        by_earlier=_means_by([(score, reward) for group in groups for reward, _, score in group.points], _MOST_VALUES),
+        agreement=share_of(*(sum(counts) for counts in zip(*(group.agreement for group in groups), strict=True))),
         look_here=_stand_out(groups),
     )
+
+
+def _means_by(points: Sequence[tuple[float | None, float]], most: int | None = None) -> tuple[tuple[float, Mean], ...]:
+    """Return the means of rewards by another number, in `most` bins if it has more values."""
+    known = sorted(((place, reward) for place, reward in points if place is not None), key=lambda each: each[0])
+    places = np.array([place for place, _ in known])
+    values = np.unique(places)
+    if most is not None and len(values) > most:
+        values = np.unique(np.quantile(places, np.linspace(0, 1, most + 1)[:-1], method="lower"))
+    bins = np.searchsorted(values, places, side="right") - 1
+    rewards = np.array([reward for _, reward in known])
+    return tuple((float(value), mean_of(rewards[bins == number].tolist())) for number, value in enumerate(values))
+
+
+def _cost_of(metrics: RunRecord, prices: tuple[float, float]) -> dict[str, float]:
+    cost: dict[str, float] = {name: getattr(metrics, name) for name in _COST}
+    paid = (metrics.prompt_tokens * prices[0] + metrics.completion_tokens * prices[1]) / 1_000_000
+    return cost | ({"cost": paid, "cost_of_1000": 1000 * paid / metrics.rollouts} if paid and metrics.rollouts else {})
 
 
 def _with_interval(mean: Mean, metrics: RunRecord | None) -> Mean:
@@ -258,18 +291,18 @@ def _why_partial(metrics: RunRecord) -> str | None:
     return "the run was stopped before its end" if metrics.partial else None
 
 
-def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[str, ...]]:
-    """Return the keys of the groups that stand out most, by measure; those without a value are left out."""
-    effects = [group.measures.length_effect for group in groups]
-    columns: dict[str, list[float | None]] = {
-        "worst reliability": [group.measures.reliability for group in groups],
-        "strongest length effect": [None if effect is None else -abs(effect) for effect in effects],
-        "most failures": [-group.failures.total() or None for group in groups],
-        "most repeated responses": [-group.duplicates or None for group in groups],
+def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[tuple[str, float], ...]]:
+    """Return the groups that stand out most, by measure; those without a value are left out."""
+    columns: dict[str, Callable[[GroupFigures], float | None]] = {
+        "lowest reliability": lambda group: group.measures.reliability,
+        "strongest length effect": lambda group: group.measures.length_effect,
+        "most failures": lambda group: group.failures.total() or None,
+        "most repeated responses": lambda group: group.duplicates or None,
+        "most pairs against the earlier score": lambda group: group.agreement[1] - group.agreement[0] or None,
     }
     listed = {}
-    for name, values in columns.items():
-        found = [(value, group.key) for value, group in zip(values, groups, strict=True) if value is not None]
-        found.sort(key=lambda each: each[0])
-        listed[name] = tuple(key for _, key in found[:_LISTED])
-    return {name: keys for name, keys in listed.items() if keys}
+    for name, measure in columns.items():
+        found = [(group.key, value) for group in groups if (value := measure(group)) is not None]
+        found.sort(key=lambda each: each[1] if name.startswith("lowest") else -abs(each[1]))
+        listed[name] = tuple(found[:_LISTED])
+    return {name: found for name, found in listed.items() if found}

@@ -5,6 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing import Comparison
@@ -34,6 +36,7 @@ class GroupFigures:
         sabotaged: rollouts whose texts made the judge fail.
         duplicates: responses equal to an earlier one except for case, spaces and punctuation.
         varying: components that differ between its rollouts.
+        points: for each reward, the training step and the score that its line had before; None where it had none.
     """
 
     key: str
@@ -51,6 +54,16 @@ class GroupFigures:
     duplicates: int
     varying: tuple[str, ...]
     is_baseline: bool
+    points: tuple[tuple[float, float | None, float | None], ...]
+
+    @property
+    def agreement(self) -> tuple[int, int]:
+        """Pairs of rollouts with different earlier scores whose rewards agree on the better one, and all such pairs."""
+        known = np.array([(reward, earlier) for reward, _, earlier in self.points if earlier is not None])
+        if len(known) < 2:
+            return 0, 0
+        reward, earlier = (np.sign(np.subtract.outer(column, column)) for column in known.T)
+        return int(np.count_nonzero(reward * earlier > 0)) // 2, int(np.count_nonzero(earlier)) // 2
 
 
 def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
@@ -83,6 +96,11 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         len(said) - len(set(said)),
         _varying(group),
         group.line.is_baseline,
+        tuple(
+            (each.line.reward, each.record.get("step"), each.record.get("earlier"))
+            for each in group.members
+            if each.line.reward is not None
+        ),
     )
 
 

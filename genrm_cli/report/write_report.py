@@ -17,7 +17,7 @@ from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.report.blocks import Blocks, packed
-from genrm_cli.report.charts import draw_histogram, number_text
+from genrm_cli.report.charts import draw_histogram, draw_means, number_text
 from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.figures import reason_text
@@ -41,7 +41,7 @@ class WrittenReport:
 
     Attributes:
         groups_bytes: size of the groups in the page.
-        answers: for each run, whether its rewards can be trusted, and why.
+        answers: for each run, its name, whether its rewards can be trusted, and why.
         unknown_replies: answered requests whose replies are in neither the comparisons nor the journal.
         rejected_lines: lines of scored files that could not be read.
     """
@@ -49,7 +49,7 @@ class WrittenReport:
     figures: Record
     output: str
     groups_bytes: int
-    answers: Sequence[Trust]
+    answers: Sequence[tuple[str, Trust]]
     unknown_replies: int
     rejected_lines: int
 
@@ -96,7 +96,7 @@ def write_report(
         content.figures(target),
         target,
         size_bytes,
-        [run.trust for run in content.runs],
+        [(run.figures.uri, run.trust) for run in content.runs],
         sum(share.of - share.count for share in asked),
         sum(run.rejected for run in content.runs),
     )
@@ -125,7 +125,8 @@ def _render(values: JsonObject) -> str:
     hashes = f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
     policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.globals |= {"draw": draw_histogram, "short": number_text, "reason_text": reason_text}
+    environment.globals |= {"draw": draw_histogram, "draw_means": draw_means, "short": number_text}
+    environment.globals["reason_text"] = reason_text
     texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704
     return environment.from_string(template).render(**values, **texts)
 

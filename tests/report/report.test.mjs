@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import test from "node:test";
 
 const source = readFileSync(new URL("../../genrm_cli/report/page/report.js", import.meta.url), "utf8");
-const NAMES = ["sorted", "shade", "cellsOf", "evidenceAt", "markdown", "texts", "number", "groupHash", "whyNoWords", "bytesOf"];
+const NAMES = ["sorted", "shade", "cellsOf", "evidenceAt", "markdown", "texts", "number", "groupHash", "whyNoWords", "bytesOf", "within", "diff"];
 
 class Element {
   constructor(name) {
@@ -30,20 +30,41 @@ function load(index) {
 }
 
 const groups = [
-  { key: "a", run: 0, mean: 2, spread: 0.5, reliability: null, length: -0.9, failed: 0 },
-  { key: "b", run: 0, mean: 4, spread: 0.1, reliability: 0.9, length: 0.2, failed: 3 },
-  { key: "c", run: 1, mean: null, spread: 0.5, reliability: 0.2, length: null, failed: 0 },
+  { key: "a", run: 0, mean: 2, spread: 0.5, reliability: null, length: -0.9, failed: 0, rewards: [1, 3] },
+  { key: "b", run: 0, mean: 4, spread: 0.1, reliability: 0.9, length: 0.2, failed: 3, rewards: [3.5, 4.5] },
+  { key: "c", run: 1, mean: null, spread: 0.5, reliability: 0.2, length: null, failed: 0, rewards: [] },
 ];
 const page = load({ groups, runs: [{ uri: "x" }, { uri: "y" }] });
 
 test("groups are sorted by each measure, those without a value last, equal ones as in the file", () => {
   assert.deepEqual(page.sorted([0, 1, 2], "reliability"), [2, 1, 0]);
   assert.deepEqual(page.sorted([0, 1, 2], "spread"), [1, 0, 2]);
-  assert.deepEqual(page.sorted([0, 1, 2], "length"), [0, 1, 2]);
-  assert.deepEqual(page.sorted([0, 1, 2], "failed"), [1, 0, 2]);
-  assert.deepEqual(page.sorted([0, 1, 2], "high"), [1, 0, 2]);
-  assert.deepEqual(page.sorted([0, 1, 2], "low"), [0, 1, 2]);
+  assert.deepEqual(page.sorted([0, 1, 2], "effect"), [0, 1, 2]);
+  assert.deepEqual(page.sorted([0, 1, 2], "-length"), [1, 0, 2]);
+  assert.deepEqual(page.sorted([0, 1, 2], "-failed"), [1, 0, 2]);
+  assert.deepEqual(page.sorted([0, 1, 2], "-mean"), [1, 0, 2]);
+  assert.deepEqual(page.sorted([0, 1, 2], "mean"), [0, 1, 2]);
+  assert.deepEqual(page.sorted([0, 1, 2], "-key"), [2, 1, 0]);
+  assert.deepEqual(page.sorted([2, 0, 1], "constructor"), [0, 1, 2]);
   assert.deepEqual(page.sorted([2, 0, 1], null), [0, 1, 2]);
+});
+
+test("a range of rewards keeps the groups with a reward in it, and may be open on either side", () => {
+  assert.deepEqual(page.within([0, 1, 2], "2", "3"), [0]);
+  assert.deepEqual(page.within([0, 1, 2], "2.5", null), [0, 1]);
+  assert.deepEqual(page.within([0, 1, 2], "", "0"), []);
+  assert.deepEqual(page.within([0, 1, 2], null, ""), [0, 1, 2]);
+});
+
+test("a diff holds both texts whole, and marks what only one of them has", () => {
+  const [first, second] = page.diff("one two three", "one 2 three four");
+  assert.deepEqual(first, [["one ", true], ["two", false], [" three", true]]);
+  assert.deepEqual(second, [["one ", true], ["2", false], [" three", true], [" four", false]]);
+  const long = Array.from({ length: 1500 }, (_, at) => `line ${at}`).join("\n");
+  const [whole, changed] = page.diff(long, long.replace("line 700\n", "line x\n"));
+  assert.deepEqual([whole.length, changed[1]], [3, ["line x\n", false]]);
+  assert.equal(whole.map(([words]) => words).join(""), long);
+  assert.equal(page.diff("a\n".repeat(3000), "b\n".repeat(3000)), null);
 });
 
 test("sorting leaves the given list as it is", () => {

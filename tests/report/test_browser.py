@@ -76,7 +76,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             group=f"<b>{place // 4}</b>",
             index=place % 4,
             prompt=text,
-            status=text,
             reason_text=text,
         )
         for place, text in enumerate(CORPUS)
@@ -88,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     write_lines(folder / "hostile.scored.jsonl", lines)
     write_lines(folder / "hostile.comparisons.jsonl", replies)
-    genrm.run("report", "hostile.scored.jsonl", "-o", "hostile.html")
+    assert genrm.run("report", "hostile.scored.jsonl", "-o", "hostile.html").code == 0
     _compare_two(folder, genrm)
     return folder
 
@@ -122,11 +121,47 @@ def test_a_bar_leads_to_its_groups_and_a_cell_to_the_words(browser: Any, folder:
     opened.page.locator("figure a").first.click()
     opened.page.wait_for_selector("#list tbody tr")
     opened.page.locator("#list tbody a").first.click()
-    opened.page.wait_for_selector(".matrix button")
-    opened.page.locator(".matrix button").first.click()
+    opened.page.wait_for_selector("[data-pair]")
+    opened.page.locator("[data-pair]").first.click()
     assert "shown first" in opened.text
     assert "baseline counts words" in opened.text
+    assert opened.page.locator(".diff mark").count() > 2
     assert opened.said == []
+
+
+def test_a_head_sorts_the_list_and_a_range_of_rewards_filters_it(browser: Any, folder: Path) -> None:
+    """A click sorts by a column, the next one turns the order round; both are part of the link."""
+    opened = Opened(browser, folder / "sample.report.html")
+    opened.visit("#list=")
+    head = opened.page.locator("#list th button", has_text="mean")
+    head.click()
+    opened.page.wait_for_selector("th[aria-sort=ascending]")
+    first = opened.page.locator("#list tbody tr").first.inner_text()
+    head.click()
+    opened.page.wait_for_selector("th[aria-sort=descending]")
+    rows = opened.page.locator("#list tbody tr")
+    assert rows.first.inner_text() != first
+    count = rows.count()
+    opened.page.locator("#min").fill("4.5")
+    opened.page.locator("#min").press("Enter")
+    opened.page.wait_for_function("document.querySelector('#list p').textContent.includes('from 4.5 to the highest')")
+    assert 0 < opened.page.locator("#list tbody tr").count() < count
+    assert "min=4.5" in opened.page.url
+    assert opened.said == []
+
+
+def test_the_overview_needs_no_script(browser: Any, folder: Path) -> None:
+    """With scripts off, the answer, the figures and the groups to look at are there, with their prompts."""
+    page = browser.new_context(offline=True, java_script_enabled=False).new_page()
+    page.goto((folder / "sample.report.html").as_uri())
+    text = page.inner_text("main")
+    for words in (
+        "Can I train on this?",
+        "Rewards in numbers",
+        "Look here",
+        "the difference between simple and compound",
+    ):
+        assert words in text
 
 
 def test_keys_and_search_find_groups(browser: Any, folder: Path) -> None:
@@ -155,7 +190,7 @@ def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
         for raw in ("", "&raw="):
             opened.page.evaluate("(hash) => { location.hash = hash; }", f"group={key}{raw}".replace("<", "%3C"))
             opened.page.wait_for_function("(key) => document.querySelector('#group h2')?.textContent === key", arg=key)
-            opened.page.locator(".matrix button").first.click()
+            opened.page.locator("[data-pair]").first.click()
             assert opened.page.locator("main :is(img, script, iframe, b b, i, [onload], [onerror])").count() == 0
             assert opened.page.locator("main a:not([href^='#'])").count() == 0
     assert "__proto__ constructor" in opened.text

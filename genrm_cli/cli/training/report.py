@@ -17,7 +17,7 @@ _OMITTED = (
 )
 
 
-@with_settings("Input", "Judge", "Journal", "Output", "Storage", omit=_OMITTED)
+@with_settings("Input", "Judge", "Journal", "Output", "Storage", names=("price_in", "price_out"), omit=_OMITTED)
 def report(
     scored: Annotated[
         list[str],
@@ -55,8 +55,9 @@ def report(
     if invocation.settings.output.json_output:
         print_json(written.figures)
     if not invocation.settings.output.quiet:
-        for answer in written.answers:
-            say(f"can I train on this? {answer.answer}")
+        for name, answer in written.answers:
+            of = f"{name}: " if len(written.answers) > 1 else ""
+            say(f"{of}can I train on this? {answer.answer}")
             for reason in answer.reasons:
                 if reason.weight == answer.weight:
                     say(f"- {reason.text}")

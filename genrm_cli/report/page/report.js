@@ -102,22 +102,36 @@ function shownText(text, raw) {
 
 // ---- list
 
-const HEADS = ["rollouts", "mean", "spread", "reliability", "length effect", "failed"];
-const SORTS = {
-  order: ["as in the file", (group, at) => at],
-  reliability: ["least reliable first", (group) => group.reliability],
-  spread: ["least spread first", (group) => group.spread],
-  length: ["strongest length effect first", (group) => (group.length === null ? null : -Math.abs(group.length))],
-  failed: ["most failures first", (group) => -group.failed],
-  low: ["lowest mean reward first", (group) => group.mean],
-  high: ["highest mean reward first", (group) => (group.mean === null ? null : -group.mean)],
+const HEADS = { key: "group", prompt: "prompt", size: "rollouts", mean: "mean", spread: "spread", reliability: "reliability",
+  length: "length effect", failed: "failed" };
+const SORTS = {  // a column, with a minus from its largest value
+  "": "as in the file", reliability: "least reliable first", spread: "least spread first", effect: "strongest length effect first",
+  "-failed": "most failures first", mean: "lowest mean reward first", "-mean": "highest mean reward first",
 };
 
 function sorted(numbers, name) {
-  const measure = (SORTS[name] || SORTS.order)[1];
-  const values = new Map(numbers.map((at) => [at, measure(index.groups[at], at)]));
-  const last = (value) => (value === null ? Infinity : value);
-  return [...numbers].sort((a, b) => last(values.get(a)) - last(values.get(b)) || a - b);
+  const column = (name || "").replace("-", ""), sign = (name || "").startsWith("-") ? -1 : 1;
+  if (!Object.hasOwn(HEADS, column) && column !== "effect") return [...numbers].sort((a, b) => a - b);
+  const value = (group) => (column === "effect" ? (group.length === null ? null : -Math.abs(group.length)) : group[column]);
+  const values = new Map(numbers.map((at) => [at, value(index.groups[at])]));
+  return [...numbers].sort((a, b) => {
+    const one = values.get(a), other = values.get(b);
+    if (one === null || other === null) return (one === null) - (other === null) || a - b;
+    return sign * (one < other ? -1 : one > other ? 1 : 0) || a - b;
+  });
+}
+
+function headOf(name, sort) {  // a second click turns the order round
+  const next = sort === name ? "-" + name : name;
+  const order = sort === name ? "ascending" : sort === "-" + name ? "descending" : null;
+  return el("th", { class: name === "key" || name === "prompt" ? null : "number", "aria-sort": order },
+    el("button", { class: "head", onclick: () => listHash({ sort: next }) }, HEADS[name], order ? (order === "ascending" ? " ▲" : " ▼") : ""));
+}
+
+function within(numbers, min, max) {  // groups with a reward in a range, an open one where a bound is missing
+  if (!min && !max) return numbers;
+  const low = min ? Number(min) : -Infinity, high = max ? Number(max) : Infinity;
+  return numbers.filter((at) => index.groups[at].rewards.some((reward) => reward >= low && reward <= high));
 }
 
 function row(at) {
@@ -125,13 +139,14 @@ function row(at) {
   const values = [String(group.size), ...["mean", "spread", "reliability", "length"].map((name) => number(group[name])),
     String(group.failed)];
   return el("tr", {}, el("td", {}, link(group.key, groupHash(at))), el("td", { class: "prompt", dir: "auto" }, group.prompt),
-    values.map((value, place) => el("td", { class: "number", "data-name": HEADS[place] }, value)));
+    values.map((value, place) => el("td", { class: "number", "data-name": Object.values(HEADS)[place + 2] }, value)));
 }
 
 function showList(parameters) {
   const tag = index.tags[parameters.get("list")];
   const query = parameters.get("q") || "";
-  const all = tag ? tag.groups : index.groups.map((_, at) => at);
+  const min = parameters.get("min"), max = parameters.get("max");
+  const all = within(tag ? tag.groups : index.groups.map((_, at) => at), min, max);
   const body = el("tbody"), note = el("p", { class: "dim" });
   const more = el("button", { class: "plain", onclick: () => extend() }, "Show more");
   let shown = 0;
@@ -143,12 +158,13 @@ function showList(parameters) {
   };
   $("list").replaceChildren(
     el("h2", {}, tag ? `Groups with ${tag.label}` : "Groups"), note,
-    el("div", { class: "scroll" }, el("table", { class: "groups" }, el("thead", {}, el("tr", {}, el("th", {}, "group"), el("th", {}, "prompt"),
-      HEADS.map((head) => el("th", { class: "number" }, head)))), body)), more);
+    el("div", { class: "scroll" }, el("table", { class: "groups" },
+      el("thead", {}, el("tr", {}, Object.keys(HEADS).map((name) => headOf(name, parameters.get("sort"))))), body)), more);
   const ordered = sorted(all, parameters.get("sort"));
   if (query) return search(ordered, query, note, extend);
   current = ordered;
-  note.textContent = `${current.length.toLocaleString("en")} groups`;
+  const range = min || max ? ` with a reward from ${min || "the lowest"} to ${max || "the highest"}` : "";
+  note.textContent = `${current.length.toLocaleString("en")} groups${range}`;
   extend();
 }
 
@@ -254,6 +270,20 @@ function shade(verdict) {
   return lead === 0 ? "" : (lead > 0 ? "first" : "second") + Math.min(3, Math.ceil(Math.abs(lead) / 1.34));
 }
 
+const saidOf = (asked) => (asked ? asked.map((each) => (each.verdict ? `${each.verdict[0]}–${each.verdict[1]}` : "✗")).join(" ") : "other");
+
+function shadeOf(asked) {  // what only the other run asked has no colour
+  const one = asked?.find((each) => each.verdict);
+  return one ? shade(one.verdict) : asked ? "failed" : "dim";
+}
+
+const legend = (isMatrix) => el("p", { class: "dim legend" },
+  isMatrix ? "Row: shown first; column: shown second; best reward first; ·: not asked. "
+    : "First and second response of each pair, and their scores. ",
+  "The judge prefers ", el("span", { class: "first2" }, "the first"), " or ", el("span", { class: "second2" }, "the second"),
+  ": the darker, the more; with equal scores, its ranking decides. ", el("span", { class: "failed" }, "✗"),
+  " no verdict. Select a cell for the judge’s words and the differences between the two responses.");
+
 function cellsOf(comparisons) {  // pairs that were asked for the reward's main part, by the order shown
   const cells = new Map();
   for (const each of comparisons) {
@@ -266,6 +296,7 @@ function cellsOf(comparisons) {  // pairs that were asked for the reward's main 
 
 function wordsOfPair(i, j, cells, other) {
   const orders = [[i, j], [j, i]].filter((order) => cells.has(order.join()) || other?.cells.has(order.join()));
+  if (!orders.length) return el("p", { class: "dim" }, "Not asked about this pair.");
   if (!other) return el("div", { class: "words" }, orders.map((order) => cells.get(order.join()).map(wordsOf)));
   const side = (name, found, order) => el("div", {}, el("small", {}, name),
     found.has(order.join()) ? found.get(order.join()).map(wordsOf)
@@ -277,27 +308,76 @@ function matrix(group, order, words, other) {
   const cells = cellsOf(group.comparisons);
   if (!cells.size && !other?.cells.size) return el("p", { class: "dim" }, "No pair was compared.");
   const open = (i, j) => {
-    words.replaceChildren(...present([el("h3", {}, `The judge on ${i} and ${j}`), wordsOfPair(i, j, cells, other)]));
-    for (const button of document.querySelectorAll(".matrix button")) {
+    words.replaceChildren(...present([el("h3", {}, `The judge on ${i} and ${j}`), wordsOfPair(i, j, cells, other), differences(group, i, j)]));
+    for (const button of document.querySelectorAll("[data-pair]")) {
       button.setAttribute("aria-pressed", String(button.dataset.pair === `${i},${j}`));
     }
   };
   const cell = (i, j) => {
     const asked = cells.get(`${i},${j}`);
     const elsewhere = !asked && other?.cells.has(`${i},${j}`);
-    if (!asked && !elsewhere) return el("td", { class: i === j ? "self" : null });
-    const text = elsewhere ? "other" : asked.map((each) => (each.verdict ? `${each.verdict[0]}–${each.verdict[1]}` : "✗")).join(" ");
-    const one = asked?.find((each) => each.verdict);
+    if (i === j) return el("td", { class: "self" });
+    if (!asked && !elsewhere) {
+      return el("td", { class: "dim" }, el("button", { "aria-label": `${i} and ${j}: not asked`, onclick: () => open(i, j) }, "·"));
+    }
+    const text = saidOf(asked);
     const button = el("button", { "data-pair": `${i},${j}`, "aria-label": `${i} first, ${j} second: ${text}`, onclick: () => open(i, j) }, text);
-    return el("td", { class: one ? shade(one.verdict) : elsewhere ? "dim" : "failed" }, button);
+    return el("td", { class: shadeOf(asked) }, button);
   };
   if (order.length > MAX_MATRIX) {
     const pairs = [...new Set([...cells.keys(), ...(other ? other.cells.keys() : [])])].map((place) => place.split(","));
-    return el("p", {}, pairs.map(([i, j]) => [el("button", { class: "plain", onclick: () => open(Number(i), Number(j)) }, `${i} · ${j}`), " "]).flat());
+    return el("p", {}, pairs.map(([i, j]) => [el("button", { class: "plain " + shadeOf(cells.get(`${i},${j}`)), "data-pair": `${i},${j}`,
+      onclick: () => open(Number(i), Number(j)) }, `${i}, ${j}: ${saidOf(cells.get(`${i},${j}`))}`), " "]).flat());
   }
   return el("div", { class: "scroll" }, el("table", { class: "matrix" },
     el("thead", {}, el("tr", {}, el("th", {}, "first \\ second"), order.map((j) => el("th", {}, String(j))))),
     el("tbody", {}, order.map((i) => el("tr", {}, el("th", {}, String(i)), order.map((j) => cell(i, j)))))));
+}
+
+// ---- differences
+
+const MOST_STEPS = 4e6;
+const piecesOf = (text, isLong) => text.match(isLong ? /[^\n]*\n|[^\n]+/g : /\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) || [];
+
+function common(first, second) {  // places of a longest common subsequence, by dynamic programming
+  const width = second.length + 1, lengths = new Uint32Array((first.length + 1) * width), found = [];
+  for (let i = first.length - 1; i >= 0; i -= 1) {
+    for (let j = second.length - 1; j >= 0; j -= 1) {
+      lengths[i * width + j] = first[i] === second[j] ? lengths[(i + 1) * width + j + 1] + 1
+        : Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
+    }
+  }
+  for (let i = 0, j = 0; i < first.length && j < second.length;) {
+    if (first[i] === second[j]) found.push([i++, j++]);
+    else if (lengths[(i + 1) * width + j] >= lengths[i * width + j + 1]) i += 1;
+    else j += 1;
+  }
+  return found;
+}
+
+function diff(one, other) {  // by words; by lines if that is too much; [text, whether both have it] of each
+  let [first, second] = [piecesOf(one), piecesOf(other)];
+  if (first.length * second.length > MOST_STEPS) [first, second] = [piecesOf(one, true), piecesOf(other, true)];
+  if (first.length * second.length > MOST_STEPS) return null;
+  const shared = common(first, second);
+  return [first, second].map((pieces, side) => {
+    const both = new Set(shared.map((pair) => pair[side])), runs = [];
+    pieces.forEach((piece, at) => {
+      const last = runs[runs.length - 1];
+      if (last && last[1] === both.has(at)) last[0] += piece;
+      else runs.push([piece, both.has(at)]);
+    });
+    return runs;
+  });
+}
+
+function differences(group, i, j) {
+  const text = (at) => group.rollouts.find((rollout) => rollout.index === at)?.items.map(([, words]) => words).join("\n\n") ?? "";
+  const found = diff(text(i), text(j));
+  if (!found) return el("p", { class: "dim" }, "The responses are too long for a comparison of their texts.");
+  return [el("h3", {}, `Differences between ${i} and ${j}`), el("div", { class: "diff" }, found.map((runs, side) => el("div", {},
+    el("small", {}, `response ${side ? j : i}`),
+    el("div", { class: "text long", dir: "auto" }, runs.map(([words, isShared]) => (isShared ? words : el("mark", { class: side ? "second2" : "first2" }, words)))))))];
 }
 
 async function showGroup(parameters) {
@@ -323,7 +403,7 @@ async function showGroup(parameters) {
     comparedWith(at),
     el("h3", {}, "Prompt"), conversation(group.prompt, {}, 0, raw),
     el("h3", {}, "Verdicts"),
-    el("p", { class: "dim" }, "Row: shown first; column: shown second; best reward first. An empty cell was not asked. Select a cell for the judge’s words."),
+    group.comparisons.length ? legend(byReward.length <= MAX_MATRIX) : null,
     matrix(group, byReward.map((rollout) => rollout.index), words, other), words,
     others.length ? el("details", {}, el("summary", {}, `${others.length} other judgements`), el("div", { class: "words" }, others.map(wordsOf))) : null,
     el("h3", {}, "Responses, best first"),
@@ -354,8 +434,9 @@ function comparedWith(at) {
 async function route() {
   searching += 1;
   const parameters = new URLSearchParams(location.hash.slice(1));
-  $("sort").value = parameters.get("sort") || "order";
+  $("sort").value = parameters.get("sort") || "";
   $("search").value = parameters.get("q") || "";
+  for (const name of ["min", "max"]) $(name).value = parameters.get(name) || "";
   const page = parameters.has("group") ? "group" : parameters.has("list") || parameters.has("q") ? "list" : "overview";
   for (const name of ["overview", "list", "group"]) $(name).hidden = name !== page;
   if (page === "overview") { const there = location.hash.length > 1 && $(location.hash.slice(1)); if (there) there.scrollIntoView(); }
@@ -371,7 +452,7 @@ async function route() {
 function listHash(changes) {
   const now = new URLSearchParams(location.hash.slice(1));
   const next = new URLSearchParams({ list: now.get("list") || "" });
-  for (const name of ["q", "sort"]) {
+  for (const name of ["q", "sort", "min", "max"]) {
     const value = name in changes ? changes[name] : now.get(name);
     if (value) next.set(name, value);
   }
@@ -395,9 +476,10 @@ function onKey(event) {
 async function start() {
   index = JSON.parse(await unpack($("index").textContent));
   index.groups = index.groups.map((values) => Object.fromEntries(index.columns.map((name, at) => [name, values[at]])));
-  for (const [name, [text]] of Object.entries(SORTS)) $("sort").append(el("option", { value: name }, text));
+  for (const [name, text] of Object.entries(SORTS)) $("sort").append(el("option", { value: name }, text));
   $("sort").addEventListener("change", (event) => listHash({ sort: event.target.value }));
   $("search").addEventListener("change", (event) => listHash({ q: event.target.value.trim() }));
+  for (const name of ["min", "max"]) $(name).addEventListener("change", (event) => listHash({ [name]: event.target.value }));
   window.addEventListener("hashchange", route);
   document.addEventListener("keydown", onKey);
   await route();
