@@ -19,6 +19,7 @@ from genrm_cli.settings import Settings
 STATUS_TEXTS = {"waits": "skipped", "score": "to score"}
 """Statuses of inputs that are displayed by another word. An input that waits for the next run shows as skipped."""
 
+_MADE = ("scored", "up to date")
 _MINUTE_S, _HOUR_S = 60, 3_600
 
 
@@ -126,7 +127,7 @@ def duration_text(time_s: float) -> str:
 def file_text(result: JsonObject) -> str:
     """Return the result of one input in one line."""
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
-    code = f"; exit {result['exit_code']}" if result["status"] == "scored" and result["exit_code"] else ""
+    code = f"; exit {result['exit_code']}" if result["status"] in _MADE and result["exit_code"] else ""
     files = f" ({result['files']:,} files)" if "files" in result else ""
     status = STATUS_TEXTS.get(result["status"], result["status"])
     return f"{status}: {result['input']}{files}{target}: {text_of(result['reason'])}{code}"
@@ -187,7 +188,7 @@ def _say_replies(fields: JsonObject) -> None:
 
 
 def _say_file(result: JsonObject) -> None:
-    if result["status"] != "up to date":
+    if result["status"] != "up to date" or result["exit_code"]:
         (say_error if result["status"] == "failed" else say)(file_text(result))
 
 
@@ -216,7 +217,11 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
         "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "
         "*.lease-* objects."
     ),
-    "nothing_found": _warning("{input}: no rollout files; expected names such as run.jsonl or run.jsonl.gz."),
+    "nothing_found": _warning("{input}: {detail}"),
+    "left_out": _warning(
+        "{input}: left out {detail}; of a folder, only .jsonl, .ndjson, .parquet and .eval files are read. Name a "
+        "file to read it."
+    ),
     "copy_failing": _warning(
         "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are copied when the store "
         "recovers"

@@ -84,7 +84,7 @@ class BatchReport:
         self.last = result
         self.counts[result.status] += 1
         self.exit_code = worst_exit_code([self.exit_code, result.exit_code])
-        if self.keeps and (self.alone or result.status is not Status.CURRENT):
+        if self.keeps and (self.alone or result.status is not Status.CURRENT or result.error is not None):
             self.results.append(result)
 
     def end(self, fatal: GenrmError) -> None:
@@ -217,10 +217,10 @@ class _Batch:
             try:
                 result = await self._score(decision, judges)
             except JudgeError:  # the other inputs use the same judge
-                self._enter(decision.waiting("not finished: the judge failed"))
+                self._enter(decision.unfinished("the judge failed"))
                 raise
             except asyncio.CancelledError:
-                self._enter(decision.waiting("not finished: the run ended"))
+                self._enter(decision.unfinished("the run ended"))
                 raise
             except (ChangedInputError, LeaseLostError) as error:
                 result = decision.put_off(error)
@@ -233,13 +233,13 @@ class _Batch:
         self._report.end(error)
         while not self._queue.empty():
             if (decision := self._queue.get_nowait()) is not None:
-                self._enter(decision.waiting("skipped: the run ended early"))
+                self._enter(decision.unfinished("the run ended early"))
 
     async def _score(self, decision: Decision, judges: OpenJudges) -> Decision:
         """Score an input under its lease; a shard only asks the judge."""
         if judges.stopped_by is not None and self._has_begun:
-            stopped = TooManyUnscoredError("skipped: the run was stopped by ", SettingRef(judges.stopped_by))
-            return decision.waiting(stopped.message, stopped)
+            stopped = TooManyUnscoredError("the run was stopped by ", SettingRef(judges.stopped_by))
+            return decision.unfinished(stopped.message, stopped)
         self._has_begun = True
         await self._run.in_thread(lambda: check_outputs_writable([decision.task], self._run))
         if self._run.shard is not None:  # leases on the outputs are for the run that writes them
@@ -322,7 +322,7 @@ def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
     reason = Message.of(f"{rollouts}, {failures}calls: {counts.calls} (", decision.reason, ")")
     scored = replace(decision, status=Status.SCORED, reason=reason, scored=record)
     try:
-        refuse_unscored(counts, run.settings)
+        refuse_unscored(counts, run.settings, record)
     except TooManyUnscoredError as error:
         return replace(scored, reason=Message.of(reason, "; ", in_short(error)), error=error)
     return scored

@@ -10,6 +10,7 @@ from itertools import islice
 from genrm_cli.errors import InputError, Message, SettingRef, TooManyUnscoredError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
+from genrm_cli.jobs.due.output_state import refuse_unscored_share
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.index import (
     NAMED_PROBLEMS,
@@ -26,6 +27,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.scored.describe_run import input_version, output_mark, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
@@ -38,7 +40,7 @@ from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, StoppedBy
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 
 async def score_task(
@@ -192,6 +194,8 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
 
     index = opened.enter_context(index_input(sources, run, reject))
     refuse_unreadable(index, first)
+    if task.is_named and not len(index.table):
+        raise InputError(f"{task.uri}: it contains no rollouts.")
     # An empty rejects file is written only if it replaces an earlier one.
     has_rejects = run.metrics.rejects or (overwrite and "rejects" in sinks and exists(sinks["rejects"].uri, run.s3))
     if "rejects" in sinks and not has_rejects:
@@ -201,12 +205,11 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     return _Work(task, run, sources, outputs, sinks, index, opened.enter_context(ScoreStore()), started_s)
 
 
-def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
-    """Refuse a finished run that left too many rollouts unscored.
+def refuse_unscored(metrics: RunMetrics, settings: Settings, record: RunRecord | None = None) -> None:
+    """Refuse a finished run that left too many rollouts unscored; `record` holds its metrics, if it was written.
 
     Raises:
-        TooManyUnscoredError: it was stopped before its end, or more than `max_unscored` of the rollouts in groups of
-            two and more have no reward.
+        TooManyUnscoredError: it was stopped before its end; also as `refuse_unscored_share`.
     """
     not_asked = metrics.failures["not_asked"]
     if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
@@ -234,20 +237,7 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings) -> None:
             f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
             "Run the same command again: verdicts in the journal are not asked again.",
         )
-    alone = metrics.unscored_reasons[Reason.ALONE] > 0 and set(metrics.group_sizes) == {1}
-    if alone and not metrics.reward.count and settings.rewards.max_unscored < 1:
-        raise TooManyUnscoredError(
-            "no rollout has a reward: every group has one rollout; ",
-            naming("name the field that rollouts of one task share with $group_by."),
-        )
-    if metrics.unscored_share() > settings.rewards.max_unscored:
-        counts, kept = metrics.unscored_reasons.most_common(), (Reason.ALONE, Reason.NOT_IN_TRIAL)
-        reasons = "; ".join(f"{count} × {reason.text}" for reason, count in counts if reason not in kept)
-        raise TooManyUnscoredError(
-            f"{metrics.unscored_in_groups} of {metrics.rollouts_in_groups} rollouts in groups are unscored, more than ",
-            SettingRef("max_unscored", settings.rewards.max_unscored),
-            f" allows: {reasons}.",
-        )
+    refuse_unscored_share(record or summarise(metrics, 0.0), settings)
 
 
 def refuse_problems(index: InputIndex, first: list[Reject]) -> None:

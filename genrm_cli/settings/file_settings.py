@@ -102,7 +102,7 @@ class InputSettings:
     min_age: float | None = duration(
         None,
         "Skip files younger than this in folders, prefixes and patterns, because they may be incomplete. "
-        "Default: 60s; 0 if stderr is a terminal.",
+        "Default: 60s on S3, unless stderr is a terminal; otherwise 0.",
         low=0,
     )
     require_metadata: tuple[str, ...] = reward_setting(

@@ -73,10 +73,12 @@ def test_strict_refuses_before_any_call(genrm: Genrm, call: Call, judge_server: 
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n\r\n", b"\xef\xbb\xbf"])
-def test_an_empty_input_is_done_with_a_warning(genrm: Genrm, call: Call, content: bytes) -> None:
-    """Without a single rollout the run ends with 0, warns, and writes honest outputs."""
+def test_an_empty_input_has_no_rollouts(genrm: Genrm, call: Call, content: bytes) -> None:
+    """A user who names it is told with 3; in a folder, it is a warning, and its outputs are honest."""
     (genrm.folder / "in.jsonl").write_bytes(content)
-    finished = call("score", "in.jsonl", *LEXICAL)
+    named = call("score", "in.jsonl", *LEXICAL)
+    assert (named.code, "in.jsonl: it contains no rollouts" in named.err, genrm.names()) == (3, True, {"in.jsonl"})
+    finished = call("score", ".", *LEXICAL)
     assert finished.code == 0
     assert "no rollouts" in finished.err
     assert genrm.names() == {"in.jsonl"} | ALL_OUTPUTS

@@ -28,7 +28,7 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     assert probing.startswith("probing ")
     assert judge.startswith("judge: m, profile nemotron (")
     assert plan.startswith("16 comparisons")
-    assert (done.startswith("genrm: done: 1 file: 1 skipped"), done.endswith("; exit 130")) == (True, True)
+    assert (done.startswith("genrm: done: 1 file: 1 not finished"), done.endswith("; exit 130")) == (True, True)
     assert error.startswith("genrm: error: interrupted; incomplete outputs were not written.")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
     with Journal(str(genrm.folder / "in.journal.sqlite")) as journal:

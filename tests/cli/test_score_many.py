@@ -263,16 +263,16 @@ def test_files_not_begun_wait_for_the_next_run(call: Call, genrm: Genrm, judge_s
     flags = ("--max-calls", "1", "--no-probe", "--parallel-files", "1")
     finished = call("score", ".", *judge_server.flags, *NOW, *flags)
     assert finished.code == 6
-    assert len(file_lines(finished, "skipped")) == 3
+    assert len(file_lines(finished, "not finished")) == 3
     assert "stopped by --max-calls" in finished.err
     assert {name for name in genrm.names() if name.endswith("scored.jsonl")} == {"a.scored.jsonl"}
 
 
 def test_young_files_wait(call: Call, genrm: Genrm) -> None:
-    """A file of a folder that changed a moment ago waits, with 0; one that is old, or named, is scored."""
+    """With --min-age, a file of a folder that just changed waits, with 0; one that is old or named is scored."""
     fill(genrm, "old.jsonl", "young.jsonl", "named.jsonl")
     os.utime(genrm.folder / "old.jsonl", BEFORE_OUR_TIME)
-    finished = call("score", "named.jsonl", ".", *LEXICAL)
+    finished = call("score", "named.jsonl", ".", *LEXICAL, "--min-age", "60s")
     assert finished.code == 0, finished.err
     (waiting,) = file_lines(finished, "skipped")
     assert waiting.startswith("skipped: young.jsonl: ")
@@ -280,8 +280,34 @@ def test_young_files_wait(call: Call, genrm: Genrm) -> None:
     assert {"old.scored.jsonl", "named.scored.jsonl"} < genrm.names()
     assert "young.scored.jsonl" not in genrm.names()
     os.utime(genrm.folder / "young.jsonl", (time.time() - 30,) * 2)
-    assert "1 skipped" in last_line(call("score", ".", *LEXICAL))
+    assert "1 skipped" in last_line(call("score", ".", *LEXICAL, "--min-age", "60s"))
     assert "1 scored" in last_line(call("score", ".", *LEXICAL, "--min-age", "20s"))
+
+
+def test_a_folder_names_what_it_leaves_out(call: Call, genrm: Genrm) -> None:
+    """Arrays and tables, but no output of ours; a folder with nothing to read is 3, as is a pattern."""
+    fill(genrm, "a.jsonl")
+    assert call("score", ".", *LEXICAL).code == 0
+    for name in ("array.json", "b.csv", "c.tsv", "d.json.gz"):
+        (genrm.folder / name).write_text("[]")
+    finished = call("score", ".", *LEXICAL)
+    assert (finished.code, "left out array.json, b.csv, c.tsv and 1 more; of a folder" in finished.err) == (0, True)
+    for nothing in ("*.ndjson", "empty"):
+        (genrm.folder / "empty").mkdir(exist_ok=True)
+        refused = call("score", nothing, *LEXICAL)
+        assert (refused.code, f"failed: {nothing}: no rollout files" in refused.err) == (3, True), refused.err
+    assert call("score", "a.jsonl", "empty/", *LEXICAL).code == 0
+
+
+def test_too_many_unscored_stay_6_until_they_are_scored(call: Call, genrm: Genrm) -> None:
+    """Outputs that are up to date keep their exit code, alone and in a folder; a higher limit accepts them."""
+    fill(genrm, "good.jsonl")
+    genrm.write("bad.jsonl", [{"prompt": "Q?", "responses": ["a", ""]}])
+    for given in ((".",), (".",), ("bad.jsonl",), ("bad.jsonl", "good.jsonl")):
+        finished = call("score", *given, *LEXICAL)
+        assert (finished.code, "more than --max-unscored 0.05 allows" in finished.err) == (6, True), finished.err
+    assert "1 × blank response; 1 × no other" in finished.err
+    assert call("score", ".", *LEXICAL, "--max-unscored", 1).code == 0
 
 
 def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
@@ -346,7 +372,7 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
     judge_server.reset()
     before = state_of(genrm.folder)
     template = ("--output-template", "{dir}/{stem}.scored.jsonl")
-    finished = call("score", ".", *judge, *template, "--dry-run")
+    finished = call("score", ".", *judge, *template, "--dry-run", "--min-age", "60s")
     assert finished.code == 0, finished.err
     assert [line.split(": ")[:2] for line in finished.out.decode().splitlines()] == [
         ["up to date", "current.jsonl"],

@@ -36,7 +36,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     probing, judge, plan, error, done = finished.err.splitlines()
     assert probing.startswith("probing ")
     assert judge.startswith("judge: m, profile nemotron-plain (default), ")
-    assert (done.startswith("genrm: done: 1 file: 1 skipped; "), done.endswith("; exit 4")) == (True, True)
+    assert (done.startswith("genrm: done: 1 file: 1 not finished; "), done.endswith("; exit 4")) == (True, True)
     printed = json.loads(finished.out)
     assert printed["exit_code"] == 4
     assert error.startswith(f"genrm: error: {printed['error'][:60]}")  # the JSON names settings, the message flags

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from genrm_cli.errors import GenrmError, Message, StoppedError, UsageError, naming
+from genrm_cli.errors import GenrmError, Message, StoppedError, TooManyUnscoredError, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.due.leasing import Leftovers
@@ -17,16 +17,18 @@ from genrm_cli.jobs.due.output_state import (
     OutputState,
     finish_outputs,
     look_at_outputs,
+    refuse_unscored_share,
 )
 from genrm_cli.jobs.estimate import Estimate
 from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.settings import Settings
 from genrm_cli.storage.leases import Leases
-from genrm_cli.storage.location import InputIdentity
+from genrm_cli.storage.location import InputIdentity, is_s3
 from genrm_cli.storage.sink import exists
 from genrm_cli.storage.source import identity_of
 
 LISTED_AT_ONCE = 256
-DEFAULT_MIN_AGE_S = 60.0  # in unattended runs
+DEFAULT_MIN_AGE_S = 60.0  # on S3, in unattended runs
 _LOOKS_AT_ONCE = 32
 _NO_REASON = Message(())
 
@@ -39,6 +41,7 @@ class Status(StrEnum):
     ASKED = "asked"  # groups of a shard are asked about; another run concludes
     CURRENT = "up to date"
     WAITS = "waits"  # for the next run
+    UNFINISHED = "not finished"  # because the run ended
     FAILED = "failed"
 
 
@@ -113,6 +116,10 @@ class Decision:
         """Leave the input to the next run."""
         return replace(self, status=Status.WAITS, reason=Message.of(reason), error=error)
 
+    def unfinished(self, reason: str | Message, error: GenrmError | None = None) -> "Decision":
+        """Record that the run ended before this input was scored."""
+        return replace(self, status=Status.UNFINISHED, reason=Message.of(reason), error=error)
+
     def failed(self, error: GenrmError) -> "Decision":
         """Record that the input failed."""
         return replace(self, status=Status.FAILED, reason=in_short(error, self.uri), error=error)
@@ -158,9 +165,7 @@ def iter_decisions(
         held = leases.peek(task.places.scored) if leases is not None and decision.can_be_leased else None
         return decision if held is None else decision.waiting(str(held))
 
-    tasks = iter_tasks(
-        inputs, run.settings, run.s3, lambda given: run.on_event("nothing_found", {"input": given, "exit_code": 0})
-    )
+    tasks = iter_tasks(inputs, run.settings, run.s3, run.on_event)
     with ThreadPoolExecutor(_LOOKS_AT_ONCE) as looks:
         while chunk := list(islice(tasks, LISTED_AT_ONCE)):
             yield from looks.map(look, chunk)
@@ -209,17 +214,32 @@ def _decide_by(
         freshness = INTERRUPTED
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
-        return replace(decision, status=Status.CURRENT)
+        return _current(decision, settings)
     if freshness.standing is OutputStanding.FOREIGN and not settings.output.force:
         if task.members:
             what, remedy = f"the outputs of the set {task.uri} exist", "; use $force to replace them, or choose others."
         else:
             what, remedy = f"{task.places.scored} exists", "; use $force to replace it, or choose another output."
         return decision.failed(UsageError(f"{what}, but ", freshness.reason, naming(remedy)))
-    min_age_s = DEFAULT_MIN_AGE_S if settings.input.min_age is None else settings.input.min_age
+    min_age_s = settings.input.min_age
+    if (
+        min_age_s is None
+    ):  # a local file can be read again at little cost; a prefix is usually filled by another machine
+        min_age_s = DEFAULT_MIN_AGE_S if is_s3(task.files[0].uri) else 0.0
     age_s = min((file.found.age_s for file in task.files if file.found is not None), default=min_age_s)
     if age_s < min_age_s:
         newest = "one of its files is " if task.members else ""
         too_new = f"{newest}too new, {age_s:.0f} s old: it may be incomplete; use "
         return decision.waiting(Message.of(too_new, naming("$min_age to score it now", min_age=0)))
     return decision
+
+
+def _current(decision: Decision, settings: Settings) -> Decision:
+    """Return the decision about up-to-date outputs; an error if too many rollouts stayed unscored in them."""
+    current = replace(decision, status=Status.CURRENT)
+    try:
+        if decision.metrics is not None:
+            refuse_unscored_share(decision.metrics, settings)
+    except TooManyUnscoredError as error:
+        return replace(current, reason=Message.of(decision.reason, "; ", in_short(error)), error=error)
+    return current

@@ -6,18 +6,22 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 
-from genrm_cli.errors import GenrmError, SettingRef, UsageError, naming
+from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import Sources
+from genrm_cli.judging.opening.judge_spec import ignore_event
+from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
 from genrm_cli.storage.location import (
     S3Options,
     folder_of,
+    is_other_data,
     is_rollout_file,
     is_s3,
     is_scored_file,
     is_stream,
+    name_below,
     parse_s3_uri,
     render_place,
     require_rl_prefix,
@@ -65,6 +69,8 @@ class OutputPlaces:
 
 _NOT_JSON_LINES = (".parquet", ".eval", ".csv", ".tsv", ".xlsx", ".arrow", ".feather")
 _NO_PLACES = OutputPlaces("")
+_NAMED_OTHERS = 3
+NO_ROLLOUT_FILES = "no rollout files; expected names such as run.jsonl or run.jsonl.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +110,13 @@ def is_one_input(inputs: Sequence[str]) -> bool:
 
 
 def iter_tasks(
-    inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] | None = None
+    inputs: Sequence[str], settings: Settings, s3: S3Options, on_event: OnEvent = ignore_event
 ) -> Iterator[Task]:
     """Yield the inputs of a command line, each once; with `together`, one set of all their files.
 
     The arguments and errors are those of `iter_files`.
     """
-    tasks = iter_files(inputs, settings, s3, on_nothing)
+    tasks = iter_files(inputs, settings, s3, on_event)
     if not settings.input.together:
         yield from tasks
     elif members := sorted(tasks, key=lambda task: task.uri):  # the same set in any order of its files
@@ -132,15 +138,16 @@ def _set_of(members: Sequence[Task], settings: Settings) -> Task:
 
 
 def iter_files(
-    inputs: Sequence[str], settings: Settings, s3: S3Options, on_nothing: Callable[[str], None] | None = None
+    inputs: Sequence[str], settings: Settings, s3: S3Options, on_event: OnEvent = ignore_event
 ) -> Iterator[Task]:
     """Yield the files of a command line, each once, lazily; keeps about 200 bytes a file.
 
     Side files (outputs of genrm and NeMo Gym) in folders, prefixes and patterns are skipped. An input that cannot be
-    listed or has no output location yields a task with a problem; the others continue.
+    listed or has no output location yields a task with a problem; the others continue. So do folders and patterns if
+    none of them has rollout files; an empty prefix of S3 may have some later.
 
     Args:
-        on_nothing: called with a folder, prefix or pattern without rollout files.
+        on_event: called for an input without rollout files, and for one with other files of data.
 
     Raises:
         UsageError: `-` or one output for several inputs, or a template that does not tell their outputs apart from
@@ -153,11 +160,12 @@ def iter_files(
     taken: dict[int, int] = {}  # hashes of outputs, and of the inputs they belong to
     real_folder = lru_cache(16)(os.path.realpath)
     stems = {stem_of(uri) for uri in inputs if not is_scored_file(uri)}
+    empty: list[str] = []
     for given in inputs:
         if is_scored_file(given) and stem_of(given) in stems:  # a shell's pattern finds outputs on the second run
             continue
         task = None
-        for task in _tasks_of(given, settings, s3):
+        for task in _tasks_of(given, settings, s3, on_event):
             if task.problem is not None:
                 yield task
                 continue
@@ -169,8 +177,14 @@ def iter_files(
                 shared = f"{task.uri}: another input has the same output {task.places.scored}; add "
                 remedy = naming("{dir} or {path} to $output_template, or rename one.")
                 yield replace(task, problem=UsageError(shared, remedy))
-        if task is None and on_nothing is not None:
-            on_nothing(given)
+        if task is None:
+            empty.append(given)
+    has_nothing = len(empty) == len(inputs) and not all(map(is_s3, inputs))
+    for given in empty:
+        if has_nothing:
+            yield Task(given, _NO_PLACES, problem=InputError(f"{given}: {NO_ROLLOUT_FILES}."))
+        else:
+            on_event("nothing_found", {"input": given, "detail": NO_ROLLOUT_FILES, "exit_code": 0})
 
 
 def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
@@ -233,17 +247,24 @@ def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
         )
 
 
-def _tasks_of(given: str, settings: Settings, s3: S3Options) -> Iterator[Task]:
+def _tasks_of(given: str, settings: Settings, s3: S3Options, on_event: OnEvent) -> Iterator[Task]:
     if not names_many(given):
         yield _task(given, settings)
         return
+    others, names = 0, list[str]()
     try:
         below = literal_folder(given)
         for found in iter_found(given, s3):
             if is_rollout_file(found.identity.uri):
                 yield _task(found.identity.uri, settings, below, found)
+            elif is_other_data(found.identity.uri):
+                others += 1
+                names += [name_below(below, found.identity.uri)] if others <= _NAMED_OTHERS else []
     except GenrmError as error:
         yield Task(given, _NO_PLACES, problem=error)
+    if others:
+        more = f" and {others - len(names):,} more" if others > len(names) else ""
+        on_event("left_out", {"input": given, "files": others, "detail": f"{', '.join(names)}{more}"})
 
 
 def _task(uri: str, settings: Settings, below: str | None = None, found: Found | None = None) -> Task:

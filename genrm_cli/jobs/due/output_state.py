@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from genrm_cli.errors import Message, SettingRef, naming
+from genrm_cli.errors import Message, SettingRef, TooManyUnscoredError, naming
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
 from genrm_cli.scored.files import is_marked, read_run_record
@@ -19,7 +20,7 @@ from genrm_cli.storage.local import remove_unfinished
 from genrm_cli.storage.location import InputIdentity, Mark, S3Options, folder_of, is_s3, name_below, stem_of
 from genrm_cli.storage.outputs import finish_commit, was_interrupted
 from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
-from genrm_cli.verdicts import FailureKind
+from genrm_cli.verdicts import FailureKind, Reason
 
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
 _Recorded = RunRecord | FileRecord | None
@@ -258,3 +259,28 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
     if has_metrics or all(mark is None or mark.upload is not None for mark in marks):
         return _state(OutputStanding.STALE, "its scored lines are missing")
     return _state(OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm")
+
+
+def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
+    """Refuse outputs with too many unscored rollouts.
+
+    Raises:
+        TooManyUnscoredError: more than `max_unscored` of the rollouts in groups of two or more have no reward, or
+            there is no such group.
+    """
+    most, in_groups = settings.rewards.max_unscored, of.rollouts - of.group_sizes.get("1", 0)
+    if most < 1 and of.unscored_reasons.get(Reason.ALONE) and not of.reward.count and not in_groups:
+        raise TooManyUnscoredError(
+            "no rollout has a reward: every group has one rollout; ",
+            naming("name the field that rollouts of one task share with $group_by."),
+        )
+    if of.unscored_share > most:
+        kept = (Reason.ALONE, Reason.NOT_IN_TRIAL)
+        counts = [(Reason(code), count) for code, count in of.unscored_reasons.items() if code not in kept]
+        reasons = "; ".join(f"{count} × {code.text}" for code, count in sorted(counts, key=lambda each: -each[1]))
+        unscored = round(of.unscored_share * in_groups)
+        raise TooManyUnscoredError(
+            f"{unscored} of {in_groups} rollouts in groups are unscored, more than ",
+            SettingRef("max_unscored", most),
+            f" allows: {reasons}.",
+        )

@@ -12,7 +12,7 @@ from genrm_cli.groups.judge_group import begin_group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
-from genrm_cli.jobs.due.inputs import Task, iter_tasks
+from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
 from genrm_cli.jobs.estimate import Estimate, estimate_run
 from genrm_cli.jobs.index import FirstRejects, index_input
 from genrm_cli.jobs.previews.problems import Problem, Problems
@@ -200,7 +200,7 @@ def iter_previews(
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     torn = torn if torn is not None else TornPrompts()
     task = None
-    for task in iter_tasks(inputs, anywhere, run.s3):
+    for task in iter_tasks(inputs, anywhere, run.s3, run.on_event):
         if task.problem is not None:
             yield task.problem
             continue
@@ -212,7 +212,7 @@ def iter_previews(
         finally:
             run.progress.end(metrics)
     if task is None:
-        raise InputError(f"{', '.join(inputs)}: no rollout files; expected names such as run.jsonl or run.jsonl.gz.")
+        raise InputError(f"{', '.join(inputs)}: {NO_ROLLOUT_FILES}.")
 
 
 def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:

@@ -10,7 +10,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, iter_stages, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.inputs import Task, iter_tasks
+from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
 from genrm_cli.jobs.index import FirstRejects, index_input
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
@@ -135,7 +135,7 @@ def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     tasks = list(islice(iter_tasks(inputs, anywhere, run.s3), 2))
     if not tasks:
-        raise InputError(f"{', '.join(inputs)}: no rollout files; expected names such as run.jsonl or run.jsonl.gz.")
+        raise InputError(f"{', '.join(inputs)}: {NO_ROLLOUT_FILES}.")
     if len(tasks) > 1:
         raise UsageError(
             f"{tasks[1].uri}: one file is read; name one, or a set of files with ", SettingRef("together"), "."
