@@ -232,6 +232,7 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     if not rows:
         return
     rollouts, kept = [group.rollouts[index] for index in rows], [records[index] for index in rows]
+    ids = [(group.key, index) for index in rows]
     for component in plan.rewards.components:
         kind = local_kind(component)
         if kind is None:
@@ -239,7 +240,7 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
         if kind.of_a_group and not judged.is_comparable:
             column = Column([None] * len(rows))
         else:
-            column = kind.compute(component, rollouts, kept)
+            column = kind.compute(component, rollouts, kept, ids)
         judged.columns[component.name] = column.spread(rows, judged.size)
 
 

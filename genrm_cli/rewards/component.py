@@ -13,6 +13,8 @@ from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.settings.components import Component, ComponentKind, find_kind
 
 Values = list[float | None]
+RolloutId = tuple[str | None, int]
+"""The key of a group, None for a rollout that belongs to none, and the index in it."""
 
 MOST = 1e9
 """The maximum value of a component: sums and squares of larger values would overflow."""
@@ -62,13 +64,13 @@ class LocalKind(ComponentKind):
     """A kind that needs neither judge nor verdict.
 
     Attributes:
-        compute: returns the column of a component from the rollouts of a group and their lines. May be slow; runs in a
-            thread.
+        compute: returns the column of a component from the rollouts of a group, their lines and their ids. May be slow;
+            runs in a thread.
         reads_record: whether it reads fields of the line.
         of_a_group: whether rollouts that answer different prompts have no values.
     """
 
-    compute: Callable[[Component, Sequence[Rollout], Sequence[JsonObject]], Column]
+    compute: Callable[[Component, Sequence[Rollout], Sequence[JsonObject], Sequence[RolloutId]], Column]
     reads_record: Callable[[Component], bool] = lambda _component: True
     of_a_group: bool = False
 

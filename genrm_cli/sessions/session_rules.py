@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rewards.component import Column, LocalKind
+from genrm_cli.rewards.component import Column, LocalKind, RolloutId
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.sessions.rules.attention import attention
@@ -48,7 +48,9 @@ def read_rule(name: str) -> Rule:
     return apply
 
 
-def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject]) -> Column:
+def _compute(
+    component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject], _ids: Sequence[RolloutId]
+) -> Column:
     rule = read_rule(component.option("rule") or "")
     results = [
         RuleResult(None)  # a rollout without a response must not profit from earlier turns of the prompt

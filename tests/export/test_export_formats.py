@@ -33,6 +33,8 @@ EXPLICIT = {"prompt": [S, U], "chosen": [A4], "rejected": [A5], **SCORES}
 
 GOLDEN = {
     "trl-dpo": EXPLICIT,
+    "trl-orpo": EXPLICIT,
+    "trl-simpo": EXPLICIT,
     "trl-reward": EXPLICIT,
     "trl-kto": {"prompt": [S, U], "completion": [A4], "label": True, **SCORE},
     "trl-sft": {"prompt": [S, U], "completion": [A4], **SCORE},

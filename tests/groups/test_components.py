@@ -49,6 +49,10 @@ def not_a_number(group): return [float("nan")] * len(group)
 def beyond(group): return [10 ** 400] * len(group)
 def text(group): return "12"
 def mapping(group): return {0: 1.0, 1: 2.0}
+def parts(group):
+    with open("calls", "a") as calls: calls.write("called ")
+    return [{"words": each["index"], "known": each["reference"] == "four" if each["index"] else None} for each in group]
+def keyed(group): return [float(bool(each["group"])) for each in group]
 def texts(group): return ["1"] * len(group)
 def nothing(group): pass
 def late(group):
@@ -91,6 +95,7 @@ def test_a_function_of_the_users_is_a_component(tmp_path: Path, functions: str, 
         ("mapping", "returned dict, not a list of 2 values"),
         ("texts", "returned '1', which is not a number"),
         ("nothing", "returned NoneType, not a list of 2 values"),
+        ("parts", "returned words, known, not q; name the component after one of them"),
     ],
 )
 def test_what_a_function_does_wrong_is_a_failure_by_name(tmp_path: Path, functions: str, name: str, says: str) -> None:
@@ -101,6 +106,20 @@ def test_what_a_function_does_wrong_is_a_failure_by_name(tmp_path: Path, functio
     assert scored.reason_texts == [f"a component has no value: q ({functions}:{name} {says})"] * 2
     assert scored.metrics["component_failures"] == {"q": 1}
     assert scored.code == 6
+
+
+def test_a_function_of_several_numbers_is_called_once(tmp_path: Path, functions: str) -> None:
+    """Each component takes the number of its name; the function sees group, index and the known answer."""
+    both = "".join(f"[components.{name}]\npython = '{functions}:parts'\n" for name in ("words", "known"))
+    keyed = f"[components.keyed]\npython = '{functions}:keyed'\n"
+    total = "[total]\nweights = { words = 1, known = 1, keyed = 10 }\noptional = ['known']\n"
+    lines = completions("a", "bbb", known=["four", "four"])
+    scored = score(tmp_path, lines, f"reference_field = 'known'\n{LEXICAL}{both}{keyed}{total}")
+    assert [each["genrm"]["components"] for each in scored.lines] == [
+        {"words": 0.0, "known": None, "keyed": 1.0},
+        {"words": 1.0, "known": 1.0, "keyed": 1.0},
+    ]
+    assert (tmp_path / "calls").read_text() == "called "
 
 
 def test_a_function_may_leave_a_value_out(tmp_path: Path, functions: str) -> None:

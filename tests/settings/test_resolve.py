@@ -328,3 +328,17 @@ def test_the_lexical_baseline_overrides_a_profile_of_the_settings_file():
     """A flag overrides the file, so that a file for a real judge needs no change."""
     settings, _ = resolve_settings({"judge": "lexical"}, {}, SettingsFile("genrm.toml", {"profile": "json"}))
     assert (settings.judge.judge, settings.judge.profile) == ("lexical", None)
+
+
+def test_names_of_other_programs_are_read_in_a_file(tmp_path):
+    """Keys of NeMo Gym's compare server and of benchmax's diversity mean ours; both names of one are refused."""
+    path = tmp_path / "seed.toml"
+    names = "num_rollouts_per_prompt = 4\ncomparison_strategy = 'circular'\n"
+    path.write_text(f"{names}[diversity]\nsimilarity_threshold = 0.25\n")
+    settings, _ = resolve_settings({}, {}, read_settings_file(str(path), tmp_path))
+    assert (settings.serve.cohort_size, settings.pairing.strategy) == (4, "circular")
+    assert settings.rewards.diversity is not None
+    assert settings.rewards.diversity.threshold == 0.25
+    path.write_text(f"cohort_size = 2\n{names}")
+    with pytest.raises(UsageError, match="num_rollouts_per_prompt and cohort_size are the same"):
+        read_settings_file(str(path), tmp_path)

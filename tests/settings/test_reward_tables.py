@@ -258,7 +258,7 @@ def test_an_installed_package_registers_a_kind(install_package: InstallPackage) 
         "from genrm_cli.rewards.component import Column, LocalKind\n"
         "from genrm_cli.settings import checks\n"
         "BREVITY = LocalKind(options={'most': checks.integer(1, 9)}, source='responses',\n"
-        "    compute=lambda component, rollouts, records: Column([1.0 for _ in rollouts]))\n"
+        "    compute=lambda component, rollouts, records, ids: Column([1.0 for _ in rollouts]))\n"
         "WRONG = 3\n"
     )
     entries = {"brevity": "brief_kinds:BREVITY", "wrong": "brief_kinds:WRONG"}

@@ -36,6 +36,15 @@ def _completion(row: Sample) -> Json:
 
 _DPO_USAGE = """{load}
 trainer = DPOTrainer(model=model, args=DPOConfig(...), train_dataset=dataset, processing_class=tokenizer)"""
+_ORPO_USAGE = """from trl.experimental.orpo import ORPOConfig, ORPOTrainer
+{load}
+trainer = ORPOTrainer(model=model, args=ORPOConfig(...), train_dataset=dataset, processing_class=tokenizer)
+# pairs are cut to 512 tokens unless ORPOConfig(max_length=...) says more"""
+_SIMPO_USAGE = """from trl.experimental.cpo import CPOConfig, CPOTrainer
+{load}
+args = CPOConfig(loss_type="simpo", cpo_alpha=0.0, ...)
+trainer = CPOTrainer(model=model, args=args, train_dataset=dataset, processing_class=tokenizer)
+# pairs are cut to 512 tokens unless CPOConfig(max_length=...) says more"""
 _REWARD_USAGE = """{load}
 trainer = RewardTrainer(model=model, args=RewardConfig(...), train_dataset=dataset, processing_class=tokenizer)
 # margin is used unchanged: drop the column to train without margins, or scale it"""
@@ -48,6 +57,8 @@ trainer = SFTTrainer(model=model, args=SFTConfig(...), train_dataset=dataset, pr
 
 FORMATS = (
     in_messages("trl-dpo", "pairs for TRL's DPOTrainer", "pair", explicit_pair, _DPO_USAGE),
+    in_messages("trl-orpo", "pairs for TRL's ORPOTrainer", "pair", explicit_pair, _ORPO_USAGE),
+    in_messages("trl-simpo", "pairs for TRL's CPOTrainer with the SimPO loss", "pair", explicit_pair, _SIMPO_USAGE),
     # The margin is subtracted inside the loss. If only some rows have one, the collator raises TypeError.
     in_messages("trl-reward", "pairs with margins for TRL's RewardTrainer", "pair", explicit_pair, _REWARD_USAGE),
     # Its KL estimate uses neighbours in a batch, so rows of one prompt are spread over the file, and the sampler must

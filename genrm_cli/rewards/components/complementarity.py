@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 
 from genrm_cli.json_types import JsonObject, field_at
-from genrm_cli.rewards.component import Column, LocalKind, why_refused
+from genrm_cli.rewards.component import Column, LocalKind, RolloutId, why_refused
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component
@@ -27,14 +27,18 @@ def complementarity_values(passed: Sequence[Collection[Hashable] | None]) -> lis
     return [None if ids is None else math.fsum(1 / passes[test] for test in ids) / n for ids in tests]
 
 
-def _compute(component: Component, _rollouts: Sequence[Rollout], records: Sequence[JsonObject]) -> Column:
+def _compute(
+    component: Component, _rollouts: Sequence[Rollout], records: Sequence[JsonObject], _ids: Sequence[RolloutId]
+) -> Column:
     found = [field_at(record, component.option("field") or "") for record in records]
     passed = [_tests_of(value) for value in found]
     return Column(complementarity_values(passed), failure=why_refused(found, passed, "list of test ids"))
 
 
 def _tests_of(value: object) -> set[str] | None:
-    """Return the test ids of a list of strings and integers; None for anything else, such as booleans."""
+    """Return the test ids of a list, or those that are true in an object; None for anything else."""
+    if isinstance(value, dict) and all(isinstance(passed, bool) for passed in value.values()):
+        return {str(test) for test, passed in value.items() if passed}
     if not isinstance(value, list) or not all(type(test) in (str, int) for test in value):
         return None
     return {str(test) for test in value}

@@ -5,6 +5,7 @@ import hashlib
 import importlib
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, SupportsFloat
 
 from genrm_cli.errors import UsageError
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rewards.component import MOST, Column, LocalKind, Values
+from genrm_cli.rewards.component import MOST, Column, LocalKind, RolloutId, Values
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, last_part
@@ -56,53 +57,92 @@ def version_of(place: str) -> str | None:
         return None
 
 
-def call_function(place: str, rollouts: Sequence[Rollout], records: Sequence[Record]) -> Values:
-    """Call a function over a group and check its result; an async function is awaited.
+def call_function(
+    place: str, name: str, rollouts: Sequence[Rollout], records: Sequence[JsonObject], ids: Sequence[RolloutId]
+) -> Values:
+    """Return the values of a component by a function over a group, which is called once for all its components.
 
-    The function takes a list with one dictionary per rollout: `prompt` and `session` (messages), `response`
-    (None without one), `reasoning` and `record` (the line). It returns one value per rollout in a list, tuple or array:
-    finite numbers from 0, or None for no value.
+    The function, plain or async, takes a list with one dictionary per rollout: `group` and `index`, `prompt` and
+    `session` (messages), `response` (None without one), `reasoning`, `reference` and `record` (the line). It returns
+    one value per rollout in a list, tuple or array: finite numbers from 0, or None for no value; or dictionaries of
+    such numbers, of which the component takes the one of its name.
 
     Raises:
         FunctionError: the function raised, or returned anything else.
     """
-    function = find_function(place)
-    group = [_as_dict(rollout, record) for rollout, record in zip(rollouts, records, strict=True)]
     try:
-        returned = function(group)
-        if inspect.isawaitable(returned):
-            with asyncio.Runner() as runner:  # in a worker thread, which has no event loop
-                returned = runner.run(_awaited(returned))
-        return _checked(place, returned, len(group))
+        if _last.call != (place, id(rollouts)):
+            _last.call = None
+            group = [_as_dict(*each) for each in zip(rollouts, records, ids, strict=True)]
+            _last.returned = _listed(place, _returned_by(find_function(place), group), len(group))
+            _last.rollouts, _last.call = rollouts, (place, id(rollouts))
+        return _checked(place, _named(place, name, _last.returned))
     except FunctionError:
         raise
     except (Exception, SystemExit) as error:  # generators and custom numbers may raise late
         raise FunctionError(f"{place} raised {_in_words(error)}") from error
 
 
+class _LastCall(threading.local):
+    """The last call in a thread; `rollouts` are kept so that nothing else has their identity."""
+
+    call: tuple[str, int] | None = None
+    rollouts: Sequence[Rollout] = ()
+    returned: Sequence[object] = ()
+
+
+_last = _LastCall()
+
+
+def _returned_by(function: Callable[..., Any], group: Sequence[Record]) -> object:
+    returned = function(group)
+    if inspect.isawaitable(returned):
+        with asyncio.Runner() as runner:  # in a worker thread, which has no event loop
+            returned = runner.run(_awaited(returned))
+    return returned
+
+
 async def _awaited(returned: Any) -> object:
     return await returned
 
 
-def _as_dict(rollout: Rollout, record: Record) -> Record:
+def _as_dict(rollout: Rollout, record: JsonObject, id_: RolloutId) -> Record:
     session: tuple[Turn, ...] = rollout.session or ()
     return {
+        "group": id_[0],
+        "index": id_[1],
         "prompt": [{"role": turn.role, "content": turn.text} for turn in rollout.prompt],
         "response": rollout.answer,
         "reasoning": rollout.reasoning,
         "session": [{"role": turn.role, "content": turn.text} for turn in session],
-        "record": record,
+        "reference": rollout.reference,
+        "record": dict(record),
     }
 
 
-def _checked(place: str, returned: object, n: int) -> Values:
+def _listed(place: str, returned: object, n: int) -> Sequence[object]:
     if isinstance(returned, str | bytes | Mapping | Set) or not isinstance(returned, Iterable):
         # Strings, mappings and sets are not lists of values.
         raise FunctionError(f"{place} returned {type(returned).__name__}, not a list of {n} values")
     values = list(returned)
     if len(values) != n:
         raise FunctionError(f"{place} returned {len(values)} values for {n} rollouts")
-    numbers: Values = [None] * n
+    return values
+
+
+def _named(place: str, name: str, values: Sequence[object]) -> Sequence[object]:
+    """Return the values of one name, if the values are dictionaries; a rollout may lack it."""
+    if not any(isinstance(value, Mapping) for value in values):
+        return values
+    tables = [value if isinstance(value, Mapping) else {} for value in values]
+    if all(name not in table for table in tables):
+        known = ", ".join(dict.fromkeys(str(key) for table in tables for key in table)) or "nothing"
+        raise FunctionError(f"{place} returned {known}, not {name}; name the component after one of them")
+    return [table.get(name) for table in tables]
+
+
+def _checked(place: str, values: Sequence[object]) -> Values:
+    numbers: Values = [None] * len(values)
     for index, value in enumerate(values):
         if value is None:
             continue
@@ -118,9 +158,11 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:200].rstrip(": .")
 
 
-def _compute(component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject]) -> Column:
+def _compute(
+    component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject], ids: Sequence[RolloutId]
+) -> Column:
     try:
-        return Column(call_function(component.option("python") or "", rollouts, [dict(record) for record in records]))
+        return Column(call_function(component.option("python") or "", component.name, rollouts, records, ids))
     except FunctionError as error:
         return Column([None] * len(rollouts), failure=str(error))
 

@@ -32,6 +32,11 @@ _HARMLESS = frozenset(
     }
 )
 
+# The names of these keys in NeMo Gym's `genrm_compare` and in benchmax's `DiversityConfig`.
+_OTHER_NAMES = {
+    **{"num_rollouts_per_prompt": "cohort_size", "comparison_strategy": "strategy"},
+    **{"similarity_threshold": "threshold", "fallback_on_error": "fallback"},
+}
 
 NAME = "genrm.toml"
 """Name of the settings file of a folder."""
@@ -56,10 +61,19 @@ def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
         UsageError: the named file is missing, or a file is not valid TOML.
     """
     if path is not None:
-        return SettingsFile(path, read_toml(Path(path)))
+        return SettingsFile(path, _in_our_names(read_toml(Path(path)), path))
     if (folder / NAME).is_file():
-        return SettingsFile(NAME, read_toml(folder / NAME), is_named=False)
+        return SettingsFile(NAME, _in_our_names(read_toml(folder / NAME), NAME), is_named=False)
     return SettingsFile()
+
+
+def _in_our_names(table: Table, where: str) -> Table:
+    """Return a table, and its `diversity`, with our names of keys; refuse a key under both names."""
+    if twice := [name for name, ours in _OTHER_NAMES.items() if name in table and ours in table]:
+        raise UsageError(f"{where}: {twice[0]} and {_OTHER_NAMES[twice[0]]} are the same; give one of them.")
+    named = {_OTHER_NAMES.get(key, key): value for key, value in table.items()}
+    inner = named.get("diversity")
+    return named | ({"diversity": _in_our_names(inner, f"{where}: diversity")} if isinstance(inner, Mapping) else {})
 
 
 def read_toml(path: Path) -> Table:
