@@ -21,8 +21,9 @@ demo: $(INSTALLED)
 	@echo "  $(BIN)/genrm score FILE --base-url http://localhost:8000/v1 --model MODEL"
 	@echo "All groups, with every verdict: open out/report.html"
 
-# What the tests compile is kept for the next time, whatever the environment says: it takes longer than many tests.
-test test-slow test-loaders: export PYTHONDONTWRITEBYTECODE =
+# What tests and benchmarks compile is kept, whatever the environment says: it takes longer than many tests, and would
+# count as the time of a command.
+test test-slow test-loaders bench: export PYTHONDONTWRITEBYTECODE =
 
 test: $(READY)
 	$(BIN)/python -m pytest

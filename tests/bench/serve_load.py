@@ -9,14 +9,15 @@ import statistics
 import sys
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import httpx
 from genrm_process import Genrm
 from judge_server_fixture import JudgeServer
+from pyreqwest.client import ClientBuilder
 from served import Served, judge_flags
 
 from genrm_cli.serve.http.endpoints import build_app
@@ -26,7 +27,7 @@ from genrm_cli.settings import Settings, settings_from
 
 GROUPS, COHORTS, SIZE, AT_ONCE = 300, 2_000, 16, 32
 COHORTS_PER_S = 40
-_FILLER = "word " * 580
+_PROMPT, _FILLER = "Which is better?", "word " * 580
 
 
 def text_of(group: int, place: int) -> str:
@@ -36,26 +37,27 @@ def text_of(group: int, place: int) -> str:
 
 def member_of(group: int, place: int) -> dict[str, Any]:
     """Return the request of a member."""
-    return {"size": SIZE, "messages": "Which is better?", "text": text_of(group, place)}
+    return {"size": SIZE, "messages": _PROMPT, "text": text_of(group, place)}
 
 
 async def post_groups(url: str, first: int, groups: int, *, whole: bool) -> None:
     """Post groups, so many at once: whole, or member by member."""
     numbers = iter(range(first, first + groups))
-    limits = httpx.Limits(keepalive_expiry=None)  # a connection that expires would cost the server another
-    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=300, trust_env=False) as client:
+    # httpx goes through the list of all connections at each request: minutes for the hundreds of members at once.
+    async with ClientBuilder().pool_idle_timeout(timedelta(hours=1)).build() as client:
+
+        async def post(path: str, body: dict[str, Any]) -> None:
+            reply = await client.post(url + path).body_bytes(json.dumps(body).encode()).build().send()
+            assert (await reply.json())["status"] == "scored", await reply.text()
 
         async def work() -> None:
             for group in numbers:
                 if whole:
                     responses = [{"text": text_of(group, place)} for place in range(SIZE)]
-                    body = {"id": f"g{group}", "messages": "Which is better?", "responses": responses}
-                    replies = [await client.post("/v1/groups", json=body)]
+                    await post("/v1/groups", {"id": f"g{group}", "messages": _PROMPT, "responses": responses})
                 else:
                     path = f"/v1/cohorts/c{group}/members"
-                    posts = (client.post(f"{path}/{place}", json=member_of(group, place)) for place in range(SIZE))
-                    replies = await asyncio.gather(*posts)
-                assert all(reply.json()["status"] == "scored" for reply in replies), replies[0].text[:500]
+                    await asyncio.gather(*(post(f"{path}/{place}", member_of(group, place)) for place in range(SIZE)))
 
         await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
@@ -82,7 +84,7 @@ def measure_cpu(judge: JudgeServer, folder: Path) -> dict[str, float]:
 
 def _score_cpu_s(genrm: Genrm, groups: int, flags: list[Any]) -> float:
     lines = [
-        {"prompt": "Which is better?", "completion": text_of(group, place), "prompt_id": f"g{group}"}
+        {"prompt": _PROMPT, "completion": text_of(group, place), "prompt_id": f"g{group}"}
         for group in range(groups)
         for place in range(SIZE)
     ]
