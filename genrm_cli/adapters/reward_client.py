@@ -42,6 +42,9 @@ class MissingRewardError(Exception):
 class RewardClient:
     """A client of `genrm serve`, without state: any event loop and any process may use it.
 
+    Raises:
+        ValueError: an option is wrong; the message names it.
+
     Attributes:
         url: URL of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
         try_for_s: how long to try again while the server is busy or cannot be reached.
@@ -52,6 +55,16 @@ class RewardClient:
     token: str | None = field(default_factory=lambda: os.environ.get(_TOKEN_VARIABLE), repr=False)
     try_for_s: float = 300.0
     reply_timeout_s: float = 3_600.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"url is {self.url!r}; expected one such as {_DEFAULT_URL}")
+        if self.token is not None and not isinstance(self.token, str):
+            raise ValueError("token is not a text")
+        for name, least in (("try_for_s", 0.0), ("reply_timeout_s", 1e-3)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+                raise ValueError(f"{name} is {value!r}; expected a number of seconds")
 
     async def score_group(
         self,

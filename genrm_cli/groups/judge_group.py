@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
+from genrm_cli.errors import UsageError
 from genrm_cli.groups.comparisons import count_stages, iter_further, iter_requests
 from genrm_cli.groups.graders import iter_gradings
 from genrm_cli.groups.group import Group, JudgedGroup
@@ -242,6 +243,25 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
         else:
             column = kind.compute(component, rollouts, kept, ids)
         judged.columns[component.name] = column.spread(rows, judged.size)
+
+
+def try_functions(groups: Iterable[Group], plan: GroupPlan) -> None:
+    """Call the functions of components on the first group that can be compared, before any call is paid.
+
+    Raises:
+        UsageError: one fails, or returns something else than values.
+    """
+    if "functions" not in plan.rewards.sources.values():
+        return
+    for group in groups:
+        judged = begin_group(group, plan)
+        if not judged.is_comparable or len(judged.answered) < 2:
+            continue
+        compute_local(judged, group, plan)
+        for name, column in judged.columns.items():
+            if column.failure is not None and plan.rewards.sources[name] == "functions":
+                raise UsageError(f"component {name}: {column.failure} for the first group. No judge was asked.")
+        return
 
 
 def iter_stages(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[Iterator[tuple[RequestId, Prompt]]]:

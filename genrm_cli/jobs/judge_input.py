@@ -7,7 +7,7 @@ from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing, why_nothing_is_asked
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import judge_groups
+from genrm_cli.groups.judge_group import judge_groups, try_functions
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.reward_group import reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
@@ -45,8 +45,11 @@ async def judge_input(
     Raises:
         JudgeError: a judge cannot be used, or has been down for too long.
         StorageError: the journal cannot be written.
+        UsageError: a function of a component fails for the first group.
     """
     if run.metrics.planned:
+        if judges.is_remote:
+            await run.in_thread(lambda: try_functions((group for _, _, group in index.iter_groups()), index.plan))
         await judges.settle(journal)
         index.plan = index.plan.with_judges(judges.specs)
     judge_set = judges.with_journal(journal, run.metrics.add_outcome, run.store)

@@ -1,6 +1,7 @@
 """Rewards of several parts from the command line: flags, what is said on the screen, exit codes."""
 
 from genrm_process import Call, Genrm, make_rollouts, read_lines
+from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
 
@@ -34,6 +35,16 @@ def test_what_a_component_is_not_fit_for_is_said(genrm: Genrm, call: Call) -> No
     assert "not all pairs" not in err
     genrm.write("in.jsonl", make_rollouts(groups=1, size=8)[:8])
     assert "means little" not in said(call("score", "in.jsonl", *flags).err)
+
+
+def test_a_function_is_tried_before_a_call_is_paid(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+    """On the first group that can be compared: not even the probe asks if the function does not return its values."""
+    genrm.write("in.jsonl", [{"prompt": "alone", "completion": "x"}, *make_rollouts(groups=1, size=4)])
+    (genrm.folder / "mine_42.py").write_text("def brevity(group):\n    return 4\n")
+    finished = call("score", "in.jsonl", *judge_server.flags, "--component", "python:mine_42:brevity")
+    assert finished.code == 2
+    assert "component brevity: mine_42:brevity returned int, not a list of 4 values for the first group" in finished.err
+    assert (judge_server.stats()["requests"], "in.scored.jsonl" in genrm.names()) == (0, False)
 
 
 def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm: Genrm, call: Call) -> None:

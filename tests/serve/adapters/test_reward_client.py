@@ -18,6 +18,23 @@ from genrm_cli.adapters.reward_client import (
 )
 
 
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"url": "localhost:8330"}, "url is 'localhost:8330'; expected one such as http://127.0.0.1:8330"),
+        ({"url": None}, "url is None"),
+        ({"token": 5}, "token is not a text"),
+        ({"try_for_s": "5m"}, "try_for_s is '5m'; expected a number of seconds"),
+        ({"try_for_s": -1}, "try_for_s is -1"),
+        ({"reply_timeout_s": 0}, "reply_timeout_s is 0"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_once(option, says):
+    """Before the first group, which may be hours away."""
+    with pytest.raises(ValueError, match=says):
+        RewardClient(**option)
+
+
 def test_a_group_is_scored(served):
     """Texts and messages, in order; the response that is missing has no reward."""
     short, long = texts(2, "client")
