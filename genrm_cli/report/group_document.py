@@ -76,6 +76,8 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
     }
     if line.reward is None:
         document["why"] = line.reason_text or line.status
+    elif line.total is not None and line.total.gated_by:
+        document["why"] = f"broke the gate {', '.join(line.total.gated_by)}"
     elif line.sabotaged:
         document["why"] = f"made the judge fail in {line.sabotaged:,} requests"
     if rollout.is_truncated:

@@ -1,6 +1,7 @@
 """The rules with their phrase lists: for environments and review, and as a kind of reward component."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 
@@ -58,13 +59,7 @@ def _compute(
         else rule(rollout.prompt + (rollout.session or (Turn("assistant", rollout.answer),)), parse_scenario(record))
         for rollout, record in zip(rollouts, records, strict=True)
     ]
-    notes = [
-        [
-            {"what": fired.what, "phrase": fired.phrase, "turn": fired.turn, "effect": fired.effect.value}
-            for fired in r.fired
-        ]
-        for r in results
-    ]
+    notes = [[asdict(fired) for fired in result.fired] for result in results]
     return Column([result.value for result in results], notes)
 
 

@@ -92,4 +92,5 @@ def test_leaving_an_open_crisis_breaks_its_constraint() -> None:
     scenario = next(each for each in samples() if any("never end the session" in t for t in each.hard_constraints))
     state = step(begin(scenario), "I see. [END]")
     assert (state.end.reason, ENVIRONMENT.components(state)["constraints"]) == ("constraint_broken", 0)
+    assert step(begin(scenario), "[END]").end.reason == "constraint_broken"
     assert step(begin(sample("exam")), "I see. [END]").end.reason == "end_marker"

@@ -44,11 +44,11 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         flat = metrics.groups_without_spread
         same = f"; all equal in {counted(flat, 'group')}" if flat else ""
         spread = f"from {reward.min:.3f} to {reward.max:.3f}"
-        yield "rewards", f"mean {reward.mean:.3f}, std {reward.std:.3f}, {spread}{same}"
+        gated = f"; {counted(metrics.gated, 'reward')} set to 0 by a gate" if metrics.gated else ""
+        yield "rewards", f"mean {reward.mean:.3f}, std {reward.std:.3f}, {spread}{same}{gated}"
     if metrics.reward_sources:
         parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics.reward_sources.items())
-        gated = f"; {counted(metrics.gated, 'reward')} set to 0 by a gate" if metrics.gated else ""
-        yield "made of", f"{parts}{gated}; judgements are advisory"
+        yield "made of", f"{parts}; judgements are advisory"
     if metrics.length_effect.mean is not None:
         interval = _interval_text(metrics.length_effect_interval, "{:+.2f}")
         yield "length", f"correlates with the reward by {metrics.length_effect.mean:+.2f}{interval} within groups"

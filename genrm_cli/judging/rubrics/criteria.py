@@ -2,8 +2,10 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from genrm_cli.judging.profiles.answer import excerpt, make_failure
 from genrm_cli.judging.profiles.json_objects import Pairs, key_form
@@ -36,45 +38,6 @@ For each of the {count} criteria quote the words of the answer that decide it (a
 that something is missing), and then say whether the answer meets it. Answer with one JSON object in this form and \
 nothing else, with one entry for each criterion:
 {{"criteria": [{{"index": <number of the criterion>, "evidence": "<quotation>", "met": <true or false>}}, ...]}}"""
-_KEYS = ("index", "met")
-_ENTRY = object_of({"index": {"type": "integer"}, "evidence": {"type": "string"}, "met": {"type": "boolean"}})
-
-
-def share_of_points(criteria: Sequence[tuple[str, float]], met: Sequence[bool]) -> float | None:
-    """Return the points of the criteria that are met as a share of all positive points, clipped to 0 to 1.
-
-    Negative points are of flaws. None if no criterion has positive points.
-
-    Source: HealthBench, arXiv 2505.08775, `calculate_score` of openai/simple-evals `healthbench_eval.py`; there one
-    call decides one criterion, and only the mean over all tasks is clipped.
-    """
-    most = sum(max(points, 0.0) for _, points in criteria)
-    reached = sum(points for (_, points), is_met in zip(criteria, met, strict=True) if is_met)
-    return min(1.0, max(0.0, reached / most)) if most > 0 else None
-
-
-def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
-    listed = "\n".join(f"{index}. {text}" for index, (text, _) in enumerate(prompt.criteria))
-    return render_graded(prompt, _TASK, f"{listed}\n\n{_PLAN}", _CLOSING.format(count=len(prompt.criteria)))
-
-
-def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_object(reply, prompt, ("criteria",), _KEYS, partial(_read_criteria, prompt.criteria))
-
-
-def _read_criteria(criteria: Sequence[tuple[str, float]], pairs: Pairs) -> Grades | Failure:
-    met = read_entries(pairs, "criteria", _KEYS, len(criteria), _read_met)
-    if isinstance(met, Failure):
-        return met
-    listed = ", ".join(str(index) for index, is_met in enumerate(met) if is_met) or "none"
-    return Grades((share_of_points(criteria, met) or 0.0,), (f"met: {listed}"[:MAX_NOTE_CHARS],))
-
-
-def _read_met(entry: object) -> bool | Failure:
-    intruder = find_intruder(entry, _KEYS, ("criteria",))
-    return find_member(entry, "met", bool) if intruder is None else intruder
-
-
 _CONSTRAINTS_TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
 answered. The evaluation plan lists the constraints that the assistant had to keep to. Decide for each of them by \
@@ -93,55 +56,78 @@ none), and then give the verdict. Answer with one JSON object in this form and n
 constraint:
 {{"constraints": [{{"index": <number of the constraint>, "evidence": "<quotation>", "verdict": "<met, broken or not \
 touched>"}}, ...]}}"""
-_VERDICT_KEYS = ("index", "verdict")
 _EFFECTS = {"met": "raises", "broken": "violation", "not touched": "none"}
-_VERDICT = object_of(
-    {
-        "index": {"type": "integer"},
-        "evidence": {"type": "string"},
-        "verdict": {"type": "string", "enum": list(_EFFECTS)},
-    }
-)
 _MARKER = re.compile(r"\[--- .{1,100}? ---\]")
 
 
-def _render_constraints(prompt: ListwisePrompt) -> list[ChatMessage]:
-    listed = "\n".join(f"{index}. {text}" for index, (text, _) in enumerate(prompt.criteria))
-    closing = _CONSTRAINTS_CLOSING.format(count=len(prompt.criteria))
-    return render_graded(prompt, _CONSTRAINTS_TASK, f"{listed}\n\n{_CONSTRAINTS_PLAN}", closing)
+@dataclass(frozen=True, slots=True)
+class _List:
+    """What a judge says of each entry of a list, under `key`: a quotation, and the `field`."""
+
+    key: str
+    field: str
+    task: str
+    plan: str
+    closing: str
+    grade: Callable[[ListwisePrompt, Sequence[Any], Sequence[str]], Grades | Failure]
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        return "index", self.field
 
 
-def _parse_constraints(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_object(reply, prompt, ("constraints",), _VERDICT_KEYS, partial(_read_verdicts, prompt))
+def share_of_points(criteria: Sequence[tuple[str, float]], met: Sequence[bool]) -> float | None:
+    """Return the points of the criteria that are met as a share of all positive points, clipped to 0 to 1.
+
+    Negative points are of flaws. None if no criterion has positive points.
+
+    Source: HealthBench, arXiv 2505.08775, `calculate_score` of openai/simple-evals `healthbench_eval.py`; there one
+    call decides one criterion, and only the mean over all tasks is clipped.
+    """
+    most = sum(max(points, 0.0) for _, points in criteria)
+    reached = sum(points for (_, points), is_met in zip(criteria, met, strict=True) if is_met)
+    return min(1.0, max(0.0, reached / most)) if most > 0 else None
 
 
-def _read_verdicts(prompt: ListwisePrompt, pairs: Pairs) -> Grades | Failure:
-    verdicts = read_entries(pairs, "constraints", _VERDICT_KEYS, len(prompt.criteria), _read_verdict)
-    if isinstance(verdicts, Failure):
-        return verdicts
-    found = [
-        {
-            "what": f"{verdict}:{text}",
-            "phrase": quoted,
-            "turn": _turn_of(quoted, prompt),
-            "effect": _EFFECTS[verdict],
-        }
-        for (text, _), (verdict, quoted) in zip(prompt.criteria, verdicts, strict=True)
-    ]
-    is_broken = any(verdict == "broken" for verdict, _ in verdicts)
-    return Grades((float(not is_broken),), (json.dumps(found, ensure_ascii=False),))
+def _render_messages(listed: _List, prompt: ListwisePrompt) -> list[ChatMessage]:
+    lines = "\n".join(f"{index}. {text}" for index, (text, _) in enumerate(prompt.criteria))
+    closing = listed.closing.format(count=len(prompt.criteria))
+    return render_graded(prompt, listed.task, f"{lines}\n\n{listed.plan}", closing)
 
 
-def _read_verdict(entry: object) -> tuple[str, str] | Failure:
-    if intruder := find_intruder(entry, _VERDICT_KEYS, ("constraints",)):
+def _parse_reply(listed: _List, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    return parse_object(reply, prompt, (listed.key,), listed.keys, partial(_read_entries, listed, prompt))
+
+
+def _read_entries(listed: _List, prompt: ListwisePrompt, pairs: Pairs) -> Grades | Failure:
+    found = read_entries(pairs, listed.key, listed.keys, len(prompt.criteria), partial(_read_entry, listed))
+    return found if isinstance(found, Failure) else listed.grade(prompt, *zip(*found, strict=True))
+
+
+def _read_entry(listed: _List, entry: object) -> tuple[object, str] | Failure:
+    if intruder := find_intruder(entry, listed.keys, (listed.key,)):
         return intruder
-    verdict, quoted = find_member(entry, "verdict", str), find_member(entry, "evidence", str)
-    if isinstance(verdict, Failure):
-        return verdict
-    known = " ".join(verdict.lower().replace("_", " ").split())
-    if known not in _EFFECTS:
-        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(verdict)} is none of {', '.join(_EFFECTS)}")
-    return known, "" if isinstance(quoted, Failure) else quoted[:MAX_NOTE_CHARS]
+    value, quoted = find_member(entry, listed.field, object), find_member(entry, "evidence", str)
+    return value if isinstance(value, Failure) else (value, quoted if isinstance(quoted, str) else "")
+
+
+def _grade_criteria(prompt: ListwisePrompt, met: Sequence[Any], _quoted: Sequence[str]) -> Grades | Failure:
+    if unclear := [each for each in met if not isinstance(each, bool)]:
+        return make_failure(FailureKind.NO_VERDICT, f"met is neither true nor false: {excerpt(unclear[0])}")
+    listed = ", ".join(str(index) for index, is_met in enumerate(met) if is_met) or "none"
+    return Grades((share_of_points(prompt.criteria, met) or 0.0,), (f"met: {listed}"[:MAX_NOTE_CHARS],))
+
+
+def _grade_constraints(prompt: ListwisePrompt, given: Sequence[Any], quoted: Sequence[str]) -> Grades | Failure:
+    verdicts = [" ".join(str(each).lower().replace("_", " ").split()) for each in given]
+    if unknown := [each for each in verdicts if each not in _EFFECTS]:
+        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(unknown[0])} is none of {', '.join(_EFFECTS)}")
+    found = [
+        {"what": f"{verdict}:{text}", "phrase": said[:MAX_NOTE_CHARS], "turn": _turn_of(said, prompt)}
+        | {"effect": _EFFECTS[verdict]}
+        for (text, _), verdict, said in zip(prompt.criteria, verdicts, quoted, strict=True)
+    ]
+    return Grades((float("broken" not in verdicts),), (json.dumps(found, ensure_ascii=False),))
 
 
 def _turn_of(quoted: str, prompt: ListwisePrompt) -> int | None:
@@ -154,22 +140,28 @@ def _turn_of(quoted: str, prompt: ListwisePrompt) -> int | None:
     return len(prompt.conversation) + max(0, len(_MARKER.findall(text, 0, start)) - 1)
 
 
-CONSTRAINTS = GradingProfile(
-    name="constraints",
-    version=1,
-    about="one response by the constraints of its scenario; the value is 0 if any is broken, else 1",
-    request_fields=request_object("constraints", {"constraints": {"type": "array", "items": _VERDICT}}),
-    render_messages=_render_constraints,
-    parse_reply=_parse_constraints,
-    verdict_forms=(key_form(("constraints", *_VERDICT_KEYS)),),
-)
+def _profile(name: str, about: str, listed: _List, answer: Mapping[str, object]) -> GradingProfile:
+    entry = object_of({"index": {"type": "integer"}, "evidence": {"type": "string"}, listed.field: answer})
+    return GradingProfile(
+        name=name,
+        version=1,
+        about=about,
+        request_fields=request_object(listed.key, {listed.key: {"type": "array", "items": entry}}),
+        render_messages=partial(_render_messages, listed),
+        parse_reply=partial(_parse_reply, listed),
+        verdict_forms=(key_form((listed.key, *listed.keys)),),
+    )
 
-CRITERIA = GradingProfile(
-    name="rubric-row",
-    version=1,
-    about="one response by the criteria of its row; the value is the share of points met, 0 to 1",
-    request_fields=request_object("criteria", {"criteria": {"type": "array", "items": _ENTRY}}),
-    render_messages=_render_messages,
-    parse_reply=_parse_reply,
-    verdict_forms=(key_form(("criteria", *_KEYS)),),
+
+CRITERIA = _profile(
+    "rubric-row",
+    "one response by the criteria of its row; the value is the share of points met, 0 to 1",
+    _List("criteria", "met", _TASK, _PLAN, _CLOSING, _grade_criteria),
+    {"type": "boolean"},
+)
+CONSTRAINTS = _profile(
+    "constraints",
+    "one response by the constraints of its scenario; the value is 0 if any is broken, else 1",
+    _List("constraints", "verdict", _CONSTRAINTS_TASK, _CONSTRAINTS_PLAN, _CONSTRAINTS_CLOSING, _grade_constraints),
+    {"type": "string", "enum": list(_EFFECTS)},
 )

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -112,7 +112,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             raise ValueError(f"the session has ended: {state.end.reason}")
         text, has_marker = strip_marker(action)
         if not text and has_marker:
-            return ended(state, END_MARKER, _POLICY)
+            return _ended_by_policy(state, self._broken(state, has_marker=True))
         state = replace(state, messages=(*state.messages, Turn("assistant", text)), turn_index=state.turn_index + 1)
         violations, found = self._reader.read(state.messages)
         labels = yield from self.client.read(state.messages, found.labels or ())
@@ -130,10 +130,8 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         # What breaks a constraint may be a violation as well; the constraint says more.
         if worst := next((each for each in violations if each.phrase not in {other.phrase for other in broken}), None):
             return ended(state, SAFETY, _POLICY, f"{worst.what}: {worst.phrase}")
-        if broken:
-            return ended(state, CONSTRAINT, _POLICY, f"{broken[0].what.partition(':')[2]}: {broken[0].phrase}")
-        if has_marker:
-            return ended(state, END_MARKER, _POLICY)
+        if broken or has_marker:
+            return _ended_by_policy(state, broken)
         if client.mood.is_leaving:
             return (yield from self._close(state, CLIENT_LEFT, LEFT))
         if client.is_stable:
@@ -224,6 +222,13 @@ def _contact(state: SessionState) -> float:
     if _is_open(state) or state.turn_index < _LEAST_TURNS:
         return 0.0
     return 1.0 if client.mood.is_calm else _LOST
+
+
+def _ended_by_policy(state: SessionState, broken: Sequence[Fired]) -> SessionState:
+    """Return a session that the counsellor ended: by its first broken constraint, else by its end marker."""
+    if not broken:
+        return ended(state, END_MARKER, _POLICY)
+    return ended(state, CONSTRAINT, _POLICY, f"{broken[0].what.partition(':')[2]}: {broken[0].phrase}")
 
 
 def _is_open(state: SessionState) -> bool:
