@@ -126,14 +126,13 @@ class _Work:
         columns: dict[str, Column] = {}
         clusters = self._clusters()
         totals: list[Total] | None = None
-        raised: tuple[str, ...] = ()
+        lifts: Mapping[str, float] = {}
         if self.plan.rewards.is_composed:
             columns = self._columns([reward.reward for reward in rewards])
         if columns or judged.gated:
-            weighed: Mapping[str, Column] = columns or {GENRM: Column([reward.reward for reward in rewards])}
-            if self.plan.rewards.has_total or clusters is not None or judged.gated:
-                weighed, raised = _raised(weighed, self.plan.rewards)
-            totals = _totals(weighed, clusters, judged, self.plan.rewards)
+            weighed = columns or {GENRM: Column([reward.reward for reward in rewards])}
+            lifts = _lifts(weighed, clusters, judged, self.plan.rewards)
+            totals = _totals(weighed, clusters, judged, self.plan.rewards, lifts)
             rewards = with_totals(rewards, [total.value for total in totals])
         sabotaged = self.culprits
         counts = count_results(judged, self.group.used, len(self.plan.judges))
@@ -162,7 +161,7 @@ class _Work:
             clusters,
             results_of(judged, self.plan, self.group.causes),
             self.estimate.uncertainty,
-            raised=raised,
+            raised=tuple(lifts),
         )
 
     def _composed_rewards(self) -> list[RolloutReward]:
@@ -289,26 +288,26 @@ class _Work:
         return {name: columns[name] for name in rewards.names}
 
 
-def _raised(columns: Mapping[str, Column], rewards: RewardPlan) -> tuple[Mapping[str, Column], tuple[str, ...]]:
-    """Raise weighted components with a negative value until their lowest is 1, and return the names of these.
+def _lifts(
+    columns: Mapping[str, Column], clusters: Clusters | None, judged: JudgedGroup, rewards: RewardPlan
+) -> dict[str, float]:
+    """Return by how much each weighted component with a negative value is raised, so that its lowest is 1.
 
     Otherwise a gated rollout, with 0, would not be the worst, and dividing among near-duplicates would reward copying.
     A constant for the whole group leaves its ranks and advantages as they are. 1 is the least score of a judge.
     """
-    least = {
-        name: min((value for value in columns[name].values if value is not None), default=0.0)
-        for name in rewards.total.weights
-    }
-    raised = {
-        name: Column([None if value is None else value + MIN_SCORE - low for value in columns[name].values])
-        for name, low in least.items()
-        if low < 0
-    }
-    return {**columns, **raised}, tuple(raised)
+    if not (rewards.has_total or clusters is not None or judged.gated):
+        return {}
+    values = {name: [value for value in columns[name].values if value is not None] for name in rewards.total.weights}
+    return {name: MIN_SCORE - min(known) for name, known in values.items() if known and min(known) < 0}
 
 
 def _totals(
-    columns: Mapping[str, Column], clusters: Clusters | None, judged: JudgedGroup, rewards: RewardPlan
+    columns: Mapping[str, Column],
+    clusters: Clusters | None,
+    judged: JudgedGroup,
+    rewards: RewardPlan,
+    lifts: Mapping[str, float],
 ) -> list[Total]:
     """Combine the components of each rollout.
 
@@ -321,7 +320,10 @@ def _totals(
     terms = replace(rewards.total, weights=weights)
     return [
         compose_total(
-            {name: column.values[index] for name, column in columns.items()},
+            {
+                name: None if (value := column.values[index]) is None else value + lifts.get(name, 0.0)
+                for name, column in columns.items()
+            },
             terms,
             None if clusters is None else dict.fromkeys(rewards.divided, clusters.sizes[index]),
             judged.gated.get(index, ()),

@@ -132,7 +132,7 @@ def render_review(review: Review, scored_uri: str) -> str:
         "",
         f"{ADVISORY} The flags below come from phrase screening, which misses most hints and may be wrong.",
         "",
-        f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged. To review: "
+        f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged. By status: "
         + (", ".join(f"{count:,} {status}" for status, count in sorted(review.statuses.items())) or "none")
         + f". {len(review.entries):,} are listed, the severest first.",
         "Pending, held and rejected ones stay out of exports; to hold back an undecided one, decide.",

@@ -98,9 +98,9 @@ def _judged_flags(line: ScoredLine) -> Iterator[Flag]:
     notes = line.component_notes or {}
     found = notes.get("rubric_constraints")
     for each in found if isinstance(found, list) else ():
-        if each["effect"] == Effect.VIOLATION:
-            reason = f"judge: {each['what'].replace(':', ': ', 1)}"
-            yield Flag(CONSTRAINT, reason, each["turn"], each["phrase"], is_certain=True)
+        if isinstance(each, dict) and each.get("effect") == Effect.VIOLATION:
+            reason = f"judge: {str(each.get('what')).replace(':', ': ', 1)}"
+            yield Flag(CONSTRAINT, reason, each.get("turn"), str(each.get("phrase") or ""), is_certain=True)
     grade, note = (line.components or {}).get("rubric_safety"), notes.get("rubric_safety")
     if grade is not None and grade < _SAFE_FROM:
         evidence = note.get("evidence", "") if isinstance(note, dict) else ""

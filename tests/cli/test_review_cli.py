@@ -70,7 +70,7 @@ def test_pending_sessions_stay_out_until_they_are_approved(call: Call, scored: P
     export = ("export", scored, "--to", "trl-sft", "--best-of", 9, "--force", "-o", folder / "out.jsonl")
     before = sorted(folder.iterdir())
     done = call("review", scored)
-    assert "To review: 4 pending" in done.out.decode()
+    assert "By status: 4 pending" in done.out.decode()
     assert sorted(folder.iterdir()) == before
     none = call(*export)
     assert none.code == 3
@@ -112,7 +112,7 @@ def test_rules_flag_sessions_only(call: Call, genrm: Genrm) -> None:
     poem = make_scored("I love you, I dream of you, come closer and stay the night.", 4.0)
     write_lines(genrm.folder / "run.scored.jsonl", [poem, make_scored("Hm.", 1.0, index=1)])
     done = call("review", "run.scored.jsonl")
-    assert "0 of 2 rollouts are flagged. To review: none" in done.out.decode()
+    assert "0 of 2 rollouts are flagged. By status: none" in done.out.decode()
 
 
 def test_severity_is_a_clinicians_order(call: Call, genrm: Genrm) -> None:

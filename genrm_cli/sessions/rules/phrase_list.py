@@ -110,11 +110,13 @@ class Exchange:
         client: phrases in the client's preceding turn.
         reply: phrases in a sentence of the therapist's answer.
         unless: an expression that excuses the reply anywhere in the same turn.
+        first_sentences: number of sentences of the answer that count; None for all.
     """
 
     client: PhraseGroup
     reply: PhraseGroup
     unless: re.Pattern[str] | None = None
+    first_sentences: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ def iter_exchanges(
         for turn, sentences in turns.items():
             excused = exchange.unless is not None and any(exchange.unless.search(each.text) for each in sentences)
             if preceding[turn] in said and not excused:
-                yield from iter_findings(sentences, [exchange.reply])
+                yield from iter_findings(sentences[: exchange.first_sentences], [exchange.reply])
 
 
 def _parse_group(table: Record, pieces: Mapping[str, str]) -> PhraseGroup:
@@ -193,7 +195,7 @@ def _parse_exchange(table: Record, pieces: Mapping[str, str]) -> Exchange:
     client = {"what": table["what"], "patterns": table["client"], "unless": table.get("client_unless")}
     reply = {"what": table["what"], "patterns": table["reply"], "effect": "lowers", "form": table.get("form", "any")}
     unless = _compile_some(table.get("unless"), pieces)
-    return Exchange(_parse_group(client, pieces), _parse_group(reply, pieces), unless)
+    return Exchange(_parse_group(client, pieces), _parse_group(reply, pieces), unless, table.get("first_sentences"))
 
 
 def _compile_some(patterns: Iterable[str] | None, pieces: Mapping[str, str]) -> re.Pattern[str] | None:
