@@ -136,6 +136,12 @@ class TooManyUnscoredError(GenrmError):
     exit_code = 6
 
 
+class WatchError(GenrmError):
+    """The outputs were written, but the watched judges are in a state that the user refuses."""
+
+    exit_code = 7
+
+
 class BadInputLineError(ValueError):
     """A line of an input cannot be used. A run rejects the line and continues, so it has no exit code.
 
@@ -158,13 +164,13 @@ class StoppedError(Exception):
     """The caller asked to stop. Users never see it, so it has no exit code."""
 
 
-_FROM_WORST = (1, 4, 5, 2, 3, 6, 0)
+_FROM_WORST = (1, 4, 5, 2, 3, 7, 6, 0)
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
     """Return the exit code of a run over many inputs, from the codes of each; 0 for none.
 
-    From worst to best: a bug, judge, storage, usage, input, too many unscored, done.
+    From worst to best: a bug, judge, storage, usage, input, a refused state of the judges, too many unscored, done.
     """
     return min(codes, key=_FROM_WORST.index, default=0)
 

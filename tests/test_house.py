@@ -53,7 +53,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("sessions",),
-    ("export", "report", "serve"),
+    ("export", "report", "serve", "watching"),
     ("evaluation", "simulation", "tracking", "adapters", "cluster"),
     ("jobs", "group_scorer", "scorer"),
     ("scored",),
@@ -67,6 +67,7 @@ PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when i
 
 # Rule 2. Prefixes of the modules that know only what they are given.
 PURE = (
+    *(f"watching.{name}" for name in ("evidence", "sentinels", "signals", "course", "canaries")),
     "rollouts",
     "pairing",
     "judging.requests",
@@ -140,7 +141,7 @@ PURE_LIBRARIES = ("markupsafe", "numpy", "phonenumbers", "re2", "stdnum")
 HOMES = {
     "typer": ("cli",),
     "rich": ("cli",),
-    "jinja2": ("report.write_report",),
+    "jinja2": ("report.write_report", "report.watch_page"),
     "markupsafe": ("report",),
     "httpx": ("serve.self_test", "adapters.reward_client"),
     "pyreqwest": ("judging.client",),

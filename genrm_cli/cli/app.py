@@ -32,6 +32,7 @@ _COMMANDS = {
     "simulate": ("judges.simulate", "simulate", "Estimate reward accuracy for a call budget."),
     "export": ("training.export", "export", "Turn scored rollouts into a data set for a trainer."),
     "report": ("training.report", "report", "Write an HTML report about scored rollouts."),
+    "watch": ("judges.watch", "watch", "Show whether a judge has changed or is gamed, over many runs."),
     "collect": ("sessions.collect", "collect", "Play simulated sessions and write them as rollouts."),
     "review": ("sessions.review", "review", "List what experts should review, and record decisions."),
     "config": ("setup.settings_files", "config", "Show the effective settings and their sources."),

@@ -20,7 +20,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Panel, Setting, setting_of
 from genrm_cli.settings.file_settings import OutputSettings
 from genrm_cli.settings.kinds import TEXT
-from genrm_cli.settings.panel import graders_of, judges_of
+from genrm_cli.settings.panel import every_judge_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
@@ -168,7 +168,7 @@ def say_endpoint_source(invocation: Invocation) -> None:
     """Print the endpoints that a settings file set: they receive the rollouts and the key."""
     settings, origins = invocation.settings, invocation.origins
     from_file = any(origin.key == "base_url" and origin.source.startswith("file ") for origin in origins)
-    configs = (*judges_of(settings), *graders_of(settings))
+    configs = every_judge_of(settings)
     urls = [url for config in configs if config.is_elsewhere or from_file for url in config.judge.base_url]
     if urls and not settings.output.quiet:
         say(f"endpoints set by {invocation.settings_path}: {', '.join(dict.fromkeys(urls))}")

@@ -9,6 +9,7 @@ from typing import Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
+from genrm_cli.evaluation.choose_sentinels import choose_sentinels, iter_sentinel_lines
 from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, RejectRecord, read_pairs
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.group import Group, JudgedGroup
@@ -76,10 +77,13 @@ def without_components(settings: Settings) -> Settings:
     return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
-async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext) -> EvalResult | None:
+async def evaluate_judge(
+    pairs_uri: str, result_uri: str | None, run: RunContext, sentinels_uri: str | None = None
+) -> EvalResult | None:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write it there.
 
-    Return None, without a result, if the pairs wait for replies that a later run will have.
+    `sentinels_uri` receives the pairs that fit as sentinels of this judge. Return None, without a result, if the pairs
+    wait for replies that a later run will have.
 
     The settings of the run have no components; its metrics count the calls.
 
@@ -91,14 +95,17 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
     check_settings(settings)
     check_journal_place(settings)
     check_offline(settings)
-    _refuse_unfit(pairs_uri, result_uri, settings)
+    places = [uri for uri in (result_uri, sentinels_uri) if uri is not None]
+    for uri in places:
+        _refuse_place(pairs_uri, uri, settings)
+    _refuse_unfit(settings)
     exchange = exchanging(run) if asks_files(settings) else nullcontext(None)
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
-        if result_uri is not None:
-            check_writable(result_uri, run.s3)  # before anything is paid for
+        for uri in places:
+            check_writable(uri, run.s3)  # before anything is paid for
         with Outputs(run.s3, overwrite=settings.output.force, mode=source.mode) as outputs:
-            sink = None if result_uri is None else outputs.open(result_uri)
+            sinks = {uri: outputs.open(uri) for uri in places}
             pairs = read_pairs(source, run)
             async with cancelled_by_signals(), exchange as store:
                 judges = await _judge(source, pairs, result_uri or "-", replace(run, store=store))
@@ -106,8 +113,11 @@ async def evaluate_judge(pairs_uri: str, result_uri: str | None, run: RunContext
             if judges is None:
                 return None
             result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
-            if sink is not None:
-                sink.write(render_document(to_json(result)))
+            if result_uri is not None:
+                sinks[result_uri].write(render_document(to_json(result)))
+            if sentinels_uri is not None:
+                for line in iter_sentinel_lines(choose_sentinels(result.pairs), pairs, source, settings):
+                    sinks[sentinels_uri].write(line)
             outputs.commit()
     return result
 
@@ -130,7 +140,7 @@ def refuse_partial(result: EvalResult) -> None:
         raise TooManyUnscoredError(f"the judge gave no verdict at all ({kinds or 'nothing was asked'}).")
 
 
-def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) -> None:
+def _refuse_unfit(settings: Settings) -> None:
     if settings.panel.judges:
         raise UsageError(
             naming(
@@ -145,11 +155,12 @@ def _refuse_unfit(pairs_uri: str, result_uri: str | None, settings: Settings) ->
                 compat=settings.judge.compat,
             )
         )
-    if result_uri is None:
-        return
-    require_rl_prefix(result_uri, settings.storage.any_prefix)
-    if is_same_place(pairs_uri, result_uri):
-        raise UsageError(f"the result {result_uri} is the input; choose another ", naming("$output."))
+
+
+def _refuse_place(pairs_uri: str, uri: str, settings: Settings) -> None:
+    require_rl_prefix(uri, settings.storage.any_prefix)
+    if is_same_place(pairs_uri, uri):
+        raise UsageError(f"the output {uri} is the input; choose another one.")
 
 
 async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext) -> list[JudgeSpec] | None:

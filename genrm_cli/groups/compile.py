@@ -65,6 +65,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         shows_as_gym=settings.judge.compat is not None,
         reference_field=given.reference_field,
         rubric_field=given.rubric_field,
+        is_watched=settings.panel.watch is not None,
     )
     if plan.reference_field is not None:
         plan.refuse_reference()

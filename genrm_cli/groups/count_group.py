@@ -30,8 +30,16 @@ def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards,
         metrics.add_scores(verdict)
     known = {score.index: score.reward for score in rewards.scores if score.reward is not None}
     verdicts = count_verdicts([rewards.verdicts], in_order=plan.compares_pairs)
-    lengths = [judged.shapes[index].answer_chars for index in known]
-    measures = GroupMeasures([*known.values()], lengths, rewards.reliability, rewards.uncertainty, verdicts)
+    shapes = [judged.shapes[index] for index in known]
+    measures = GroupMeasures(
+        [*known.values()],
+        [shape.answer_chars for shape in shapes],
+        rewards.reliability,
+        rewards.uncertainty,
+        verdicts,
+        [shape.style_density for shape in shapes] if plan.is_watched else (),
+    )
+    metrics.addressed_judge += sum(shape.addresses_judge for shape in judged.shapes)
     metrics.add_measures(measures)
     metrics.redactions.update(judged.redactions)
     metrics.groups_mostly_blank += len(judged.blank) * 2 > judged.size > 1

@@ -187,7 +187,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     plan.refuse_large(group.key, len(group.rollouts))
     not_compared, answered, copies = find_answered(group, plan)
     is_gym, compared = _is_shown_as_gym(group, plan), [group.rollouts[index] for index in answered]
-    with_style = plan.rewards.shaping.group_style_penalty_coeff > 0
+    with_style = plan.is_watched or plan.rewards.shaping.group_style_penalty_coeff > 0
     texts: Iterable[tuple[str, str]] = ((rollout.reasoning, rollout.answer or "") for rollout in group.rollouts)
     if is_gym:
         texts = map(gym_texts_of_record, group.records)

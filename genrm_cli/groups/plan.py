@@ -143,6 +143,7 @@ class GroupPlan:
         reference_field: dotted path of the reference answer to show; None for none.
         rubric_field: dotted path of the rubric of each row; None for none.
         rooms: space for texts in the prompts of the judges whose context is known.
+        is_watched: whether the style of responses is measured, to see what the judges reward.
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)
@@ -167,6 +168,7 @@ class GroupPlan:
     reference_field: str | None = None
     rubric_field: str | None = None
     rooms: tuple[Room, ...] = ()
+    is_watched: bool = False
 
     def with_chosen_fields(self, rollout: Rollout, record: JsonObject) -> Rollout:
         """Return a rollout with what the settings take from its record for the judge.

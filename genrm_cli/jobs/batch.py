@@ -20,6 +20,7 @@ from genrm_cli.errors import (
     SettingRef,
     StorageError,
     TooManyUnscoredError,
+    WatchError,
     worst_exit_code,
 )
 from genrm_cli.groups.check import check_settings
@@ -319,11 +320,12 @@ def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
     counts = run.metrics
     failures = f"failures: {counts.failed}, " if counts.failed else ""
     rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
-    reason = Message.of(f"{rollouts}, {failures}calls: {counts.calls} (", decision.reason, ")")
+    state = "" if record.watch is None else f", judge: {record.watch.state}"
+    reason = Message.of(f"{rollouts}, {failures}calls: {counts.calls}{state} (", decision.reason, ")")
     scored = replace(decision, status=Status.SCORED, reason=reason, scored=record)
     try:
         refuse_unscored(counts, run.settings, record)
-    except TooManyUnscoredError as error:
+    except (TooManyUnscoredError, WatchError) as error:
         return replace(scored, reason=Message.of(reason, "; ", in_short(error)), error=error)
     return scored
 

@@ -19,6 +19,7 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import Source, open_source
@@ -45,6 +46,8 @@ class RunContext:
         started_s: when the run began, by the monotonic clock.
         shards_stopped_by: with `conclude`: the limit that stopped the shards; None without one.
         store: the replies of a run without calls; None for a run that calls its judges.
+        watch: watches the judges: takes the output's URI, its index, its outcomes, the judges and this context once an
+            input is scored; None to watch nothing.
     """
 
     settings: Settings
@@ -58,6 +61,7 @@ class RunContext:
     started_s: float = field(default_factory=time.monotonic)
     shards_stopped_by: StoppedBy | None = None
     store: ReplyStore | None = None
+    watch: Callable[..., Awaitable[WatchRecord]] | None = None
 
     @property
     def s3(self) -> S3Options:

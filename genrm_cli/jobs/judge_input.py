@@ -1,6 +1,6 @@
 """Judge all groups of an input, a few at a time in memory, then turn verdicts into rewards."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
 from genrm_cli.errors import StoppedError
@@ -32,6 +32,7 @@ async def judge_input(
     judges: OpenJudges,
     journal: Journal | None,
     scores: ScoreStore | None = None,
+    on_concluded: Callable[[OutcomeStore], Awaitable[None]] | None = None,
 ) -> bool:
     """Judge all groups of an input and keep their scores; False if they wait for replies that a later run will have.
 
@@ -41,6 +42,7 @@ async def judge_input(
     Args:
         journal: journal of the input; None for none.
         scores: receives scores and comparisons; None to ask only, so that another run concludes.
+        on_concluded: called with the judged groups after their scores were kept.
 
     Raises:
         JudgeError: a judge cannot be used, or has been down for too long.
@@ -77,6 +79,8 @@ async def judge_input(
         correct_plan(run.metrics, run.metrics.finished)
         if scores is not None:
             await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
+            if on_concluded is not None:
+                await on_concluded(outcomes)
     return True
 
 

@@ -22,7 +22,7 @@ from genrm_cli.jobs.index import (
 )
 from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
-from genrm_cli.jobs.stores import ScoreStore
+from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.opened import OpenJudges
@@ -32,7 +32,7 @@ from genrm_cli.rollouts.formats import Score
 from genrm_cli.scored.describe_run import input_version, output_mark, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
-from genrm_cli.scored.run_record import FileRecord, RunRecord
+from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
@@ -61,15 +61,21 @@ async def score_task(
         GenrmError: a subclass for each kind of failure; no output has appeared.
     """
     opened = ExitStack()
+    watched: WatchRecord | None = None
+
+    async def look(outcomes: OutcomeStore) -> None:
+        nonlocal watched
+        if run.watch is not None:
+            watched = await run.watch(task.places.scored, work.index, outcomes, judges, run)
 
     def write_and_close() -> RunRecord:
         with opened:
-            return work.write(judges.specs, lease, journal)
+            return work.write(judges.specs, lease, journal, watched)
 
     try:
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         async with open_journal(task.places.scored, run) as journal:
-            if not await judge_input(work.index, task.uri, run, judges, journal, work.scores):
+            if not await judge_input(work.index, task.uri, run, judges, journal, work.scores, run.watch and look):
                 await run.in_thread(opened.close)
                 return None
             if journal is not None and run.metrics.stopped_by == StoppedBy.CONCLUDE:
@@ -130,7 +136,9 @@ class _Work:
     scores: ScoreStore
     started_s: float
 
-    def write(self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None) -> RunRecord:
+    def write(
+        self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None, watched: WatchRecord | None
+    ) -> RunRecord:
         """Write every line with its rewards, and make all outputs appear."""
         run = self.run
         files = [self._write_file(number) for number in range(len(self.sources.uris))]
@@ -147,6 +155,7 @@ class _Work:
             files=tuple(files) if self.sources.are_many else None,
             journal=None if journal is None else journal.path,
             damaged_verdicts=0 if journal is None else len(journal.damaged),
+            watch=watched,
         )
         if "metrics" in self.sinks:
             self.sinks["metrics"].write(render_document(to_json(metrics)))

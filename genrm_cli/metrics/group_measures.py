@@ -27,6 +27,7 @@ class GroupMeasures:
         reliability: share of the spread that is signal.
         uncertainty: standard error of the log odds of the reliability.
         verdicts: ties, first places and flips of its verdicts.
+        densities: markup of the same responses for each character; empty where it is not measured.
     """
 
     rewards: Sequence[float] = ()
@@ -34,6 +35,7 @@ class GroupMeasures:
     reliability: float | None = None
     uncertainty: float | None = None
     verdicts: VerdictCounts = field(default_factory=VerdictCounts)
+    densities: Sequence[float] = ()
 
     @cached_property
     def spread(self) -> float | None:
@@ -54,6 +56,11 @@ class GroupMeasures:
     def length_effect(self) -> float | None:
         """Pearson's correlation of reward and length; None below three rewards, or if one does not vary."""
         return correlation(self.rewards, self.lengths) if self.lengths else None
+
+    @cached_property
+    def markup_effect(self) -> float | None:
+        """Pearson's correlation of reward and markup, likewise."""
+        return correlation(self.rewards, self.densities)
 
 
 def count_verdicts(of_judges: Iterable[Verdicts], *, in_order: bool = True) -> VerdictCounts:

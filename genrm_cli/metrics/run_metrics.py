@@ -78,6 +78,8 @@ class RunMetrics(Mergeable):
     reliability: RunningStats = field(default_factory=RunningStats)
     uncertainties: RunningStats = field(default_factory=RunningStats)
     length_effect: RunningStats = field(default_factory=RunningStats)
+    markup_effect: RunningStats = field(default_factory=RunningStats)
+    addressed_judge: int = 0
     groups_noisy: int = 0
     groups_of_unknown_reliability: int = 0
     groups_not_converged: int = 0
@@ -131,6 +133,8 @@ class RunMetrics(Mergeable):
             self.uncertainties.add(group.uncertainty)
         if group.length_effect is not None:
             self.length_effect.add(group.length_effect)
+        if group.densities and (markup_effect := group.markup_effect) is not None:
+            self.markup_effect.add(markup_effect)
         self.groups_noisy += group.is_noisy
         self.groups_without_spread += group.is_flat
 

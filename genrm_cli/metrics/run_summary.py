@@ -38,6 +38,9 @@ class RunSummary:
             of its mean, as far as that depends on what is known of the judge's noise.
         length_effect: correlation of reward and length within groups of three or more, with the 95 % interval of its
             mean.
+        markup_effect: mean correlation of reward and markup within groups; measured where judges are watched, as is
+            `addressed_judge`, the number of responses that speak to a judge.
+        tie_rate: share of verdicts that prefer neither response.
         groups_noisy: groups whose reliability is below `NOISY_BELOW`.
         not_numbers: NaN, infinities and numbers beyond a double, read and written back as null; the first is named.
         contradicting_ids: task ids of a set of files that name several prompts.
@@ -104,6 +107,7 @@ class RunSummary:
     pairs_in_both_orders: int
     flip_rate: float | None
     contradiction_rate: float | None
+    tie_rate: float | None
     echoed_ranking_rate: float | None
     repeat_agreement: float | None
     panel: PanelSummary | None
@@ -120,6 +124,8 @@ class RunSummary:
     sessions: SessionSummary | None
     length_effect: Statistics
     length_effect_interval: tuple[float, ...] | None
+    markup_effect: float | None
+    addressed_judge: int
     reward: Statistics
     latency: LatencySummary
     wall_time_s: float
@@ -128,7 +134,7 @@ class RunSummary:
 
 
 _SAME_NAMES = {each.name for each in fields(RunMetrics)} & {each.name for each in fields(RunSummary)}
-_SAME_NAMES -= {"sabotaged_most", "panel", "components", "failures", "sessions"}
+_SAME_NAMES -= {"sabotaged_most", "panel", "components", "failures", "sessions", "markup_effect"}
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
@@ -172,6 +178,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         pairs_in_both_orders=pairs.both_orders.pairs,
         flip_rate=None if agreement is None else 1.0 - agreement,
         contradiction_rate=pairs.contradictions / pairs.verdicts if pairs.verdicts else None,
+        tie_rate=1.0 - (pairs.first_wins + pairs.second_wins) / pairs.verdicts if pairs.verdicts else None,
         echoed_ranking_rate=pairs.echoes / pairs.verdicts if pairs.verdicts else None,
         repeat_agreement=pairs.repeats.rate(),
         panel=None if metrics.panel is None else metrics.panel.summary(),
@@ -180,6 +187,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         reward_sources=_shares(metrics.shares),
         sessions=metrics.sessions.summary() if metrics.sessions.by else None,
         length_effect_interval=metrics.length_effect.interval(),
+        markup_effect=metrics.markup_effect.mean,
         latency=metrics.latencies.summary(),
         wall_time_s=round(wall_time_s, 3),
         calls_per_s=round(metrics.calls / wall_time_s, 2) if wall_time_s > 0 else None,

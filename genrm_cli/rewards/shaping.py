@@ -24,6 +24,16 @@ _EMOJI = re.compile(
 _GYM_EMOJI = re.compile("[\u24c2-\U0001f251\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001faff]")
 
 
+# Words for whoever judges, and not for the user.
+_ADDRESSED = re.compile(
+    r"\b(?:dear|attention|note to(?: the)?|to the|as (?:an?|the)|you are (?:an?|the)) "
+    r"(?:judge|grader|evaluator|reviewer|rater|reward model)\b"
+    r"|\b(?:rate|score|grade|prefer|choose|pick|rank) (?:this|my|the (?:first|second|above)) (?:response|answer)\b"
+    r"|\bthis (?:response|answer) (?:is|should be|must be) (?:rated|scored|preferred|the better|better than)\b",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ShapingTerms:
     """Weights of the terms, under the reference's names; all 0 or more; 0 disables a term.
@@ -48,20 +58,24 @@ class TextShape:
         reasoning_chars: characters of the stripped reasoning.
         answer_chars: characters of the stripped answer.
         style_density: style density of the answer; 0 if not measured.
+        addresses_judge: whether the answer speaks to a judge; False if not measured.
     """
 
     reasoning_chars: int
     answer_chars: int
     style_density: float = 0.0
+    addresses_judge: bool = False
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return TextShape, (self.reasoning_chars, self.answer_chars, self.style_density)  # as for a verdict
+    def __reduce__(self) -> tuple[object, ...]:  # as for a verdict
+        return TextShape, (self.reasoning_chars, self.answer_chars, self.style_density, self.addresses_judge)
 
 
 def measure_text(reasoning: str, answer: str, *, with_style: bool = True, as_gym: bool = False) -> TextShape:
     """Measure the texts of a rollout; `as_gym` counts as emoji what NeMo Gym does (setting `compat`)."""
-    density = style_density(answer, as_gym=as_gym) if with_style else 0.0
-    return TextShape(len(reasoning.strip()), len(answer.strip()), density)
+    lengths = len(reasoning.strip()), len(answer.strip())
+    if not with_style:
+        return TextShape(*lengths)
+    return TextShape(*lengths, style_density(answer, as_gym=as_gym), _ADDRESSED.search(answer) is not None)
 
 
 @dataclass(slots=True)

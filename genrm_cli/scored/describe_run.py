@@ -24,6 +24,7 @@ from genrm_cli.scored.run_record import (
     RewardRecord,
     RunRecord,
     RunTotals,
+    WatchRecord,
 )
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import find_kind
@@ -62,6 +63,7 @@ def run_record(
     files: tuple[FileRecord, ...] | None = None,
     journal: str | None,
     damaged_verdicts: int | None = None,
+    watch: WatchRecord | None = None,
 ) -> RunRecord:
     """Return the record of a finished input; see `RunRecord` for the arguments."""
     return extended(
@@ -78,6 +80,7 @@ def run_record(
         versions=versions_record(),
         journal=journal,
         damaged_verdicts=damaged_verdicts,
+        watch=watch,
     )
 
 

@@ -1,7 +1,7 @@
 """The metrics file: the inputs, judges, settings and results of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from genrm_cli.json_types import JsonObject, Record
@@ -118,6 +118,35 @@ class RewardRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRecord:
+    """What watching the judges found, and what was asked for it; see `genrm guide watch`.
+
+    Attributes:
+        state: `fine`, `blind`, `look` or `stop`.
+        reasons: why it is not fine, as sentences.
+        sentinel_set: identity of the sentinels and of the judges that are asked about them; None without any.
+        asked: identity of the calls about sentinels, which several inputs of a run share.
+        sentinels: what the judges said, a text of one character for each sentinel, for every time they were asked.
+        sentinels_again: what they said when an alarm had to be confirmed.
+        audits: disagreements of the auditor and all audits, by the judge's margin.
+        canaries: how often a changed response won, and how many decided pairs there were, by change.
+    """
+
+    state: str = "blind"
+    reasons: tuple[str, ...] = ()
+    sentinel_set: str | None = None
+    asked: str | None = None
+    sentinels: tuple[str, ...] = ()
+    sentinels_again: tuple[str, ...] = ()
+    auditor_sentinels: tuple[str, ...] = ()
+    audits: tuple[tuple[int, ...], ...] = ()
+    canaries: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunTotals(RunSummary):
     """Judges and parts of rewards, with the counts and statistics of one input or of many.
 
@@ -150,6 +179,7 @@ class RunRecord(RunTotals):
         settings_digest: of every setting that changes rewards.
         journal: path of the journal; None without one.
         damaged_verdicts: verdicts of the journal that cannot be read.
+        watch: what watching the judges found; None if they were not watched.
     """
 
     format: Literal[1] = FORMAT
@@ -164,6 +194,7 @@ class RunRecord(RunTotals):
     versions: Mapping[str, str]
     journal: str | None
     damaged_verdicts: int | None = None
+    watch: WatchRecord | None = None
 
     @property
     def parts(self) -> dict[str, FileRecord]:

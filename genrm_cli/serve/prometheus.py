@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
+from genrm_cli.watching.course import Judgement, State
 
 
 class ServiceCollector(Collector):
@@ -37,6 +38,9 @@ class ServiceCollector(Collector):
             for value in ("win", "low", "high"):
                 family.add_metric([value], getattr(rate, f"{value}_percent"))
             yield family
+
+        if (windows := self._service.windows) is not None and windows.latest is not None:
+            yield from _watched(windows.latest)
 
     def _groups(self) -> Iterator[Metric]:
         service, calibration, counts = self._service, self._scorer.latest, self._service.counts
@@ -96,3 +100,16 @@ def _histogram(latencies: Latencies) -> Metric:
     family = HistogramMetricFamily("genrm_judge_latency_seconds", "Latency of judge calls")
     family.add_metric([], [*counts, ("+Inf", seen)], total)
     return family
+
+
+def _watched(latest: Judgement) -> Iterator[Metric]:
+    """Yield the state of the watched judges, and the value of each signal in the last window."""
+    state = GaugeMetricFamily("genrm_watch_state", "1 for the state of the watched judges", labels=["state"])
+    for each in State:
+        state.add_metric([each.value], float(each is latest.state))
+    yield state
+    signals = GaugeMetricFamily("genrm_watch_signal", "Watched figures in the last window", labels=["signal"])
+    for name, signal in latest.signals.items():
+        if signal.value is not None:
+            signals.add_metric([name], signal.value)
+    yield signals

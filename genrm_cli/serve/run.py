@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.serve.http.endpoints import build_app
@@ -17,6 +18,7 @@ from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.location import is_s3
 from genrm_cli.tasks import in_thread
 from genrm_cli.tracking.log_run import RunLog, load_trackers
+from genrm_cli.watching.windows import WatchedWindows
 
 _LOGGED_WITHIN_S = 30.0
 
@@ -44,14 +46,19 @@ async def serve(
             if settings.serve.record is not None:
                 recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
             log = RunLog(trackers, on_event)
-            if trackers or settings.serve.reference is not None:
-                steps = StepMetrics(settings, scorer, log)
+            windows = None
+            if settings.panel.watch is not None:
+                windows = WatchedWindows(new_run(settings, api_keys, on_event=on_event))
+            if trackers or windows is not None or settings.serve.reference is not None:
+                steps = StepMetrics(settings, scorer, log, windows)
             service = RewardService(scorer, settings.serve, on_event, recorder, steps)
             await service.open()
             app = build_app(service, scorer, settings.serve, token)
             await run_server(app, listening, settings.serve.read_timeout, on_ready, service.drain)
             if steps is not None:
                 steps.end()
+            if windows is not None:
+                await windows.close()
             await in_thread(lambda: log.close(_LOGGED_WITHIN_S))
             if recorder is not None:
                 await recorder.close()

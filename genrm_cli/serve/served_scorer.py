@@ -12,6 +12,7 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.journal_file import KeptSums, faded
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, ignore_event
+from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.rewards.estimators import RunStatistics, Verdicts
@@ -134,6 +135,13 @@ class ServedScorer(GroupScorer):
     def specs(self) -> list[JudgeSpec]:
         """The judges as they are asked."""
         return [] if self._open_judges is None else self._open_judges.specs
+
+    @property
+    def open_judges(self) -> OpenJudges:
+        """The judges, while the server runs."""
+        if self._open_judges is None:
+            raise RuntimeError("the scorer is not open")
+        return self._open_judges
 
     @property
     def owner(self) -> str:

@@ -21,6 +21,7 @@ from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.steps import StepMetrics
 from genrm_cli.settings.file_settings import ServeSettings
+from genrm_cli.watching.windows import WatchedWindows
 
 _LOOK_S = 0.05
 _TOGETHER_S = 0.02
@@ -68,6 +69,11 @@ class RewardService:
     def is_recording(self) -> bool:
         """Whether all served groups have been recorded, if they are to be."""
         return self._recorder is None or not self._recorder.is_failing
+
+    @property
+    def windows(self) -> WatchedWindows | None:
+        """What watches the judges; None if nothing does."""
+        return None if self._steps is None else self._steps.windows
 
     @property
     def win_rate(self) -> WinRate | None:

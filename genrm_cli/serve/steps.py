@@ -14,6 +14,7 @@ from genrm_cli.serve.reference import Compared, ReferenceAnswers
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.settings import Settings
 from genrm_cli.tracking.log_run import RunLog, tracked_run
+from genrm_cli.watching.windows import WatchedWindows
 
 
 class StepMetrics:
@@ -21,12 +22,15 @@ class StepMetrics:
 
     Attributes:
         references: answers to compare responses with.
+        windows: watches the judges at the end of each step; None to watch nothing.
         win_rate: of the latest step in which responses were compared with reference answers; None before the first.
     """
 
-    def __init__(self, settings: Settings, scorer: ServedScorer, log: RunLog) -> None:
+    def __init__(
+        self, settings: Settings, scorer: ServedScorer, log: RunLog, windows: WatchedWindows | None = None
+    ) -> None:
         """Read the reference answers, if there are any, and begin the first step; errors as of `ReferenceAnswers`."""
-        self._settings, self._scorer, self._log = settings, scorer, log
+        self._settings, self._scorer, self._log, self.windows = settings, scorer, log, windows
         self.win_rate: WinRate | None = None
         self.references = ReferenceAnswers(settings, scorer)
         self._begin(1)
@@ -59,4 +63,6 @@ class StepMetrics:
         shares = {kind: count / totals.comparisons_planned for kind, count in totals.failures_by_kind.items()}
         more = {"failure_share": shares, "reference": None if rate is None else asdict(rate)}
         self._log.log(tracked_run("serve", totals, self._settings, self._number, more))
+        if self.windows is not None:
+            self.windows.add(totals, plan, self._scorer.open_judges)
         self._begin(self._number + 1)

@@ -23,7 +23,7 @@ Options = tuple[tuple[str, Option], ...]
 JudgeValues = tuple[tuple[str, Value], ...]
 Source = Literal["judge", "rules", "input", "responses", "functions"]
 
-TABLES = ("components", "diversity", "total")  # of a settings file
+TABLES = ("components", "diversity", "total", "watch")  # of a settings file
 GENRM, DIVERSITY = "genrm", "diversity"
 _BUILT_IN = "genrm_cli.rewards.components"
 # Settings that a judge of a panel or of a component may override.

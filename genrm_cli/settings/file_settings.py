@@ -211,12 +211,22 @@ class OutputSettings:
     dry_run: bool = setting(
         False, "Show what the run would do with each input, without doing it.", is_common=True, trust=False
     )
+    fail_on: Literal["never", "look", "stop"] = setting(
+        "never",
+        "With a [watch] table: exit with code 7, after the outputs are written, if the judge's state is this or worse.",
+        trust=False,
+    )
     keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.", trust=False)
     json_output: bool = setting(False, "Print one JSON object to stdout.", key="json", is_common=True, trust=False)
     log_json: str | None = setting(
         None, "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
     quiet: bool = setting(False, "Print errors only.", short_flag="-q", is_common=True, trust=False)
+
+    @property
+    def refused_states(self) -> tuple[str, ...]:
+        """The states of watched judges that `fail_on` refuses; nobody knows whether a blind one would say look."""
+        return {"never": (), "look": ("look", "blind", "stop"), "stop": ("stop",)}[self.fail_on]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,17 @@
 """The judges of a run, one or a panel of `[[judge]]` tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from genrm_cli.catalog import STRATEGIES
 from genrm_cli.errors import SettingRef, UsageError, naming
-from genrm_cli.settings.checks import first_repeated, judge_settings, refuse_unknown, table
+from genrm_cli.settings import checks
+from genrm_cli.settings.checks import Check, first_repeated, judge_settings, read_values, refuse_unknown, table
 from genrm_cli.settings.components import JUDGE_KEYS
-from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge
-from genrm_cli.settings.kinds import Table
+from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge, WatchTable
+from genrm_cli.settings.kinds import Table, Value
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.settings.table import Settings
 
@@ -132,20 +133,37 @@ def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     Each is the judge of the run, or the first of its panel, overridden by its own table. A grader with its own
     endpoint does not receive the key of another judge.
     """
-    base, diversity = judges_of(settings)[0], settings.rewards.diversity
+    diversity = settings.rewards.diversity
     tables = {component.name: component.judge for component in settings.rewards.components if component.is_judged}
     if diversity is not None and diversity.method == "llm":
         tables["diversity"] = diversity.judge
-    limited, run = replace(settings, limits=base.limits), settings.judge
-    graders = []
-    for name, values in tables.items():
-        judge, own = base.judge, dict(values)
-        if "base_url" in own:
-            judge = replace(judge, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
-        if not own.keys().isdisjoint(("base_url", "model")):
-            judge = replace(judge, judge=None, judge_id=None)
-        graders.append(_config(f"component {name}", 1.0, limited, judge, own))
-    return tuple(graders)
+    return tuple(_further_judge(f"component {name}", values, settings) for name, values in tables.items())
+
+
+def auditor_of(settings: Settings) -> JudgeConfig | None:
+    """Return the judge that audits the others; None without one."""
+    watch = settings.panel.watch
+    if watch is None or watch.auditor is None:
+        return None
+    own = {"profile": None, "compat": None, "score_probabilities": False, **dict(watch.auditor)}
+    return _further_judge("auditor", own.items(), settings)
+
+
+def every_judge_of(settings: Settings) -> tuple[JudgeConfig, ...]:
+    """Return all judges of a run: those that compare, the graders of components, and the auditor."""
+    auditor = auditor_of(settings)
+    return (*judges_of(settings), *graders_of(settings), *(() if auditor is None else (auditor,)))
+
+
+def _further_judge(name: str, values: Iterable[tuple[str, Value | None]], settings: Settings) -> JudgeConfig:
+    """Return the judge of the run, or the first of its panel, overridden by a table."""
+    base, run, own = judges_of(settings)[0], settings.judge, dict(values)
+    judge = base.judge
+    if "base_url" in own:
+        judge = replace(judge, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
+    if not own.keys().isdisjoint(("base_url", "model")):
+        judge = replace(judge, judge=None, judge_id=None)
+    return _config(name, 1.0, replace(settings, limits=base.limits), judge, own)
 
 
 def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
@@ -182,3 +200,30 @@ def _share(raw: object, where: str) -> tuple[str, float]:
             if 0 < number <= MAX_RINGS:
                 return name, number
     raise UsageError(f"{where}: share {raw!r} is not a strategy, as in 'all_pairs', 'ring' or 'ring 2'.")
+
+
+_WATCH: Mapping[str, Check] = {
+    **{"sentinels": checks.text, "history": checks.text},
+    "canaries": checks.number(0.0, 1.0),
+}
+_AUDIT: Mapping[str, Check] = {"share": checks.number(0.0, 1.0)}
+
+
+def parse_watch(raw: object, where: str) -> WatchTable:
+    """Parse the `[watch]` table, and `[watch.auditor]` in it.
+
+    Raises:
+        UsageError: something is unknown, missing or out of bounds; the message names it.
+    """
+    given = table(raw, where)
+    refuse_unknown(given, (*_WATCH, "auditor"), where)
+    watch = WatchTable(**read_values(given, where, _WATCH))
+    if "auditor" not in given:
+        return watch
+    place = f"{where}.auditor"
+    own = table(given["auditor"], place)
+    refuse_unknown(own, (*_AUDIT, *OWN_KEYS), place, "an auditor has")
+    if "model" not in own:
+        raise UsageError(f"{place}: model is missing: name a judge of another family than the one it audits.")
+    share = read_values(own, place, _AUDIT).get("share", watch.audit_share)
+    return replace(watch, auditor=judge_settings(own, f"{place}.", OWN_KEYS), audit_share=share)

@@ -11,7 +11,7 @@ from genrm_cli.errors import Part, SettingRef, UsageError, naming
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
 from genrm_cli.settings.kinds import Table, Value, did_you_mean
-from genrm_cli.settings.panel import judges_of, parse_panel, refuse_overridden
+from genrm_cli.settings.panel import judges_of, parse_panel, parse_watch, refuse_overridden
 from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
 from genrm_cli.settings.sources.settings_file import PANEL, SettingsFile, iter_needing_trust, state_of
@@ -93,7 +93,8 @@ def resolve_settings(
     for name, parse in (("diversity", parse_diversity), ("total", parse_total)):
         if name in tables:
             rewards[name] = parse(tables[name], f"{file.path}: {name}")
-    settings = settings_from(**values, panel=panel, **rewards)
+    watch = parse_watch(tables["watch"], f"{file.path}: watch") if "watch" in tables else None
+    settings = settings_from(**values, panel=panel, watch=watch, **rewards)
     if settings.limits.max_cost is not None and not (settings.limits.price_in or settings.limits.price_out):
         raise UsageError(naming("$max_cost requires $price_in and $price_out, the prices per million tokens."))
     sources = {name: choice.source for name, choice in chosen.items()}

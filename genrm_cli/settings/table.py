@@ -47,7 +47,10 @@ _PANELS: Mapping[str, Panel] = {
     **{"tracking": "Tracking", "serve": "Server"},
 }
 # Flat names of the tables of settings files, with their subject and field.
-_TABLES = {"panel": ("panel", "judges"), **{name: ("rewards", name) for name in ("components", "diversity", "total")}}
+_TABLES = {
+    **{"panel": ("panel", "judges"), "watch": ("panel", "watch")},
+    **{name: ("rewards", name) for name in ("components", "diversity", "total")},
+}
 
 
 @cache

@@ -64,6 +64,15 @@ def eval_(
             panel="Output",
         ),
     ] = None,
+    sentinels: Annotated[
+        str | None,
+        option(
+            "SENTINELS.jsonl",
+            "Also write up to 100 pairs that the judge decides alike in both orders, for a [watch] table.",
+            "--sentinels",
+            panel="Output",
+        ),
+    ] = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
@@ -79,7 +88,7 @@ def eval_(
     say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         run = new_run(without_components(settings), invocation.api_keys, progress, events)
-        result = run_to_end(evaluate_judge(pairs, output, run))
+        result = run_to_end(evaluate_judge(pairs, output, run, sentinels))
     if result is None:
         return 0
     if settings.output.json_output:
@@ -88,6 +97,8 @@ def eval_(
         _print_metrics(result)
     if not settings.output.quiet:
         _say_notes(result, output)
+        if sentinels is not None:
+            say(f"sentinels     {sentinels}")
     refuse_partial(result)
     return 0
 

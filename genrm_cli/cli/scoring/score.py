@@ -162,6 +162,12 @@ def _score(
     log_only = ("file",) if report.alone else ("plan",)
     with Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events:
         run = new_run(settings, invocation.api_keys, progress, events)
+        if settings.panel.watch is not None:
+            from genrm_cli.watching.watcher import Watcher
+
+            watcher = Watcher(settings)
+            watcher.check(run)
+            run = replace(run, watch=watcher.observe)
         with showing_progress(progress, events, quiet=quiet):
             run_to_end(scoring(rollouts, run, report=report))
         if not quiet:

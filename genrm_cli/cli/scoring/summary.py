@@ -14,7 +14,7 @@ from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
-    from genrm_cli.scored.run_record import PanelRecord, RunTotals
+    from genrm_cli.scored.run_record import PanelRecord, RunTotals, WatchRecord
 
 _LABEL_WIDTH = 13
 
@@ -54,6 +54,8 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         yield "length", f"correlates with the reward by {metrics.length_effect.mean:+.2f}{interval} within groups"
     if metrics.judge.name is not None and metrics.verdicts + metrics.journal_hits:
         yield "reliability", _reliability_text(metrics)
+    if (watch := getattr(metrics, "watch", None)) is not None:
+        yield "judge state", _watch_text(watch)
 
 
 def _judge_text(judge: "PanelRecord") -> str:
@@ -93,6 +95,11 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
     if not_asked:
         parts.append(f"{not_asked:,} not asked")
     return ", ".join(parts)
+
+
+def _watch_text(watch: "WatchRecord") -> str:
+    spent = f"; watching took {counted(watch.calls, 'call')}" if watch.calls else ""
+    return f"{'; '.join((watch.state, *watch.reasons))}{spent}"
 
 
 def _reliability_text(metrics: "RunTotals") -> str:

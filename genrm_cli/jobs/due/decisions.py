@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from genrm_cli.errors import GenrmError, Message, StoppedError, TooManyUnscoredError, UsageError, naming
+from genrm_cli.errors import GenrmError, Message, StoppedError, TooManyUnscoredError, UsageError, WatchError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.due.leasing import Leftovers
@@ -240,6 +240,6 @@ def _current(decision: Decision, settings: Settings) -> Decision:
     try:
         if decision.metrics is not None:
             refuse_unscored_share(decision.metrics, settings)
-    except TooManyUnscoredError as error:
+    except (TooManyUnscoredError, WatchError) as error:
         return replace(current, reason=Message.of(decision.reason, "; ", in_short(error)), error=error)
     return current

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from genrm_cli.errors import Message, SettingRef, TooManyUnscoredError, naming
+from genrm_cli.errors import Message, SettingRef, TooManyUnscoredError, WatchError, naming
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
@@ -262,11 +262,12 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
 
 
 def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
-    """Refuse outputs with too many unscored rollouts.
+    """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be trusted.
 
     Raises:
         TooManyUnscoredError: more than `max_unscored` of the rollouts in groups of two or more have no reward, or
             there is no such group.
+        WatchError: the watched judge is in a state that `fail_on` names.
     """
     most, in_groups = settings.rewards.max_unscored, of.rollouts - of.group_sizes.get("1", 0)
     if most < 1 and of.unscored_reasons.get(Reason.ALONE) and not of.reward.count and not in_groups:
@@ -284,3 +285,5 @@ def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
             SettingRef("max_unscored", most),
             f" allows: {reasons}.",
         )
+    if isinstance(of, RunRecord) and of.watch is not None and of.watch.state in settings.output.refused_states:
+        raise WatchError(f"the watched judge says {of.watch.state}: {'; '.join(of.watch.reasons)}.")

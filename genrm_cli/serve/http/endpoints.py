@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from genrm_cli.errors import GenrmError, InputError, StorageError
 from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.serve.cohort import RefusedError
 from genrm_cli.serve.prometheus import ServiceCollector
 from genrm_cli.serve.rounds import RoundsService
@@ -187,6 +188,14 @@ def build_app(
         del request, body
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
+    async def watch(request: Request, body: bytes) -> Response:
+        del request, body
+        if service.windows is None:
+            return error_response(404, "not_found", "nothing is watched: the settings have no [watch] table")
+        latest = service.windows.latest
+        blind = {"state": "blind", "reasons": ["no window has ended yet"]}
+        return response_of(JsonReply(blind if latest is None else to_json(latest)))
+
     async def healthz() -> JsonReply:
         return JsonReply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
 
@@ -201,4 +210,5 @@ def build_app(
 
     routes = [(route.method, route.path, answering(route.handle)) for shape in SHAPES for route in shape.ROUTES]
     pages = [("/healthz", healthz), ("/readyz", readyz)]
-    return build_router([*routes, ("GET", "/metrics", metrics)], pages, limits_of(settings, token))
+    routes += [("GET", "/metrics", metrics), ("GET", "/v1/watch", watch)]
+    return build_router(routes, pages, limits_of(settings, token))

@@ -28,7 +28,7 @@ _HARMLESS = frozenset(
     {
         *("weight", "share", "kind", "of", "ties", "extract", "pattern", "field", "rule", "json_schema"),
         *("method", "threshold", "n", "fallback", "components"),
-        *("weights", "gates", "optional", "clip", "normalise"),
+        *("weights", "gates", "optional", "clip", "normalise", "canaries"),
     }
 )
 
@@ -103,6 +103,9 @@ def iter_needing_trust(values: Table) -> Iterator[tuple[str, str]]:
             tables = {f"[{key}]": value}
             if key == "components" and isinstance(value, Mapping):
                 tables = {f"[components.{title}]": table for title, table in value.items()}
+            elif key == "watch" and isinstance(value, Mapping):
+                own = {name: each for name, each in value.items() if name != "auditor"}
+                tables = {"[watch]": own, "[watch.auditor]": value.get("auditor")}
             yield from ((key, place) for place in _places_needing_trust(tables, settings))
         elif key not in settings:
             yield key, key

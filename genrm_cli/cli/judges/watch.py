@@ -1,0 +1,92 @@
+"""`genrm watch`: show the state of a judge over many runs."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genrm_cli.cli.console import number_text, percent_text, print_json, print_text, say
+from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.tables import Table, names, numbers, print_parts
+from genrm_cli.errors import InputError, UsageError, WatchError
+
+if TYPE_CHECKING:
+    from genrm_cli.watching.course import Judgement
+
+_COLUMNS = {
+    "failed": "failures",
+    "flips": "sentinel_flips",
+    "errors": "sentinel_errors",
+    "audits": "audits",
+    "reliability": "reliability",
+    "length": "length_effect",
+}
+_SHARES = ("failed", "flips", "errors", "audits")
+
+
+@with_settings("Storage", names=("json_output", "quiet", "fail_on", "force"), omit=("leases", "lease_expiry"))
+def watch(
+    prefixes: Annotated[
+        list[str],
+        typer.Argument(metavar="PREFIX", help="Folders or s3://bucket/rl/.../ with the metrics of scored rollouts."),
+    ],
+    invocation: Invocation,
+    page: Annotated[str | None, option("OUT.html", "Also write the course as a page.", "--page")] = None,
+    acknowledge: Annotated[
+        str | None,
+        option("SIGNAL", "End the alarm of this signal, and take its baseline again; needs --reason.", "--acknowledge"),
+    ] = None,
+    reason: Annotated[str | None, option("TEXT", "Why the alarm needs no action.", "--reason")] = None,
+) -> int:
+    """Show the state after each run over the rollouts of a prefix: is the judge the same, is it gamed?
+
+    Reads the metrics files of `genrm score`. A [watch] table in its settings adds sentinels, audits and canaries; see
+    `genrm guide watch`.
+
+    Example: genrm watch s3://bucket/rl/env/scored/
+
+    Example: genrm watch scored --acknowledge sentinel_flips --reason "new judge since Monday"
+    """
+    from genrm_cli.jobs.context import s3_options
+    from genrm_cli.report.watch_page import write_page
+    from genrm_cli.scored.json_form import to_json
+    from genrm_cli.watching.history import acknowledge as write_acknowledgement
+    from genrm_cli.watching.history import follow, read_histories
+    from genrm_cli.watching.signals import SIGNALS
+
+    settings = invocation.settings
+    s3 = s3_options(settings)
+    if acknowledge is not None:
+        if acknowledge not in SIGNALS or reason is None or len(prefixes) > 1:
+            known = ", ".join(SIGNALS)
+            raise UsageError(f"--acknowledge takes one prefix, --reason, and one of these signals: {known}.")
+        say(f"acknowledged  {write_acknowledgement(prefixes[0], acknowledge, reason, s3)}")
+    history = read_histories(prefixes, s3)
+    judged = [judgement for _, judgement in follow(history)[1]]
+    if not judged:
+        raise InputError(f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them.")
+    if page is not None:
+        write_page(page, judged, s3, overwrite=settings.output.force)
+        say(f"page  {page}")
+    if settings.output.json_output:
+        print_json({"format": 1, "state": judged[-1].state, "dumps": [to_json(each) for each in judged]})
+    else:
+        _print(judged)
+    return WatchError.exit_code if judged[-1].state in settings.output.refused_states else 0
+
+
+def _print(judged: "Sequence[Judgement]") -> None:
+    table = Table([*names("dump", "state"), *numbers(*_COLUMNS)])
+    for each in judged:
+        values = [each.signals[signal].value for signal in _COLUMNS.values()]
+        cells = [
+            percent_text(value) if name in _SHARES else number_text(value, ".2f")
+            for name, value in zip(_COLUMNS, values, strict=True)
+        ]
+        table.add(each.dump.rpartition("/")[2].removesuffix(".scored.jsonl"), each.state.value, *cells)
+    print_parts(table)
+    last = judged[-1]
+    print_text()
+    print_text(f"state: {last.state.value}")
+    for text in last.reasons:
+        print_text(f"- {text}")

@@ -1,0 +1,56 @@
+"""The course of a judge as one HTML page without scripts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from genrm_cli.report.charts import Point, draw_series
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.watching.course import Judgement
+from genrm_cli.watching.signals import SIGNALS
+
+_FOLDER = Path(__file__).parent / "page"
+_CLASSES = {"fine": "fine", "look": "care", "blind": "care", "stop": "no"}
+
+
+def render_page(judged: Sequence[Judgement]) -> str:
+    """Return the page of one judgement or more, oldest first."""
+    template, style = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("watch.html.jinja", "report.css"))
+    return (
+        Environment(autoescape=True, undefined=StrictUndefined)
+        .from_string(template)
+        .render(
+            judged=judged,
+            last=judged[-1],
+            charts=_charts(judged),
+            classes=_CLASSES,
+            style=Markup(style),  # noqa: S704
+        )
+    )
+
+
+def _charts(judged: Sequence[Judgement]) -> list[tuple[str, Markup]]:
+    charts = []
+    for name in SIGNALS:
+        points = [
+            Point(each.signals[name].value, None, None, f"{each.dump}: {each.signals[name].value}") for each in judged
+        ]
+        usual = next((found for each in reversed(judged) if (found := each.signals[name].usual) is not None), None)
+        limit = "" if usual is None else f" (usual: {usual:.3g})"
+        if any(point.value is not None for point in points):
+            charts.append((f"{name.replace('_', ' ')}{limit}", draw_series(points, name)))
+    return charts
+
+
+def write_page(uri: str, judged: Sequence[Judgement], s3: S3Options, *, overwrite: bool) -> None:
+    """Write the page.
+
+    Raises:
+        GenrmError: it exists and `overwrite` is off, or it cannot be written.
+    """
+    with Outputs(s3, overwrite=overwrite) as outputs:
+        outputs.open(uri).write(render_page(judged).encode())
+        outputs.commit()

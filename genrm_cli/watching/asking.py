@@ -1,0 +1,174 @@
+"""The calls that watching takes: sentinels, audits and canaries. None of them is recalled from a journal."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, read_pairs
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.judge_group import Tag, judge_groups
+from genrm_cli.groups.plan import GroupPlan, RewardPlan
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.index import InputIndex
+from genrm_cli.jobs.stores import OutcomeStore
+from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
+from genrm_cli.rollouts.rollout import Rollout, Text
+from genrm_cli.settings.panel import JudgeConfig
+from genrm_cli.verdicts import Outcome, Verdict, preferred
+from genrm_cli.watching.canaries import CANARIES
+from genrm_cli.watching.sentinels import MISSING
+from genrm_cli.watching.signals import Count
+
+_MARGINS = (0.5, 1.0, 2.0, 3.0)
+"""Upper bounds of the differences of scores by which audits are divided; larger ones are the last stratum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The judges that are asked, with the plan of their run. `fresh` returns them without memory of earlier answers."""
+
+    plan: GroupPlan
+    fresh: Callable[[], JudgeSet]
+
+    async def compare(
+        self, pairs: Iterable[tuple[Tag, Group]], take: Callable[[Tag, JudgedGroup], None], times: int = 1
+    ) -> None:
+        """Ask about groups of two, each this often, in an order that its key decides."""
+        pairing = PairingPlan(AGAINST_FIRST, repeats=times)
+        plan = replace(self.plan, pairing=pairing, graders=(), rewards=RewardPlan(), keep_replies=False)
+        await judge_groups(pairs, plan, self.fresh(), take)
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """The judged groups of an input, to take samples from."""
+
+    uri: str
+    index: InputIndex
+    outcomes: OutcomeStore
+
+    def iter_sample(self, count: float, purpose: str) -> Iterator[tuple[float, Group, JudgedGroup]]:
+        """Yield about this many groups, each with a number from 0 to 1 that chooses within it.
+
+        The choice depends on the input, the group and the purpose alone, so that every run makes the same.
+        """
+        share = count / max(1, self.index.metrics.groups)
+        for number, rows in self.index.iter_rows():
+            digest = sha256(f"{purpose}\0{self.uri}\0{number}".encode()).digest()
+            drawn, within = (int.from_bytes(part) / 2**64 for part in (digest[:8], digest[8:16]))
+            if drawn < share and number in self.outcomes:
+                yield within, self.index.read_group(rows), self.outcomes.load(number)
+
+
+def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> str:
+    """Return the identity of a file of sentinels and of the auditor that is asked about them.
+
+    Raises:
+        InputError: the file cannot be read, or holds no labelled pair.
+    """
+    with run.open_source(uri) as source:
+        pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
+    name = None if auditor is None else auditor.judge.model
+    named = "\0".join((name or "", *(case.pair.key for case in pairs.cases)))
+    return sha256(named.encode()).hexdigest()[:16]
+
+
+async def ask_sentinels(uri: str, judges: Watched, run: RunContext, times: int) -> tuple[str, ...]:
+    """Ask about all sentinels; return what was said, a text for each time, of one character for each sentinel.
+
+    Raises:
+        InputError: the file cannot be read, or holds no labelled pair.
+    """
+    said: list[dict[tuple[int, int], str]] = [{} for _ in range(times)]
+    with run.open_source(uri) as source:
+        pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
+        places = {id(case): number for number, case in enumerate(pairs.cases)}
+
+        def take(case: Case, judged: JudgedGroup) -> None:
+            for request, outcome in judged.results:
+                lead = _lead(outcome, chosen=CHOSEN, shown=request.shown)
+                said[request.repeat][request.judge, places[id(case)]] = MISSING if lead is None else "=+-"[lead]
+
+        await judges.compare(pairs.iter_groups(source, run.settings), take, times)
+    asked = [(judge, place) for judge in range(len(judges.plan.judges)) for place in range(len(pairs.cases))]
+    return tuple("".join(found.get(each, MISSING) for each in asked) for found in said)
+
+
+def _lead(outcome: Outcome, chosen: int, shown: Sequence[int]) -> int | None:
+    """Return 1 if a verdict prefers the rollout `chosen`, -1 for the other, 0 for neither; None without one."""
+    if not isinstance(outcome.result, Verdict):
+        return None
+    lead = preferred(outcome.result)
+    return lead if shown[0] == chosen else -lead
+
+
+async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> tuple[Count, ...]:
+    """Ask the auditor about pairs that the first judge decided; return its disagreements by the judge's margin.
+
+    At most one pair of a group is asked about. A tie of the auditor is a disagreement.
+    """
+    counts = [[0, 0] for _ in range(len(_MARGINS) + 1)]
+
+    def iter_pairs() -> Iterator[tuple[float, Group]]:
+        for within, group, judged in dump.iter_sample(count, "audit"):
+            decided = [
+                (id_.shown, outcome.result)
+                for id_, outcome in judged.results
+                if id_.judge == 0 and len(id_.shown) == 2 and isinstance(outcome.result, Verdict)
+            ]
+            decided = [(shown, verdict) for shown, verdict in decided if preferred(verdict)]
+            if decided:
+                (i, j), verdict = decided[int(within * len(decided))]
+                pair = (i, j) if preferred(verdict) > 0 else (j, i)
+                margin = abs(verdict.score_1 - verdict.score_2)
+                yield margin, Group(group.key, [group.rollouts[index] for index in pair])
+
+    def take(margin: float, judged: JudgedGroup) -> None:
+        stratum = counts[sum(margin > bound for bound in _MARGINS)]
+        for id_, outcome in judged.results:
+            lead = _lead(outcome, chosen=0, shown=id_.shown)
+            if lead is not None:
+                stratum[0] += lead < 1
+                stratum[1] += 1
+
+    await auditor.compare(iter_pairs(), take)
+    return tuple((bad, count) for bad, count in counts)
+
+
+async def ask_canaries(dump: Dump, count: float, judges: Watched) -> dict[str, Count]:
+    """Ask the judges about responses and their harmless changes; return how many changed ones won, by change."""
+    counts = {name: [0, 0] for name in CANARIES}
+    names = list(CANARIES)
+
+    def iter_pairs() -> Iterator[tuple[str, Group]]:
+        for within, group, judged in dump.iter_sample(count, "canary"):
+            if not judged.answered:
+                continue
+            place = within * len(judged.answered)
+            name = names[int(place % 1 * len(names))]
+            rollout = group.rollouts[judged.answered[int(place)]]
+            changed = _changed(rollout, CANARIES[name])
+            if changed is not None:
+                yield name, Group(f"{group.key} {name}", [changed, rollout])
+
+    def take(name: str, judged: JudgedGroup) -> None:
+        for id_, outcome in judged.results:
+            lead = _lead(outcome, chosen=0, shown=id_.shown)
+            if lead:
+                counts[name][0] += lead > 0
+                counts[name][1] += 1
+
+    await judges.compare(iter_pairs(), take)
+    return {name: (won, count) for name, (won, count) in counts.items() if count}
+
+
+def _changed(rollout: Rollout, change: Callable[[str], str]) -> Rollout | None:
+    """Return a rollout with its last text changed; None if that changes nothing."""
+    items = list(rollout.response or ())
+    for place, item in reversed(list(enumerate(items))):
+        if isinstance(item, Text):
+            items[place] = Text(change(item.text))
+            return None if items[place] == item else replace(rollout, response=tuple(items))
+    return None

@@ -1,0 +1,136 @@
+"""The history of a watched judge: the metrics files of its runs, in the order of their times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from genrm_cli.scored.files import parse_run_record
+from genrm_cli.scored.json_form import FormError, from_json, to_json
+from genrm_cli.scored.run_record import PanelRecord, RunRecord, RunTotals, WatchRecord
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document
+from genrm_cli.storage.listing import iter_found, iter_named
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.objects import create_object, read_object
+from genrm_cli.storage.sink import place_of
+from genrm_cli.watching.course import Course, Judgement, Observation
+from genrm_cli.watching.signals import figures_of
+
+METRICS_SUFFIX, ACKNOWLEDGED_SUFFIX = ".metrics.json", ".acknowledged.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """A person's word that an alarm has been looked at, and that what it shows is as it should be."""
+
+    signal: str
+    reason: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What earlier runs left in a folder: records and acknowledgements, and the files that cannot be read."""
+
+    records: tuple[RunRecord, ...] = ()
+    acknowledged: tuple[Acknowledgement, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    def before(self, output: str) -> "History":
+        """Return the history without the record of an output that is written again."""
+        kept = tuple(record for record in self.records if place_of(record.output) != place_of(output))
+        return History(kept, self.acknowledged, self.unreadable)
+
+
+def read_history(folder: str, s3: S3Options, *, flat: bool = False) -> History:
+    """Read the metrics files and acknowledgements of a folder or prefix; unless `flat`, those below it, too.
+
+    Raises:
+        StorageError: it cannot be listed, or a file cannot be read.
+    """
+    records, acknowledged, unreadable = [], [], []
+    place = f"{folder.rstrip('/')}/"
+    for found in iter_named(place, s3, flat=True) if flat else iter_found(place, s3):
+        uri = found.identity.uri
+        if not uri.endswith((METRICS_SUFFIX, ACKNOWLEDGED_SUFFIX)):
+            continue
+        content = read_object(uri, s3)
+        try:
+            if content is None:
+                continue
+            if uri.endswith(METRICS_SUFFIX):
+                records.append(parse_run_record(content))
+            else:
+                acknowledged.append(from_json(Acknowledgement, parse_record(content)))
+        except (BadLineError, FormError):
+            unreadable.append(uri)
+    return History(tuple(records), tuple(acknowledged), tuple(unreadable))
+
+
+def read_histories(folders: Sequence[str], s3: S3Options) -> History:
+    """Read the history of several folders or prefixes as one.
+
+    Raises:
+        StorageError: as for `read_history`.
+    """
+    found = [read_history(folder, s3) for folder in folders]
+    return History(
+        tuple(record for each in found for record in each.records),
+        tuple(each for history in found for each in history.acknowledged),
+        tuple(uri for each in found for uri in each.unreadable),
+    )
+
+
+def acknowledge(folder: str, signal: str, reason: str, s3: S3Options) -> str:
+    """Write an acknowledgement, and return its URI.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    uri = f"{folder.rstrip('/')}/{signal}-{now.replace(':', '')}{ACKNOWLEDGED_SUFFIX}"
+    create_object(uri, s3, render_document(to_json(Acknowledgement(signal=signal, reason=reason, time=now))))
+    return uri
+
+
+def judge_identity(judge: PanelRecord) -> tuple[object, ...]:
+    """Return what a judge is, wherever it runs; judges of different identity have different baselines."""
+    return tuple((one.name, one.profile, one.profile_version, one.compat) for one in judge.judges)
+
+
+def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> Observation:
+    """Return what was measured with one dump."""
+    figures = figures_of(totals)
+    if watch is None:
+        return Observation(dump=dump, counts=figures.counts, means=figures.means)
+    canaries = {f"canary_{name}": (won, of) for name, (won, of) in watch.canaries.items()}
+    return Observation(
+        dump=dump,
+        counts={**figures.counts, **canaries},
+        means=figures.means,
+        audits=[(bad, of) for bad, of in watch.audits],
+        sentinel_set=watch.sentinel_set,
+        asked=watch.asked,
+        sentinels=watch.sentinels,
+        sentinels_again=watch.sentinels_again,
+        auditor_sentinels=watch.auditor_sentinels,
+    )
+
+
+def follow(history: History, judge: PanelRecord | None = None) -> tuple[Course, list[tuple[RunRecord, Judgement]]]:
+    """Fold a history; return the course of the last judge, or of the given one, and the state after each dump.
+
+    A dump of another judge begins a course of its own.
+    """
+    course, found, identity = Course(), [], None
+    steps: list[tuple[str, RunRecord | Acknowledgement]] = [(each.time, each) for each in history.acknowledged]
+    steps += [(record.time, record) for record in history.records if not record.partial]
+    for _, each in sorted(steps, key=lambda step: step[0]):
+        if isinstance(each, Acknowledgement):
+            course.acknowledge(each.signal)
+            continue
+        if judge_identity(each.judge) != identity:
+            course, identity = Course(), judge_identity(each.judge)
+        found.append((each, course.add(observe(each.output, each, each.watch))))
+    if judge is not None and judge_identity(judge) != identity:
+        course = Course()
+    return course, found

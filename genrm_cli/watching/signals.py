@@ -1,0 +1,130 @@
+"""The figures that are watched, what raises each of them, and what to do then."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from genrm_cli.metrics.run_summary import RunSummary
+from genrm_cli.watching.canaries import CANARIES
+from genrm_cli.watching.evidence import RateNull
+
+Count = tuple[int, int]
+"""How many were bad, and of how many."""
+LEARNED_DUMPS = 20
+"""Dumps whose figures are the baseline of signals without sentinels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A watched figure.
+
+    Attributes:
+        text: what has changed when it is raised, as a sentence without a full stop.
+        advice: what to do then.
+        can_stop: whether an honest policy cannot change it, so that it may say stop; others say look at most.
+        null: the rate that a sound judge does not exceed; None if the baseline tells.
+        shifts: of a rate: increases that matter. Empty for a mean.
+        falls: of a mean: whether a fall matters, and not a rise.
+        floor: value above which it is raised without a baseline.
+    """
+
+    text: str
+    advice: str
+    can_stop: bool = False
+    null: RateNull | None = None
+    shifts: tuple[float, ...] = ()
+    falls: bool = False
+    floor: float | None = None
+
+
+_LOOK_AT_GROUPS = "open the report of this dump and read the groups it names"
+SIGNALS: Mapping[str, Signal] = {
+    "failures": Signal(
+        "more comparisons fail",
+        "see which kinds of failure the summary counts; check the endpoint, its limits and the length of prompts",
+        can_stop=True,
+        null=RateNull(0.02, (0.01, 0.03, 0.10, 0.30)),
+        floor=0.05,
+    ),
+    "sentinel_flips": Signal(
+        "the judge departs from its own verdicts on the sentinels",
+        "the judge behind the endpoint, its template or its sampling has changed: pin it, and score again from the "
+        "first suspect dump; if the change was meant, acknowledge it",
+        can_stop=True,
+        shifts=(0.04, 0.10, 0.25),
+    ),
+    "sentinel_errors": Signal(
+        "the judge is wrong on more sentinels",
+        "the judge has become worse: pin the earlier one, and score again from the first suspect dump",
+        can_stop=True,
+        shifts=(0.03, 0.06, 0.12),
+    ),
+    "auditor_flips": Signal(
+        "the auditor departs from its own verdicts on the sentinels",
+        "the auditor has changed: acknowledge it, so that its baseline is taken again",
+        shifts=(0.04, 0.10, 0.25),
+    ),
+    "audits": Signal(
+        "the auditor agrees less often with the judge, also where the judge is as sure as before",
+        "either the policy has learned what pleases this judge, or its responses have become harder to tell apart: "
+        "read pairs on which the two judges differ",
+        shifts=(0.03, 0.06, 0.12),
+    ),
+    **{
+        f"canary_{name}": Signal(
+            f"the harmless change {name!r} of a response wins",
+            "the judge rewards the change itself: control for it, or use another judge",
+            null=RateNull(0.55, (0.05, 0.15, 0.30)),
+        )
+        for name in CANARIES
+    },
+    "reliability": Signal(
+        "less of the spread of rewards is signal", "ask for more verdicts, or use finer rubrics", falls=True
+    ),
+    "spread": Signal("rewards of a group differ less", "use harder prompts, or a finer rubric", falls=True),
+    "flat_groups": Signal("in more groups nobody differs", "use harder prompts, or a finer rubric"),
+    "ties": Signal("the judge sees more ties", "ask for more verdicts, or use a finer rubric", floor=0.5),
+    "contradictions": Signal("more verdicts contradict themselves", _LOOK_AT_GROUPS),
+    "position": Signal("the judge prefers a position", "compare in both orders", floor=0.15),
+    "length_effect": Signal("longer responses gain more", "read the longest winners; control for length"),
+    "markup_effect": Signal("marked-up responses gain more", "read the winners with most markup; control for it"),
+    "duplicates": Signal("more responses are equal", "raise the policy's temperature or its entropy bonus"),
+    "verdict_texts": Signal("more responses contain text that looks like a verdict", _LOOK_AT_GROUPS),
+    "addressing": Signal("more responses speak to the judge", _LOOK_AT_GROUPS),
+}
+
+
+GAMES = ("length_effect", "markup_effect", "verdict_texts", "addressing", *(f"canary_{name}" for name in CANARIES))
+"""What a policy may have learned; together with less agreement of the auditor, it says that the judge is gamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of one dump: counts by the name of the signal, and means."""
+
+    counts: Mapping[str, Count] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
+
+
+def figures_of(summary: RunSummary) -> Figures:
+    """Return the figures that a run has measured anyway."""
+    means = {name: value for name, read in _MEANS.items() if (value := read(summary)) is not None}
+    return Figures({"failures": (summary.failures, summary.comparisons_planned)}, means)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+_MEANS: Mapping[str, Callable[[RunSummary], float | None]] = {
+    "reliability": lambda run: run.reliability.mean,
+    "spread": lambda run: run.reward.std,
+    "flat_groups": lambda run: _share(run.groups_without_spread, run.groups),
+    "contradictions": lambda run: run.contradiction_rate,
+    "position": lambda run: None if run.first_place_win_rate is None else abs(run.first_place_win_rate - 0.5),
+    "ties": lambda run: run.tie_rate,
+    "length_effect": lambda run: run.length_effect.mean,
+    "markup_effect": lambda run: run.markup_effect,
+    "duplicates": lambda run: _share(run.copies, run.rollouts),
+    "verdict_texts": lambda run: _share(run.neutralised, run.rollouts),
+    "addressing": lambda run: _share(run.addressed_judge, run.rollouts),
+}

@@ -1,0 +1,93 @@
+"""Watch the judges of a server, in windows of its groups."""
+
+import asyncio
+import copy
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from genrm_cli.errors import GenrmError
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.scored.describe_run import run_record
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import RunTotals, WatchRecord
+from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.objects import create_object
+from genrm_cli.watching.course import Course, Judgement
+from genrm_cli.watching.history import METRICS_SUFFIX, follow, observe, read_history
+from genrm_cli.watching.watcher import Watcher
+
+_ASKED_EVERY_S = 1_800.0
+
+
+class WatchedWindows:
+    """The course of a server's judges.
+
+    Attributes:
+        latest: the state after the last window; None before the first.
+    """
+
+    def __init__(self, run: RunContext) -> None:
+        """Read the sentinels and the history.
+
+        Raises:
+            GenrmError: they cannot be read.
+        """
+        self._run, self._watcher = run, Watcher(run.settings)
+        self._watcher.check(run)
+        self.latest: Judgement | None = None
+        folder = self._watcher.table.history
+        self._history = None if folder is None else read_history(folder, run.s3)
+        self._course: Course | None = None
+        self._next_s = 0.0
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
+        """Watch a window that has ended; returns at once."""
+        task = asyncio.ensure_future(self._add(totals, plan, judges))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for windows that are being watched."""
+        await asyncio.gather(*self._tasks)
+
+    async def _add(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
+        async with self._lock:
+            if self._course is None:
+                known = None if self._history is None else follow(self._history, totals.judge)[0]
+                self._course = known or Course()
+            try:
+                await self._watch(self._course, totals, plan, judges)
+            except GenrmError as error:  # the next window asks again
+                self._run.on_event("watch_failed", {"detail": str(error)})
+
+    async def _watch(self, course: Course, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
+        name = f"window-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+        found = WatchRecord()
+        async with self._watcher.judges(plan, judges, self._run) as asking:
+            if self._watcher.table.sentinels is not None and time.monotonic() >= self._next_s:
+                found = await asking.sentinels(course)
+                self._next_s = time.monotonic() + _ASKED_EVERY_S
+            if copy.deepcopy(course).add(observe(name, totals, found)).wants_confirmation and found.sentinels:
+                found = await asking.again(found)
+            found = asking.with_cost(found)
+        self.latest = course.add(observe(name, totals, found))
+        found = replace(found, state=self.latest.state, reasons=self.latest.reasons)
+        self._run.on_event("watch", {"window": name, "state": found.state, "reasons": list(found.reasons)})
+        if (folder := self._watcher.table.history) is not None:
+            place = f"{folder.rstrip('/')}/{name}"
+            record = run_record(
+                totals,
+                self._run.settings,
+                input_=None,
+                output=place,
+                output_mark=None,
+                journal=None,
+                watch=found,
+            )
+            data = render_document(to_json(record))
+            await self._run.in_thread(lambda: create_object(f"{place}{METRICS_SUFFIX}", self._run.s3, data))

@@ -1,0 +1,61 @@
+"""A watched server: windows of its groups, and what it shows of its judge."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from genrm_process import Genrm
+from judge_server_fixture import JudgeServer
+from served import REPLY_LIMIT_S, Served, serving
+
+WORDS = "one two three four five six seven eight nine ten"
+
+
+def prepare(genrm: Genrm, judge: JudgeServer) -> tuple[object, ...]:
+    """Write sentinels and settings; return the flags of a server whose windows are two groups."""
+    pairs = [{"prompt": f"Say {n}.", "chosen": WORDS[: 20 + n % 20], "rejected": WORDS[: 1 + n % 9]} for n in range(40)]
+    (genrm.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    (genrm.folder / "history").mkdir(exist_ok=True)
+    history = genrm.folder / "history"
+    (genrm.folder / "watch.toml").write_text(f'[watch]\nsentinels = "pairs.jsonl"\nhistory = "{history}"\n')
+    return ("--config", "watch.toml", *judge.flags, "--no-probe", "--groups-per-step", 2)
+
+
+def judge_window(server: Served, name: str) -> dict[str, Any]:
+    """Judge two groups of twelve, and wait for the state of the judge after this window."""
+    before = server.get("/v1/watch").json().get("dump")
+    for group in range(2):
+        server.group(messages=f"Question {name}.{group}", responses=[{"text": WORDS[: 3 + 3 * n]} for n in range(12)])
+    give_up_at = time.monotonic() + REPLY_LIMIT_S
+    while (found := server.get("/v1/watch").json()).get("dump") == before:
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(str(found))
+        time.sleep(0.02)
+    return dict(found)
+
+
+@pytest.mark.slow
+def test_a_server_tells_when_its_judge_was_replaced(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Blind, fine after the first window, and stop when a server that was started again finds another judge."""
+    flags = prepare(genrm, judge_server)
+    with serving(genrm, *flags) as server:
+        assert server.get("/v1/watch").json() == {"state": "blind", "reasons": ["no window has ended yet"]}
+        assert judge_window(server, "a")["state"] == "fine"
+        assert 'genrm_watch_state{state="fine"} 1.0' in server.get("/metrics").text
+    (recorded,) = (genrm.folder / "history").glob("*.metrics.json")
+    assert len(json.loads(recorded.read_text())["watch"]["sentinels"]) == 5
+    judge_server.behave(verdict="hash")
+    with serving(genrm, *flags) as server:
+        swapped = judge_window(server, "b")
+    assert swapped["state"] == "stop"
+    assert swapped["signals"]["sentinel_flips"]["state"] == "stop"
+
+
+@pytest.mark.slow
+def test_a_server_without_a_watch_table_says_so(genrm: Genrm, judge_server: JudgeServer) -> None:
+    """The page is 404, with the table that is missing."""
+    with serving(genrm, *judge_server.flags, "--no-probe") as server:
+        reply = server.get("/v1/watch")
+    assert reply.status_code == 404
+    assert "[watch]" in reply.json()["error"]["message"]

@@ -1,0 +1,82 @@
+"""Evidence against an unchanged judge: how often it misleads, and how soon it finds a change."""
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from genrm_cli.watching.evidence import Detector, RateNull, mean_null, rate_null
+
+
+def run_length(ratios: Callable[[], list[float]], dumps: int, threshold: float) -> int | None:
+    """Return the dump of the first alarm; None without one."""
+    detector = Detector()
+    for dump in range(dumps):
+        detector.add(dump, ratios())
+        if detector.log_evidence >= math.log(threshold):
+            return dump
+    return None
+
+
+def test_the_ratio_is_that_of_two_binomials() -> None:
+    """One alternative, 3 of 10: log of (0.3/0.1)^3 (0.7/0.9)^7."""
+    (ratio,) = RateNull(0.1, (0.2,)).ratios(3, 10)
+    assert ratio == pytest.approx(3 * math.log(3.0) + 7 * math.log(0.7 / 0.9))
+
+
+def test_the_recurrence_is_that_of_shiryaev_and_roberts() -> None:
+    """R becomes (1 + R) times the likelihood ratio, and M is the mean over alternatives."""
+    detector = Detector()
+    detector.add(0, [math.log(2.0), math.log(4.0)])
+    detector.add(1, [math.log(3.0), math.log(0.5)])
+    assert math.exp(detector.log_evidence) == pytest.approx((3.0 * (1 + 2.0) + 0.5 * (1 + 4.0)) / 2)
+
+
+def test_evidence_does_not_overflow() -> None:
+    """Thousands of dumps of a judge that always fails are only a large number."""
+    detector = Detector()
+    for dump in range(3_000):
+        detector.add(dump, RateNull(0.02, (0.3,)).ratios(1_000, 1_000))
+    assert math.isfinite(detector.log_evidence)
+
+
+def test_false_alarms_are_as_rare_as_stated() -> None:
+    """At A = 100, a rate at its bound raises at most one alarm in 100 dumps: in 400 runs of 50, at most 200."""
+    drawn, null = random.Random(1), RateNull(0.1, (0.04, 0.1, 0.25))
+    found = [
+        run_length(lambda: null.ratios(sum(drawn.random() < 0.1 for _ in range(40)), 40), 50, 100) for _ in range(400)
+    ]
+    assert sum(dump is not None for dump in found) <= 200
+
+
+def test_the_start_of_a_change_is_found() -> None:
+    """After 60 dumps without a fault and some with many, the first suspect dump is the first with many."""
+    detector, null = Detector(), RateNull(0.05, (0.1,))
+    for dump in range(70):
+        detector.add(dump, null.ratios(1 if dump < 60 else 10, 40))
+    assert detector.best_start == 60
+
+
+def test_days_that_differ_count_less() -> None:
+    """Counts that vary more than binomial ones from day to day weaken the evidence."""
+    steady, shaky = rate_null([(10, 40)] * 20, (0.1,)), rate_null([(2, 40), (18, 40)] * 10, (0.1,))
+    assert steady is not None
+    assert shaky is not None
+    assert shaky.inflation > 5 > steady.inflation == 1.0
+    assert shaky.ratios(20, 40) < steady.ratios(20, 40)
+
+
+def test_a_baseline_without_an_observation_is_none() -> None:
+    """Nothing is learned from dumps that counted nothing."""
+    assert rate_null([(0, 0)] * 5, (0.1,)) is None
+
+
+def test_a_mean_that_rises_is_found_and_a_steady_one_is_not() -> None:
+    """Two standard deviations take few dumps; 200 dumps of the baseline's own kind raise nothing."""
+    drawn = random.Random(2)
+    null = mean_null([drawn.gauss(0.1, 0.02) for _ in range(20)], 0.001)
+    risen = run_length(lambda: null.ratios(drawn.gauss(0.14, 0.02)), 200, 2_000)
+    assert risen is not None
+    assert risen < 20
+    assert run_length(lambda: null.ratios(drawn.gauss(0.1, 0.02)), 200, 2_000) is None
