@@ -67,5 +67,5 @@ def test_the_journal_of_a_run_can_be_looked_into(call: Call, genrm: Genrm, judge
     assert scored.code == 0
     assert "in.journal.sqlite" in scored.err.replace("\n", "")
     entries = [json.loads(line) for line in call("journal", "in.journal.sqlite").out.splitlines()]
-    label = f"org/genrm · nemotron-plain-{PROFILES['nemotron-plain'].version}"
+    label = f"org/genrm · nemotron-plain-{PROFILES['nemotron-plain'].version} · not probed"
     assert [entry["judge"] for entry in entries] == [label] * 6

@@ -28,7 +28,8 @@ def test_the_judge_is_named_before_the_run_and_in_its_summary(
     named = f"{flags[1]}, profile {profile} ({why}), {judge_server.base_url}"
     lines = finished.err.splitlines()
     assert f"judge: {named}" in lines[:2]
-    assert f"judge         {named}" in lines[2:]
+    skipped = ", probe skipped" if "--no-probe" in flags else ""
+    assert f"judge         {named}{skipped}" in lines[2:]
 
 
 @pytest.mark.parametrize(("roles", "profile", "calls"), [("accept", "nemotron", 2), ("ignore", "nemotron-plain", 3)])
