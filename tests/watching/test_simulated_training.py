@@ -1,10 +1,11 @@
 """Simulated training in which a policy finds a judge's weakness, or the judge changes: when is it told, and how often
 for nothing?
 
-Prints the table of the guide: `pytest -m slow -n 0 -s tests/watching/test_simulated_training.py`.
+Prints the table of the guide: `WATCH_RUNS=200 pytest -m slow -n 0 -s tests/watching/test_simulated_training.py`.
 """
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 
 from genrm_cli.watching.course import Course, Observation, State
+from genrm_cli.watching.evidence import Detector
+from genrm_cli.watching.sentinels import sentinel_baseline
 
-RUNS, DUMPS, CHANGE = 200, 100, 40
+RUNS, DUMPS, CHANGE = int(os.environ.get("WATCH_RUNS", "50")), 100, 40
 COMPARISONS, SENTINELS, AUDITS, CANARIES = 10_000, 100, 200, 40
 GROUPS, SIZE = 40, 8
 Strength = Callable[[int], float]
@@ -175,3 +178,42 @@ def test_a_training_run_is_told_in_time_and_rarely_for_nothing(name: str) -> Non
     for state in story.expected:
         told = [run.delays[state] for run in runs]
         assert sum(delay is not None and delay <= 40 for delay in told) >= 0.9 * RUNS
+
+
+# Of the simulation in which this detector was chosen: a judge that is right on 92 % of the sentinels is swapped after
+# 60 dumps for one that is right on 80 or 88 %. Median delay and share of misses by dump 200, at A = 12,000.
+CHOSEN = [(10, 40, 0.80, 2, 0.0), (10, 40, 0.88, 4, 0.03), (10, 100, 0.80, 1, 0.0), (10, 100, 0.88, 2, 0.0)]
+CHOSEN += [(5, 40, 0.80, 2, 0.0), (5, 40, 0.88, 8, 0.17), (5, 100, 0.80, 1, 0.0), (5, 100, 0.88, 2, 0.02)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("times", "count", "target", "delay", "missed"), CHOSEN)
+def test_sentinels_find_a_swap_as_soon_as_published(
+    times: int, count: int, target: float, delay: int, missed: float
+) -> None:
+    """Delays of 150 runs are at most one dump longer than those of the simulation behind the choice."""
+    delays = [swap_delay(np.random.default_rng(seed), times, count, target) for seed in range(150)]
+    found = sorted(math.inf if each is None else each for each in delays)
+    assert found[len(found) // 2] <= delay + 1
+    assert sum(map(math.isinf, found)) / len(found) <= missed + 0.05
+
+
+def swap_delay(drawn: np.random.Generator, times: int, count: int, target: float) -> int | None:
+    """Return after how many dumps a swapped judge is found, 1 for the first one; None for not by dump 200."""
+    right = drawn.beta(0.46, 0.04, count)
+
+    def said() -> str:
+        return "".join(np.where(drawn.random(count) < right, "+", "-"))
+
+    baseline, detector = sentinel_baseline([said() for _ in range(times)]), Detector()
+    for dump in range(200):
+        if dump == 60:
+            swapped = drawn.permutation(count)[: count // 2]
+            mean = 2 * target - 0.92
+            right[swapped] = drawn.beta(0.5 * mean, 0.5 * (1 - mean), len(swapped))
+        detector.add(dump, baseline.null.ratios(*baseline.departures([said()])))
+        if detector.log_evidence >= math.log(12_000):
+            if dump >= 60:
+                return dump - 59
+            detector.restart()
+    return None
