@@ -62,8 +62,8 @@ class Dump:
                 yield within, self.index.read_group(rows), self.outcomes.load(number)
 
 
-def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> str:
-    """Return the identity of a file of sentinels and of the auditor that is asked about them.
+def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> tuple[str, int]:
+    """Return the identity of a file of sentinels and of the auditor that is asked about them, and their number.
 
     Raises:
         InputError: the file cannot be read, or holds no labelled pair.
@@ -72,7 +72,7 @@ def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> s
         pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
     name = None if auditor is None else auditor.judge.model
     named = "\0".join((name or "", *(case.pair.key for case in pairs.cases)))
-    return sha256(named.encode()).hexdigest()[:16]
+    return sha256(named.encode()).hexdigest()[:16], len(pairs.cases)
 
 
 async def ask_sentinels(uri: str, judges: Watched, run: RunContext, times: int) -> tuple[str, ...]:

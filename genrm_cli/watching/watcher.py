@@ -38,7 +38,7 @@ class Watcher:
     def __init__(self, settings: Settings) -> None:
         self.table = settings.panel.watch or WatchTable()
         self._auditor = auditor_of(settings)
-        self._set = ""
+        self._set, self._sentinels = "", 0
         self._asked: WatchRecord | None = None
         self._asking = asyncio.Lock()
 
@@ -49,7 +49,13 @@ class Watcher:
             InputError: they cannot be read.
         """
         if self.table.sentinels is not None:
-            self._set = sentinel_set_of(self.table.sentinels, self._auditor, run)
+            self._set, self._sentinels = sentinel_set_of(self.table.sentinels, self._auditor, run)
+
+    def count_calls(self, comparisons: int) -> int:
+        """Return about how many calls a run adds to these comparisons, one a response, after the first day."""
+        audits = 0.0 if self._auditor is None else self.table.audit_share * comparisons
+        judges = 1 if self._auditor is None else 2
+        return round(judges * self._sentinels + audits + self.table.canaries * comparisons)
 
     async def observe(
         self, output: str, index: InputIndex, outcomes: OutcomeStore, judges: OpenJudges, run: RunContext

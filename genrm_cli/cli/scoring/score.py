@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from genrm_cli.cli.console import print_json, say, say_error, showing_progress
+from genrm_cli.cli.console import counted, print_json, say, say_error, showing_progress
 from genrm_cli.cli.events import Events, file_text, plan_text
 from genrm_cli.cli.options import (
     INTERRUPTED_TEXT,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.context import RunContext
     from genrm_cli.scored.run_record import RunTotals
+    from genrm_cli.watching.watcher import Watcher
 
 # By default, Ray sends usage statistics to its developers each hour, prints notices, and tries for 15 minutes to join a
 # cluster that is gone.
@@ -162,11 +163,7 @@ def _score(
     log_only = ("file",) if report.alone else ("plan",)
     with Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events:
         run = new_run(settings, invocation.api_keys, progress, events)
-        if settings.panel.watch is not None:
-            from genrm_cli.watching.watcher import Watcher
-
-            watcher = Watcher(settings)
-            watcher.check(run)
+        if (watcher := _watcher(run)) is not None:
             run = replace(run, watch=watcher.observe)
         with showing_progress(progress, events, quiet=quiet):
             run_to_end(scoring(rollouts, run, report=report))
@@ -178,6 +175,17 @@ def _score(
             log.close()
         if (error := report.only_error) is not None:
             raise error
+
+
+def _watcher(run: "RunContext") -> "Watcher | None":
+    """Return what watches the judges of a run; None without a [watch] table."""
+    if run.settings.panel.watch is None:
+        return None
+    from genrm_cli.watching.watcher import Watcher
+
+    watcher = Watcher(run.settings)
+    watcher.check(run)
+    return watcher
 
 
 def _show_results(report: "BatchReport", run: "RunContext") -> None:
@@ -225,7 +233,11 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
                 print_parts(file_text(result.as_dict()) + cost)
     report.is_listed = True
     total = total_of(costs).as_dict()
+    if (watcher := _watcher(run)) is not None:
+        total["watch_calls"] = watcher.count_calls(total["planned"])
     if settings.output.json_output:
         print_json(report.as_dict() | {"plan": total})
     if not settings.output.quiet:
         say(f"genrm: dry run: {counts_text(report)}" + (f"; in total {plan_text(total)}" if len(costs) > 1 else ""))
+        if watcher is not None:
+            say(f"watching the judge takes about {counted(total['watch_calls'], 'further call')}")
