@@ -16,8 +16,8 @@ _FOLDER = Path(__file__).parent / "page"
 _CLASSES = {"fine": "fine", "look": "care", "blind": "care", "stop": "no"}
 
 
-def render_page(judged: Sequence[Judgement]) -> str:
-    """Return the page of one judgement or more, oldest first."""
+def render_page(judged: Sequence[Judgement], look_at: Sequence[str]) -> str:
+    """Return the page of one judgement or more, oldest first, with the groups of the last one to look at."""
     template, style = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("watch.html.jinja", "report.css"))
     return (
         Environment(autoescape=True, undefined=StrictUndefined)
@@ -25,6 +25,7 @@ def render_page(judged: Sequence[Judgement]) -> str:
         .render(
             judged=judged,
             last=judged[-1],
+            look_at=look_at,
             charts=_charts(judged),
             classes=_CLASSES,
             style=Markup(style),  # noqa: S704
@@ -45,12 +46,14 @@ def _charts(judged: Sequence[Judgement]) -> list[tuple[str, Markup]]:
     return charts
 
 
-def write_page(uri: str, judged: Sequence[Judgement], s3: S3Options, *, overwrite: bool) -> None:
+def write_page(
+    uri: str, judged: Sequence[Judgement], look_at: Sequence[str], s3: S3Options, *, overwrite: bool
+) -> None:
     """Write the page.
 
     Raises:
         GenrmError: it exists and `overwrite` is off, or it cannot be written.
     """
     with Outputs(s3, overwrite=overwrite) as outputs:
-        outputs.open(uri).write(render_page(judged).encode())
+        outputs.open(uri).write(render_page(judged, look_at).encode())
         outputs.commit()

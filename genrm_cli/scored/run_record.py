@@ -129,6 +129,8 @@ class WatchRecord:
         sentinels: what the judges said, a text of one character for each sentinel, for every time they were asked.
         sentinels_again: what they said when an alarm had to be confirmed.
         audits: disagreements of the auditor and all audits, by the judge's margin.
+        audit_length: by how much more often than the auditor the judge prefers the longer response, -1 to 1.
+        look_at: groups in which the two disagree, those with the largest margin of the judge first.
         canaries: how often a changed response won, and how many decided pairs there were, by change.
     """
 
@@ -140,6 +142,8 @@ class WatchRecord:
     sentinels_again: tuple[str, ...] = ()
     auditor_sentinels: tuple[str, ...] = ()
     audits: tuple[tuple[int, ...], ...] = ()
+    audit_length: float | None = None
+    look_at: tuple[str, ...] = ()
     canaries: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     calls: int = 0
     prompt_tokens: int = 0

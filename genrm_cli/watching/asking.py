@@ -1,7 +1,7 @@
 """The calls that watching takes: sentinels, audits and canaries. None of them is recalled from a journal."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, read_pairs
@@ -15,6 +15,7 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text
+from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import Outcome, Verdict, preferred
 from genrm_cli.watching.canaries import CANARIES
@@ -23,6 +24,8 @@ from genrm_cli.watching.signals import Count
 
 _MARGINS = (0.5, 1.0, 2.0, 3.0)
 """Upper bounds of the differences of scores by which audits are divided; larger ones are the last stratum."""
+
+_NAMED_GROUPS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +107,46 @@ def _lead(outcome: Outcome, chosen: int, shown: Sequence[int]) -> int | None:
     return lead if shown[0] == chosen else -lead
 
 
-async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> tuple[Count, ...]:
-    """Ask the auditor about pairs that the first judge decided; return its disagreements by the judge's margin.
+@dataclass(slots=True)
+class Audits:
+    """What an auditor said of pairs that the judge decided; a tie of the auditor is a disagreement.
 
-    At most one pair of a group is asked about. A tie of the auditor is a disagreement.
+    Attributes:
+        strata: disagreements and all audits by the margin of the judge.
+        longer: by how many pairs more than the auditor the judge preferred the longer response; `lengths`: of how many.
+        apart: the judge's margin and the group of each disagreement.
     """
-    counts = [[0, 0] for _ in range(len(_MARGINS) + 1)]
+
+    strata: list[list[int]] = field(default_factory=lambda: [[0, 0] for _ in range(len(_MARGINS) + 1)])
+    longer: float = 0.0
+    lengths: int = 0
+    apart: list[tuple[float, str]] = field(default_factory=list)
+
+    def add(self, margin: float, lead: int, judged: JudgedGroup) -> None:
+        """Add an audit of a pair whose first rollout the judge prefers; `lead` is the auditor's."""
+        stratum = self.strata[sum(margin > bound for bound in _MARGINS)]
+        stratum[0] += lead < 1
+        stratum[1] += 1
+        better, worse = (shape.answer_chars for shape in judged.shapes)
+        if better != worse:
+            self.longer += (1 - lead) / 2 if better > worse else (lead - 1) / 2
+            self.lengths += 1
+        if lead < 1:
+            self.apart.append((margin, judged.key or ""))
+
+    def into(self, found: WatchRecord) -> WatchRecord:
+        """Return a record with these audits."""
+        return replace(
+            found,
+            audits=tuple((bad, count) for bad, count in self.strata),
+            audit_length=self.longer / self.lengths if self.lengths else None,
+            look_at=tuple(key for _, key in sorted(self.apart, reverse=True)[:_NAMED_GROUPS]),
+        )
+
+
+async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> Audits:
+    """Ask the auditor about pairs that the first judge decided, at most one in each group."""
+    audits = Audits()
 
     def iter_pairs() -> Iterator[tuple[float, Group]]:
         for within, group, judged in dump.iter_sample(count, "audit"):
@@ -126,15 +163,12 @@ async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> tuple[Count
                 yield margin, Group(group.key, [group.rollouts[index] for index in pair])
 
     def take(margin: float, judged: JudgedGroup) -> None:
-        stratum = counts[sum(margin > bound for bound in _MARGINS)]
         for id_, outcome in judged.results:
-            lead = _lead(outcome, chosen=0, shown=id_.shown)
-            if lead is not None:
-                stratum[0] += lead < 1
-                stratum[1] += 1
+            if (lead := _lead(outcome, chosen=0, shown=id_.shown)) is not None:
+                audits.add(margin, lead, judged)
 
     await auditor.compare(iter_pairs(), take)
-    return tuple((bad, count) for bad, count in counts)
+    return audits
 
 
 async def ask_canaries(dump: Dump, count: float, judges: Watched) -> dict[str, Count]:

@@ -106,7 +106,7 @@ def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> Observat
     return Observation(
         dump=dump,
         counts={**figures.counts, **canaries},
-        means=figures.means,
+        means=figures.means if watch.audit_length is None else {**figures.means, "audit_length": watch.audit_length},
         audits=[(bad, of) for bad, of in watch.audits],
         sentinel_set=watch.sentinel_set,
         asked=watch.asked,

@@ -69,6 +69,10 @@ SIGNALS: Mapping[str, Signal] = {
         "read pairs on which the two judges differ",
         shifts=(0.03, 0.06, 0.12),
     ),
+    "audit_length": Signal(
+        "the judge prefers longer responses more often than the auditor does",
+        "read the longest winners on which they differ; control for length",
+    ),
     **{
         f"canary_{name}": Signal(
             f"the harmless change {name!r} of a response wins",
@@ -93,7 +97,14 @@ SIGNALS: Mapping[str, Signal] = {
 }
 
 
-GAMES = ("length_effect", "markup_effect", "verdict_texts", "addressing", *(f"canary_{name}" for name in CANARIES))
+GAMES = (
+    "length_effect",
+    "audit_length",
+    "markup_effect",
+    "verdict_texts",
+    "addressing",
+    *(f"canary_{name}" for name in CANARIES),
+)
 """What a policy may have learned; together with less agreement of the auditor, it says that the judge is gamed."""
 
 

@@ -131,7 +131,7 @@ class Asking:
         metrics = dump.index.metrics
         if self.auditor is not None:
             audits = await ask_auditor(dump, self.table.audit_share * metrics.planned, self.auditor)
-            found = replace(found, audits=audits)
+            found = audits.into(found)
         if self.table.canaries:
             canaries = await ask_canaries(dump, self.table.canaries * metrics.rollouts, self.judges)
             found = replace(found, canaries=canaries)

@@ -89,6 +89,7 @@ def test_audits_and_canaries_are_asked_and_counted(
     assert call("score", write_dump(genrm.folder, 1), *watched).code == 0
     found = watch_of(genrm.folder, 1)
     assert sum(bad for bad, _ in found["audits"]) == 0 < sum(count for _, count in found["audits"]) <= 10
+    assert (found["audit_length"], found["look_at"]) == (0.0, [])
     won, count = map(sum, zip(*found["canaries"].values(), strict=True))
     assert won == count > 0
 

@@ -62,20 +62,23 @@ def watch(
             raise UsageError(f"--acknowledge takes one prefix, --reason, and one of these signals: {known}.")
         say(f"acknowledged  {write_acknowledgement(prefixes[0], acknowledge, reason, s3)}")
     history = read_histories(prefixes, s3)
-    judged = [judgement for _, judgement in follow(history)[1]]
+    found = follow(history)[1]
+    judged = [judgement for _, judgement in found]
     if not judged:
         raise InputError(f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them.")
+    last = found[-1][0].watch
+    look_at = () if last is None else last.look_at
     if page is not None:
-        write_page(page, judged, s3, overwrite=settings.output.force)
+        write_page(page, judged, look_at, s3, overwrite=settings.output.force)
         say(f"page  {page}")
     if settings.output.json_output:
         print_json({"format": 1, "state": judged[-1].state, "dumps": [to_json(each) for each in judged]})
     else:
-        _print(judged)
+        _print(judged, look_at)
     return WatchError.exit_code if judged[-1].state in settings.output.refused_states else 0
 
 
-def _print(judged: "Sequence[Judgement]") -> None:
+def _print(judged: "Sequence[Judgement]", look_at: "Sequence[str]") -> None:
     table = Table([*names("dump", "state"), *numbers(*_COLUMNS)])
     for each in judged:
         values = [each.signals[signal].value for signal in _COLUMNS.values()]
@@ -90,3 +93,5 @@ def _print(judged: "Sequence[Judgement]") -> None:
     print_text(f"state: {last.state.value}")
     for text in last.reasons:
         print_text(f"- {text}")
+    if look_at:
+        print_text(f"groups on which the auditor disagrees most: {', '.join(look_at)}")
