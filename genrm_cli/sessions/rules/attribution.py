@@ -77,6 +77,7 @@ _REPORT = re.compile(
     r"(?= ?$| (?:you|he|she|they)\b)"
     r"|(?:voice|thought|belief|stereotype|myth|idea|rule|message|story|fear|label)s? (?:that|is|are|saying|which|of))\b"
 )
+_REPORT_AFTER = re.compile(r", (?:you|he|she|they|your \w+) (?:says?|said|tells?|told|wrote|writes?)(?: me)?[.!?]*$")
 _NO_REPORT = re.compile(
     r"\b(?:i(?:'ve| have)?(?: already| just| always| often)? (?:said|told|mentioned|warned|heard|asked|wanted|believed)"
     r"|(?:research|science|stud(?:y|ies)|experts?|evidence|experience|nature|god|the bible) (?:says?|tells?|claims?)"
@@ -114,8 +115,8 @@ def is_reported(text: str, start: int, following: str) -> bool:
     `following` is the next sentence of the same turn, or empty.
     """
     before = _NO_REPORT.sub(" ", text[max(0, start - _CONTEXT_CHARS) : start])
-    reported = _REPORT.search(_after_last(_REPORT_END, before)) is not None
-    return reported and not _ENDORSES.search(f"{text[start:]} \n {following}")
+    reported = _REPORT.search(_after_last(_REPORT_END, before)) or _REPORT_AFTER.search(text)
+    return reported is not None and not _ENDORSES.search(f"{text[start:]} \n {following}")
 
 
 def _after_last(end: re.Pattern[str], text: str) -> str:
