@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     )
     from genrm_cli.groups.group import Group
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
+    from genrm_cli.ranking.in_memory import rank
+    from genrm_cli.ranking.rank_policies import Ranking
     from genrm_cli.rewards.estimators import Calibration
     from genrm_cli.scorer import Scorer, score
 
@@ -29,10 +31,12 @@ __all__ = [
     "GroupRewards",
     "InputError",
     "JudgeError",
+    "Ranking",
     "Scorer",
     "StorageError",
     "UsageError",
     "__version__",
+    "rank",
     "score",
 ]
 
@@ -41,6 +45,8 @@ _MODULES = {
     "Group": "groups.group",
     **dict.fromkeys(("ComparisonResult", "GroupRewards"), "groups.results"),
     "Calibration": "rewards.estimators",
+    "Ranking": "ranking.rank_policies",
+    "rank": "ranking.in_memory",
     **dict.fromkeys(("GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"), "errors"),
 }
 

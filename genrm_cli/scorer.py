@@ -115,12 +115,16 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
         GenrmError: see `Scorer` and `Scorer.score`.
     """
     group = Group.of(prompt, responses, key=settings.pop("key", None), reference=settings.pop("reference", None))
-    scorer = Scorer(**settings)
+    return run_blocking(Scorer(**settings).score_once(group))
+
+
+def run_blocking(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end: in a new event loop, which is another thread's inside a running one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(scorer.score_once(group))
-    return _run_in_thread(scorer.score_once(group))
+        return asyncio.run(work)
+    return _run_in_thread(work)
 
 
 def _warn(event: str, fields: dict[str, Any]) -> None:
@@ -130,17 +134,22 @@ def _warn(event: str, fields: dict[str, Any]) -> None:
 
 
 def _resolve(given: Table) -> Settings:
-    """Return the settings from keywords."""
+    """Return the settings of a scorer from keywords."""
+    if unused := sorted(name for name in _FILE_SETTINGS & given.keys() if given[name] is not None):
+        raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it.")
+    if str(given.get("journal", "")).startswith("s3://"):
+        raise UsageError("Scorer: journal is an S3 location; expected a local path.")
+    return settings_of("Scorer", given)
+
+
+def settings_of(name: str, given: Table) -> Settings:
+    """Return the settings from the keywords of a function of this name."""
     values = {
-        name: os.fspath(value) if isinstance(value, os.PathLike) else list(value) if isinstance(value, tuple) else value
-        for name, value in given.items()
+        key: os.fspath(value) if isinstance(value, os.PathLike) else list(value) if isinstance(value, tuple) else value
+        for key, value in given.items()
         if value is not None
     }
-    if unused := sorted(_FILE_SETTINGS & values.keys()):
-        raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it.")
-    if str(values.get("journal", "")).startswith("s3://"):
-        raise UsageError("Scorer: journal is an S3 location; expected a local path.")
-    settings, _ = resolve_settings({}, {}, SettingsFile("Scorer", values))
+    settings, _ = resolve_settings({}, {}, SettingsFile(name, values))
     return settings
 
 

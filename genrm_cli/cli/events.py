@@ -117,6 +117,20 @@ def plan_text(plan: JsonObject) -> str:
     )
 
 
+def forecast_text(plan: JsonObject) -> str:
+    """Return the prompts and policies of a ranking, and the smallest difference that it can show, in one line."""
+    found, pilot = plan["forecast"], ", a pilot that decides about the rest of the budget" if plan["is_pilot"] else ""
+    shows = "they do not join all policies"
+    if found is not None:
+        shows = (
+            f"shows differences from {100 * found['smallest_difference']:.1f} points of the win rate in "
+            f"{100 * found['power']:.0f} % of cases (95 % interval ±{100 * found['half_width']:.1f})"
+        )
+    others = "".join(f"; left out: {count:,} × {what}" for what, count in plan["left_out"].items())
+    policies, prompts = counted(len(plan["policies"]), "policy", "policies"), counted(plan["prompts"], "prompt")
+    return f"{policies}, {prompts}, {counted(plan['pairs'], 'pair')}{pilot}: {shows}{others}"
+
+
 def duration_text(time_s: float) -> str:
     """Return a duration in the unit that suits it."""
     if time_s < _MINUTE_S:
@@ -204,6 +218,7 @@ _SAID_ONCE = {"lease_left", "storage_failed"}
 _SAID: dict[str, Callable[[JsonObject], None]] = {
     "judge": lambda fields: say(f"judge: {judge_text(fields)}"),
     "plan": lambda fields: say(plan_text(fields)),
+    "forecast": lambda fields: say(forecast_text(fields)),
     "probing": lambda fields: say(
         f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s per call)"
     ),

@@ -30,7 +30,7 @@ from genrm_cli.scored.describe_run import input_version, judge_record, versions_
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord
 from genrm_cli.settings import Settings
-from genrm_cli.settings.table import changed, digest_of
+from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
@@ -70,11 +70,6 @@ class EvalResult:
     settings_digest: str
     versions: Mapping[str, str]
     pairs: tuple[PairRecord, ...]
-
-
-def without_components(settings: Settings) -> Settings:
-    """Return settings without components, because a settings file may be shared with `genrm score`."""
-    return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
 async def evaluate_judge(

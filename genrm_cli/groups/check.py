@@ -13,6 +13,7 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.judging.profiles.score_tokens import MOST_TOKENS
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
+from genrm_cli.settings.table import changed
 from genrm_cli.verdicts import StoppedBy
 
 
@@ -54,6 +55,11 @@ def check_settings(settings: Settings) -> None:
                 f"{table} needs a real judge, not ",
                 naming("$judge: set model and base_url in its table.", judge=grader.config.judge.judge),
             )
+
+
+def without_components(settings: Settings) -> Settings:
+    """Return settings for verdicts alone, because a settings file may be shared with `genrm score`."""
+    return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
 
 
 def _check_judge(config: JudgeConfig, *, only_known: bool, is_batch: bool) -> None:

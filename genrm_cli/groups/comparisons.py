@@ -76,7 +76,7 @@ def iter_requests(
     answered: Sequence[int],
     view: SharedView,
     plan: GroupPlan,
-    further: Sequence[Comparison] | None = None,
+    chosen: Sequence[Comparison] | None = None,
 ) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests to the judges whose verdicts count.
 
@@ -85,14 +85,14 @@ def iter_requests(
         answered: indices of the rollouts that have a response.
         view: the responses of `answered` in their order, and what else is shown.
         plan: plan of the run.
-        further: the comparisons, if they depend on verdicts.
+        chosen: the comparisons, if the plan does not determine them.
     """
     if len(answered) < 2 or not plan.judges:
         return
     response_of = dict(zip(answered, view.responses, strict=True))
     principle, reference = view.comparing_principle, view.reference
     every = list(range(len(plan.judges)))
-    planned = _plan_judges(key, answered, plan) if further is None else [(each, every) for each in further]
+    planned = _plan_judges(key, answered, plan) if chosen is None else [(each, every) for each in chosen]
     for (i, j, repeat), numbers in planned:
         prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle, reference, view.images)
         for number in numbers:

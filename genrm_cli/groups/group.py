@@ -8,6 +8,7 @@ from typing import Self
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.requests import RequestId
+from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.group_keys import group_key
@@ -31,12 +32,14 @@ class Group:
         rollouts: rollouts in the group's order.
         records: fields of each rollout, for components that read them; otherwise empty.
         mixed: why no rollouts can be compared: their prompts or reference answers differ; None if they do not.
+        pairs: the comparisons to make, of rollouts that differ to judges; None leaves them to the plan of the run.
     """
 
     key: str | None
     rollouts: Sequence[Rollout]
     records: Sequence[JsonObject] = ()
     mixed: Reason | None = None
+    pairs: Sequence[Comparison] | None = None
 
     @classmethod
     def of(

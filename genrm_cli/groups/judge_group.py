@@ -11,7 +11,7 @@ from typing import TypeVar
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.comparisons import count_stages, iter_further, iter_requests
 from genrm_cli.groups.graders import iter_gradings
-from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.group import Group, JudgedGroup, Results
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import Judge, JudgeSet
@@ -152,6 +152,13 @@ def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     return _recall(begin_group(group, plan), group, plan, judges)
 
 
+def known_results(group: Group, plan: GroupPlan, judges: JudgeSet) -> Results:
+    """Return the results about a group that are known without asking."""
+    judged = begin_group(group, plan)
+    _recall(judged, group, plan, judges)
+    return judged.results
+
+
 def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     """Add the results that are known without asking, and count them."""
     first = seen = known = known_calls = later = 0
@@ -288,7 +295,7 @@ def iter_stages(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[
                 judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
             yield id_, shown
 
-    yield iter_neutral(chain(iter_requests(group.key, judged.answered, view, plan), *gradings))
+    yield iter_neutral(chain(iter_requests(group.key, judged.answered, view, plan, group.pairs), *gradings))
     for further in iter_further(judged, plan):
         yield iter_neutral(iter_requests(group.key, judged.answered, view, plan, further))
 

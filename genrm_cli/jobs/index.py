@@ -32,6 +32,9 @@ from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
+KeyOf = Callable[[Rollout, Record, int | str], str | None]
+"""Returns the group key of a rollout, from its own record and its line."""
+
 _SHOWN_CHARS = 200
 NAMED_PROBLEMS = 3
 
@@ -169,12 +172,15 @@ class FirstRejects(list[Reject]):
             self.append(reject)
 
 
-def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject], None]) -> InputIndex:
+def index_input(
+    sources: Sources, run: RunContext, on_reject: Callable[[Reject], None], key_of: KeyOf | None = None
+) -> InputIndex:
     """Read all lines of an input; the caller closes the index.
 
     Args:
         run: settings, plan, and the metrics that count lines, rollouts, groups and planned comparisons.
         on_reject: called with each line that cannot be read or does not declare what it must.
+        key_of: groups the rollouts, and is called once for each, in order; None groups them as the settings say.
 
     Raises:
         UsageError: not one comparison fits into the budget.
@@ -188,7 +194,7 @@ def index_input(sources: Sources, run: RunContext, on_reject: Callable[[Reject],
             index.table.begin_file()
             with sources.open(number) as source:
                 index.unit = source.unit
-                _read_lines(source, run, index, on_reject, name)
+                _read_lines(source, run, index, on_reject, name, key_of)
             index.lines.append(run.metrics.lines - before)
         _refuse_absent_fields(index)
         _leave_out_after(run.settings.limits.limit, index.table)
@@ -211,7 +217,12 @@ def _refuse_absent_fields(index: InputIndex) -> None:
 
 
 def _read_lines(
-    source: Source, run: RunContext, index: InputIndex, on_reject: Callable[[Reject], None], name: str | None
+    source: Source,
+    run: RunContext,
+    index: InputIndex,
+    on_reject: Callable[[Reject], None],
+    name: str | None,
+    key_of: KeyOf | None,
 ) -> None:
     """Read the lines of a file; `name` tells it from the other files of a set."""
     metrics, settings = run.metrics, run.settings.input
@@ -241,7 +252,12 @@ def _read_lines(
         metrics.not_numbers += len(nulls)
         if nulls:
             metrics.not_numbers_first = metrics.not_numbers_first or f"{nulls[0]} in {source.unit} {place}"
-        keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
+        keys = [
+            key_of(rollout, format_.own_record(record, position), place)
+            if key_of is not None
+            else _key_of(record, rollout, place, settings)
+            for position, rollout in enumerate(rollouts)
+        ]
         metrics.formats[format_.name] += 1
         metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):

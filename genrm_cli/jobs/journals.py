@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -150,6 +150,17 @@ def _take_in_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
         others = [whole]
     for path in others:
         _take_in(journal, path, run)
+
+
+def take_in_others(journal: Journal, scored_uris: Iterable[str], run: RunContext) -> None:
+    """Import what the journals of other outputs hold, where they exist; blocks.
+
+    Raises:
+        StorageError: one of them cannot be read.
+    """
+    for path in {_path_of_whole(uri, run.settings) for uri in scored_uris if not is_streamed(uri)}:
+        if path != journal.path and Path(path).exists():
+            _take_in(journal, path, run)
 
 
 def _take_in(journal: Journal, path: str, run: RunContext) -> None:

@@ -233,12 +233,16 @@ class Latencies:
         )
 
 
-def student_95(freedom: int) -> float:
+def student_95(freedom: int, z: float = Z_95) -> float:
     """Return the 97.5 % point of Student's distribution, to 3 % from two degrees of freedom on; the normal one for 0.
+
+    Args:
+        freedom: degrees of freedom.
+        z: the point of the normal distribution, for another probability; further out it needs more freedom.
 
     Source: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions (1964), 26.7.5.
     """
-    z, v = Z_95, freedom or math.inf
+    v = freedom or math.inf
     terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return sum(term / v**power for power, term in enumerate(terms))
 

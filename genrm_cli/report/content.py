@@ -222,7 +222,7 @@ class Content:
         """Return the values of the template."""
         figures = [run.figures for run in self.runs]
         return {
-            "title": f"Report on {', '.join(each.uri.rpartition('/')[2] for each in figures)}",
+            "title": f"Report on {', '.join(each.uri.rpartition('/')[2] for each in figures)}" if figures else "Ranking of policies",
             "runs": self.runs,
             "prompts": [{group.key: group.prompt for group in run.groups} for run in self.runs],
             "tags": self.tags,

@@ -6,21 +6,23 @@ The page holds figures and charts as HTML, data as inert blocks, and a policy th
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.ranking.rank_policies import Ranking
 from genrm_cli.report.blocks import Blocks, packed
-from genrm_cli.report.charts import draw_histogram, draw_means, number_text
+from genrm_cli.report.charts import Point, draw_histogram, draw_means, draw_series, number_text
 from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.figures import reason_text
+from genrm_cli.report.group_document import mask_of
 from genrm_cli.report.judge_trust import Trust
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
@@ -55,25 +57,31 @@ class WrittenReport:
 
 
 def write_report(
-    given: Sequence[str], output: str | None, settings: Settings, *, compare: bool = False
+    given: Sequence[str],
+    output: str | None,
+    settings: Settings,
+    *,
+    compare: bool = False,
+    ranking: Ranking | None = None,
 ) -> WrittenReport:
-    """Write the report of scored files.
+    """Write the report of scored files, or of a ranking of their policies, or of both.
 
     Args:
         given: scored files, folders, prefixes and patterns.
         output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
         compare: whether to match the rollouts of two scored files.
+        ranking: a section about policies.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no page has appeared then.
     """
     s3 = s3_options(settings)
-    scored = find_scored(given, settings, s3)
+    scored = find_scored(given, settings, s3) if given else []
     if compare and len(scored) != 2:
         raise UsageError(naming("$compare requires two scored files"), f"; got {len(scored)}.")
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
-    uris = [uri for each in scored for uri in each.files]
+    uris = [uri for each in scored for uri in each.files] or list(() if ranking is None else ranking.inputs)
     if any(is_same_place(uri, target) for uri in uris):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
     mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
@@ -86,7 +94,7 @@ def write_report(
             runs.append(run)
         blocks.finish()
         content = Content(runs, tags, rows, compare_runs(runs[0].contents, runs[1].contents) if compare else None)
-        values = content.page_values(settings.judge.redact_pattern)
+        values = content.page_values(settings.judge.redact_pattern) | _ranking_values(ranking, settings)
         for piece in _iter_page(values, content.page_index(), blocks):
             sink.write(piece)
         outputs.commit()
@@ -100,6 +108,20 @@ def write_report(
         sum(share.of - share.count for share in asked),
         sum(run.rejected for run in content.runs),
     )
+
+
+def _ranking_values(ranking: Ranking | None, settings: Settings) -> Record:
+    """Return the values of the section about policies, its texts masked."""
+    if ranking is None:
+        return {"ranking": None}
+    mask = mask_of(settings.judge.redact_pattern)
+    examples = [
+        replace(each, prompt=mask(each.prompt), response_a=mask(each.response_a), response_b=mask(each.response_b))
+        for each in ranking.examples
+    ]
+    points = [Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}") for row in ranking.policies]
+    curve = draw_series(points, "Elo") if ranking.over is not None else None
+    return {"ranking": replace(ranking, examples=tuple(examples)), "curve": curve}
 
 
 def _iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[bytes]:
@@ -124,7 +146,8 @@ def _render(values: JsonObject) -> str:
     )
     hashes = f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
     policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    loader = FunctionLoader(lambda name: (_FOLDER / name).read_text(encoding="utf-8"))
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=loader)
     environment.globals |= {"draw": draw_histogram, "draw_means": draw_means, "short": number_text}
     environment.globals["reason_text"] = reason_text
     texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704

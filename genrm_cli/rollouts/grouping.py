@@ -246,7 +246,12 @@ class GroupTable:
 
     def count_answered(self, rows: list[int]) -> int:
         """Count the different rollouts of a group that can be compared."""
-        return len({self._shown[row] for row in self.compared(rows)})
+        return len(set(self.originals(rows).values()))
+
+    def originals(self, rows: list[int]) -> dict[int, int]:
+        """Return the rows of a group that can be compared, each with the first one that is equal to judges."""
+        first: dict[int, int] = {}
+        return {row: first.setdefault(self._shown[row], row) for row in self.compared(rows)}
 
     def compared(self, rows: list[int]) -> list[int]:
         """Return the rows of a group that can be compared: those with a response that nothing excludes."""

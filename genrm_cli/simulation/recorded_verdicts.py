@@ -23,18 +23,22 @@ _Judged = tuple[str, str, int, int, Verdict]
 """Judge and group, the rollout shown first and the second, the verdict."""
 
 
-def read_judges(uri: str) -> dict[str, dict[str, Verdicts]]:
+def read_judges(uri: str, systems: dict[str, dict[object, int]] | None = None) -> dict[str, dict[str, Verdicts]]:
     """Return the verdicts of each judge by group; failures and grades are left out.
 
     Lines are those of a `*.comparisons.jsonl`, or recorded verdicts: `source`, `judge`, `prompt_id`, names of the
     compared systems as `i` and `j`, and the verdict. A judge of recorded verdicts is named `source/judge`.
+
+    Args:
+        uri: the file.
+        systems: a defaultdict of dicts that receives the numbers of the systems of each group of recorded verdicts.
 
     Raises:
         InputError: a line is neither.
         StorageError: the file cannot be read.
     """
     by_judge: dict[str, dict[str, dict[Comparison, Verdict]]] = defaultdict(lambda: defaultdict(dict))
-    systems: dict[str, dict[object, int]] = defaultdict(dict)
+    systems = defaultdict(dict) if systems is None else systems
     with open_source(uri, S3Options(), _MAX_LINE_BYTES) as source:
         for line in source.iter_lines():
             try:

@@ -78,7 +78,8 @@ def eval_(
 
     Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o my-genrm.json
     """
-    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial, without_components
+    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.groups.check import without_components
     from genrm_cli.jobs.context import new_run
     from genrm_cli.scored.json_form import to_json
 

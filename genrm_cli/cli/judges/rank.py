@@ -1,0 +1,138 @@
+"""`genrm rank`: which policy is better, from pairwise verdicts on the same prompts."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from genrm_cli.cli.console import counted, number_text, percent_text, print_json, print_text, say_warning
+from genrm_cli.cli.events import forecast_text, plan_text, watched
+from genrm_cli.cli.options import Invocation, Rollouts, option, run_to_end, say_endpoint_source, switch, with_settings
+from genrm_cli.cli.tables import Table, names, numbers, print_parts
+
+if TYPE_CHECKING:
+    from genrm_cli.ranking.leaderboard import PolicyRow
+    from genrm_cli.ranking.rank_policies import Ranking
+
+_OMITTED = (
+    *("min_age", "output", "output_template", "keep_replies", "together", "reference_field", "unscored"),
+    *("leases", "lease_expiry", "shard", "conclude", "any_prefix"),
+)
+_EXAMPLES = 12  # prompts on a page
+_Field = Annotated[str | None, option("PATH", "Dotted path of the field that names the policy. Default: the file.")]
+_Over = Annotated[
+    str | None, option("PATH", "Dotted path of a field whose numbers are the policies, for a curve, such as step.")
+]
+_Recorded = Annotated[
+    str | None, option("JUDGE", "Rank recorded verdicts of this judge (source/judge) instead of rollouts.")
+]
+
+
+@with_settings(
+    "Input", "Judge", "Limits", "Journal", "Output", "Storage", names=("budget", "seed", "max_unscored"), omit=_OMITTED
+)
+def rank(
+    rollouts: Rollouts,
+    invocation: Invocation,
+    policy_field: _Field = None,
+    over: _Over = None,
+    baseline: Annotated[str | None, option("NAME", "Compare the other policies with this one only.")] = None,
+    samples: Annotated[int, option("K", "Responses of each policy per prompt.", min=1, max=64)] = 1,
+    one_order: Annotated[bool, switch("--one-order", "Ask for each pair in one random order: half the calls.")] = False,
+    recorded: _Recorded = None,
+    report: Annotated[str | None, option("OUT.html", "Also write a page with the prompts that tell most.")] = None,
+) -> int:
+    """Compare policies on the same prompts: win rates and a leaderboard, with intervals.
+
+    Each file is a policy, or --policy-field names it. Verdicts of genrm score on these files are used again; scored
+    lines need no judge at all. Before the first call, genrm says which difference the plan can show.
+
+    Example: genrm rank old.jsonl new.jsonl --base-url http://localhost:8000/v1 --model my-genrm
+
+    Example: genrm rank models.scored.jsonl --policy-field model --json
+    """
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.ranking.rank_policies import (
+        plan_ranking,
+        rank_known,
+        rank_policies,
+        ranking_options,
+        ranking_settings,
+        refuse_partial,
+        uses_known,
+    )
+    from genrm_cli.report.write_report import write_report
+    from genrm_cli.scored.json_form import to_json
+    from genrm_cli.storage.location import is_scored_file
+
+    given, as_json = invocation.settings, invocation.settings.output.json_output
+    own = ranking_settings(given)
+    fields = {"policy_field": policy_field, "over": over, "baseline": baseline, "recorded": recorded}
+    options = ranking_options(given, **fields, samples=samples, both_orders=not one_order)
+    if given.output.dry_run:
+        plan = to_json(plan_ranking(rollouts, options, new_run(own, invocation.api_keys)))
+        if as_json:
+            print_json(plan)
+        else:
+            print_text(f"{forecast_text(plan)}\n{plan_text(plan['estimate'])}")
+        return 0
+    say_endpoint_source(invocation)
+    with watched(given) as (progress, events):
+        run = new_run(own, invocation.api_keys, progress, events)
+        if uses_known(rollouts, options, own):
+            ranking = rank_known(rollouts, options, run)
+        else:
+            ranking = run_to_end(rank_policies(rollouts, options, run, examples=_EXAMPLES if report else 0))
+    if report is not None:
+        scored = rollouts if all(map(is_scored_file, rollouts)) else []
+        write_report(scored, report, given, ranking=ranking)
+    if as_json:
+        print_json(to_json(ranking))
+    else:
+        _print_ranking(ranking)
+    if not given.output.quiet:
+        if ranking.judged_by is not None and ranking.judged_by.is_baseline:
+            say_warning("judged by the built-in lexical baseline, which counts words: only a try of the pipeline.")
+        for warning in ranking.warnings:
+            say_warning(warning)
+    refuse_partial(ranking, given)
+    return 0
+
+
+def _print_ranking(ranking: "Ranking") -> None:
+    heads = numbers("rank", "wins", "95 %", "Elo", "±", "adj.", "prompts", "verdicts", "chars")
+    table = Table([*names("policy"), *heads])
+    for row in ranking.policies:
+        table.add(*_cells(row))
+    accounted = f"with {counted(ranking.comparisons_accounted, 'comparison')} accounted for"
+    matrix: tuple[str | Table, ...] = ()
+    if len(ranking.policies) > 2:
+        legend = f"Row beats column, in percent, ± half of the 95 % interval; * sure {accounted}."
+        matrix = ("", _matrix(ranking), "", legend)
+    legend = (
+        f"\nwins: share won against {ranking.baseline or 'all others'}, both orders alike. rank: ranks that remain "
+        f"{accounted}. Elo: strength against {ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if "
+        f"all responses were equally long. The longer response won {percent_text(ranking.longer_preferred)} of the "
+        "decided verdicts.\n"
+    )
+    print_parts(table, *matrix, legend, *ranking.findings)
+
+
+def _cells(row: "PolicyRow") -> tuple[str, ...]:
+    half = None if row.elo_hi is None or row.elo is None else row.elo_hi - row.elo
+    elo = (row.bound or "").strip("=") + number_text(row.elo, "+.0f")
+    interval = "-" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f}-{100 * row.hi:.1f}"
+    ranks = "-" if row.rank_lo is None else "-".join(map(str, sorted({row.rank_lo, row.rank_hi or row.rank_lo})))
+    others = number_text(half, ".0f"), number_text(row.elo_length, "+.0f"), f"{row.prompts:,}", f"{row.verdicts:,}"
+    return row.name, ranks, percent_text(row.win_rate), interval, elo, *others, number_text(row.chars, ",.0f")
+
+
+def _matrix(ranking: "Ranking") -> Table:
+    policies = [row.name for row in ranking.policies]
+    table = Table([*names(""), *numbers(*policies)])
+    for name in policies:
+        cells = [""] * len(policies)
+        for column, other in enumerate(policies):
+            if (found := ranking.win_rate(name, other)) is not None:
+                row, rate, (low, high) = found
+                half = "" if low is None or high is None else f" ±{50 * (high - low):.0f}"
+                cells[column] = f"{100 * rate:.0f}{half}{'*' if row.better else ''}"
+        table.add(name, *cells)
+    return table

@@ -1,0 +1,164 @@
+"""Plan the comparisons of a contest, ask the judges, and collect the outcomes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from statistics import fmean
+
+import numpy as np
+
+from genrm_cli.errors import UsageError, naming
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.judge_group import judge_groups, known_results
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.reward_group import verdicts_of
+from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.ranking.contest import Contest
+from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
+from genrm_cli.ranking.pair_plan import Forecast, Pair, PairPlan, all_pairs, assumed_deviation, forecast, near_pairs
+from genrm_cli.ranking.strengths import fit_strengths
+from genrm_cli.verdicts import Failure, FailureKind, Verdict
+
+_PILOT_SHARE = 1 / 3
+_WIDE_FIELD = 6  # policies from which a pilot chooses the pairs; of fewer, most are at most two ranks apart
+_LEAST_MEASURED = 30  # shares; a deviation measured on fewer is worth less than the assumed one
+
+
+class ContestJudging:
+    """The comparisons of a contest, and their outcomes so far. `is_pilot`: those chosen decide which others follow."""
+
+    def __init__(self, contest: Contest, plan: GroupPlan, metrics: RunMetrics) -> None:
+        """Plan nothing yet.
+
+        Raises:
+            UsageError: a budget, and judges that grade each response once.
+        """
+        self.contest, self.plan, self._metrics, options = contest, plan, metrics, contest.options
+        if options.budget is not None and not plan.compares_pairs:
+            raise UsageError(naming("$budget chooses pairs, but this judge grades each response once; omit it."))
+        self.anchor = None if options.baseline is None else contest.policies.index(options.baseline)
+        if options.over is not None and self.anchor is None:
+            self.anchor = 0
+        self.is_pilot, self.pairs = False, PairPlan(len(contest.policies), plan.pairing.seed)
+        self._allowed = all_pairs(len(contest.policies), self.anchor, is_curve=options.over is not None)
+        # By the responses shown: the verdict, the response that made the request fail, or None for other failures.
+        self._results: dict[int, dict[tuple[int, ...], Verdict | int | None]] = {}
+        self._asked: dict[int, set[Pair]] = {}
+
+    def choose(self, judges: JudgeSet | None) -> None:
+        """Choose the comparisons, within the budget those with known answers first.
+
+        Args:
+            judges: recall what is known; None if nothing is.
+        """
+        budget, calls_each = self.contest.options.budget, sum(judge.turns for judge in self.plan.judges)
+        offers: dict[int, list[tuple[Pair, int]]] = {}
+        for prompt in range(len(self.contest.rows)):
+            present = sorted(self.contest.entrants(prompt).of_policy)
+            pairs = [pair for pair in combinations(present, 2) if pair in self._allowed]
+            if budget is None:
+                for pair in pairs:
+                    self.pairs.take(prompt, pair, 0)
+                continue
+            needed = {pair: self.contest.comparisons(prompt, [pair]) for pair in pairs}
+            offers[prompt] = [(pair, len(asked) * calls_each) for pair, asked in needed.items()]
+            if judges is not None:
+                found = [id_.shown for id_, _ in known_results(self._group(prompt, pairs), self.plan, judges)]
+                for pair, calls in offers[prompt]:
+                    if calls and all(found.count((i, j)) == len(self.plan.judges) for i, j, _ in needed[pair]):
+                        self.pairs.take(prompt, pair, calls)
+        if budget is not None:
+            whole = sum(calls for each in offers.values() for _, calls in each)
+            self.is_pilot = len(self.contest.policies) >= _WIDE_FIELD and self.anchor is None and whole > budget
+            self.pairs.spend(offers, int(budget * _PILOT_SHARE) if self.is_pilot else budget)
+            if not self.pairs.calls and whole:
+                raise UsageError(naming("$budget allows no comparison; raise it.", budget=budget))
+        self._offers = offers
+        self._count()
+
+    def choose_rest(self) -> None:
+        """Spend the rest of the budget on policies that are at most two ranks apart by the verdicts so far."""
+        fit = fit_strengths(self.outcomes())
+        near = self._allowed if fit is None else near_pairs(fit.theta.tolist())
+        offers = {prompt: [each for each in found if each[0] in near] for prompt, found in self._offers.items()}
+        self.pairs.spend(offers, self.contest.options.budget or 0)
+        self._count()
+
+    def _count(self) -> None:
+        """Count what is planned."""
+        metrics, table = self._metrics, self.contest.index.table
+        metrics.groups = len(self.pairs.chosen)
+        metrics.planned = metrics.planned_calls = metrics.prompt_chars = 0
+        for prompt, pairs in self.pairs.chosen.items():
+            rows, asked = self.contest.rows[prompt].tolist(), len(self.contest.comparisons(prompt, pairs))
+            for judge, effort in zip(self.plan.judges, self.plan.efforts(table.count_answered(rows)), strict=False):
+                requests = asked if judge.grading is None else effort.requests
+                metrics.planned += requests
+                metrics.planned_calls += requests * effort.turns
+                metrics.prompt_chars += round(requests * effort.turns * table.chars_shown(rows, effort.responses))
+
+    def _group(self, prompt: int, pairs: list[Pair]) -> Group:
+        group = self.contest.index.read_group(self.contest.rows[prompt].tolist())
+        return replace(group, pairs=self.contest.comparisons(prompt, pairs))
+
+    def iter_groups(self) -> Iterator[tuple[int, Group]]:
+        """Yield the prompts with the comparisons that have not been asked."""
+        for prompt, pairs in sorted(self.pairs.chosen.items()):
+            if new := [pair for pair in pairs if pair not in self._asked.get(prompt, ())]:
+                yield prompt, self._group(prompt, new)
+
+    async def ask(self, judges: JudgeSet) -> None:
+        """Ask about all that was chosen and not asked before."""
+        await judge_groups(self.iter_groups(), self.plan, judges, self._take)
+        self._asked = {prompt: set(pairs) for prompt, pairs in self.pairs.chosen.items()}
+
+    def _take(self, prompt: int, judged: JudgedGroup) -> None:
+        found, results = verdicts_of(judged, self.plan), self._results.setdefault(prompt, {})
+        for request, outcome in found.judged.results:
+            if isinstance(outcome.result, Failure) and outcome.result.kind is not FailureKind.NOT_ASKED:
+                culprits = found.causes.get(request, ())
+                results[request.shown] = culprits[0] if len(culprits) == 1 else None
+        results.update({(i, j): verdict for (i, j, _), verdict in found.used.items()})
+        self._metrics.redactions.update(judged.redactions)
+        self._metrics.groups_done += 1
+
+    def outcomes(self) -> Outcomes:
+        """Return the outcomes so far. A response that made the judge fail lost that comparison."""
+        table = OutcomeTable(self.contest.policies, self.contest.options.both_orders)
+        for prompt, results in sorted(self._results.items()):
+            entrants = self.contest.entrants(prompt)
+            chars = entrants.chars
+            table.begin_prompt({a: fmean(chars[i] for i in found) for a, found in entrants.of_policy.items()})
+            for pair in self.pairs.chosen[prompt]:
+                for i, j in entrants.meetings(pair):
+                    ruled, gap = entrants.ruled(i, j), float(chars[i] - chars[j])
+                    shown = [(-1, -1)] * 2 if ruled is not None else entrants.orders(i, j)
+                    for first, order in zip((i, j), shown, strict=True):
+                        policies, longer = (pair, gap) if first == i else (pair[::-1], -gap)
+                        result = results.get(order, order[0])
+                        if ruled is not None:
+                            table.add_rule(*policies, longer, ruled if first == i else 1 - ruled)
+                        elif not isinstance(result, int):
+                            table.add(*policies, longer, result)
+                        elif order in results:
+                            table.add_rule(*policies, longer, float(result != order[0]))
+        return table.outcomes()
+
+    def read(self, number: int, a: int, b: int) -> tuple[Group, tuple[int, int]]:
+        """Return the prompt of this number among the outcomes, with the first responses of two policies."""
+        prompt = sorted(self._results)[number]
+        group = self.contest.index.read_group(self.contest.rows[prompt].tolist())
+        return group, self.contest.entrants(prompt).meetings((a, b))[0]
+
+    def forecast(self) -> Forecast | None:
+        """Return what the chosen comparisons can show, with the deviation measured so far if it is known."""
+        options = self.contest.options
+        deviation = assumed_deviation(options.samples, both_orders=options.both_orders)
+        if self._results:
+            shares = self.outcomes().win_shares()[1]
+            shares = shares[:, (~np.isnan(shares)).sum(axis=0) > 1]
+            if (~np.isnan(shares)).sum() >= _LEAST_MEASURED:
+                deviation = float(np.sqrt(np.nanvar(shares, axis=0, ddof=1).mean()))
+        spent = (options.budget or 0) / max(1, self.pairs.calls) if self.is_pilot else 1.0  # of a pilot all of it
+        return forecast(self.pairs.counts() * max(1.0, spent), deviation, self.anchor)

@@ -1,0 +1,95 @@
+"""Outcomes from verdicts that exist: those beside scored lines, and recorded ones. Nobody is asked."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from statistics import fmean
+
+from genrm_cli.errors import InputError, SettingRef, UsageError, naming
+from genrm_cli.jobs.context import s3_options
+from genrm_cli.json_types import Record
+from genrm_cli.ranking.contest import RankOptions, name_at, sorted_steps
+from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
+from genrm_cli.scored.files import find_scored
+from genrm_cli.scored.groups import ScoredRun
+from genrm_cli.scored.lines import ScoredGroup
+from genrm_cli.settings import Settings
+from genrm_cli.simulation.recorded_verdicts import read_judges
+from genrm_cli.verdicts import FailureKind
+
+
+def read_recorded(uri: str, judge: str) -> Outcomes:
+    """Return the recorded verdicts of a judge, named `source/judge`; see `read_judges` for the form of the file.
+
+    Raises:
+        InputError: the file cannot be read, or has none of this judge.
+    """
+    names: dict[str, dict[object, int]] = defaultdict(dict)
+    by_judge = read_judges(uri, names)
+    if judge not in by_judge:
+        raise InputError(f"{uri}: no verdicts of ", SettingRef("recorded", judge), f"; it has {', '.join(by_judge)}.")
+    name_of = {group: {place: str(name) for name, place in names[group].items()} for group in by_judge[judge]}
+    compared = {name_of[group][i] for group, verdicts in by_judge[judge].items() for pair in verdicts for i in pair[:2]}
+    table = OutcomeTable(sorted(compared))
+    for group, verdicts in by_judge[judge].items():
+        number = {i: table.policies.index(name) for i, name in name_of[group].items() if name in compared}
+        table.begin_prompt({number[i]: 0.0 for pair in verdicts for i in pair[:2]})
+        for (i, j, _), verdict in verdicts.items():
+            table.add(number[i], number[j], 0.0, verdict)
+    return table.outcomes()
+
+
+def read_paid(given: Sequence[str], options: RankOptions, settings: Settings) -> tuple[Outcomes, str]:
+    """Return the outcomes of all comparisons beside scored lines, and the name of their judge.
+
+    Equal responses share their verdicts, and blank ones were not compared: a pair of policies counts where it has
+    different responses.
+
+    Raises:
+        InputError: no comparison is between two policies, or several judges answered.
+        UsageError: the policies are files, whose groups do not meet.
+    """
+    if (path := options.over or options.policy_field) is None:
+        raise UsageError(
+            naming("no judge given: pass $base_url and $model. Scored lines need none if $policy_field names policies.")
+        )
+    names, judges = dict[str, None](), set[str]()
+
+    def policy_of(record: Record) -> Record:
+        name = name_at(record, path)
+        names.update({} if name is None else {name: None})
+        return {"policy": name}
+
+    with ExitStack() as opened:
+        scored = find_scored(given, settings, s3_options(settings))
+        runs = [opened.enter_context(ScoredRun(each, settings, None, policy_of)) for each in scored]
+        for run in runs:
+            run.read(s3_options(settings))
+            judges |= run.judges
+        table = OutcomeTable(list(names) if options.over is None else sorted_steps(names, path))
+        is_swapped = [each for run in runs for group in run.iter_groups() for each in _add_group(table, group)]
+    table.both_orders = 2 * sum(is_swapped) > len(is_swapped)
+    if len(judges) != 1 or not is_swapped:
+        found = f"verdicts of {len(judges)} judges" if len(judges) > 1 else "no verdict on responses of two policies"
+        raise InputError(f"{', '.join(given)}: {found}; ", naming("pass $base_url and $model of the judge to ask."))
+    return table.outcomes(), judges.pop()
+
+
+def _add_group(table: OutcomeTable, group: ScoredGroup) -> list[bool]:
+    """Add a group; return for each of its pairs of responses whether both orders were asked."""
+    policies, chars, equal = dict[int, int](), dict[int, int](), defaultdict[int, list[int]](list)
+    for member in group.members:
+        index, line, name = member.line.index, member.line, member.record["policy"]
+        if name is not None and member.rollout.is_comparable:
+            policies[index], chars[index] = table.policies.index(name), len(member.rollout.answer or "")
+            equal[index if line.equal_to is None else line.equal_to].append(index)
+    means = {each: fmean(chars[i] for i in chars if policies[i] == each) for each in set(policies.values())}
+    table.begin_prompt(means)
+    asked = set[tuple[int, int]]()
+    for comparison in group.comparisons:
+        if comparison.is_pair and (comparison.failure is None or comparison.failure.kind is not FailureKind.NOT_ASKED):
+            i, j = comparison.indices
+            for a, b in ((a, b) for a in equal[i] for b in equal[j] if policies[a] != policies[b]):
+                table.add(policies[a], policies[b], float(chars[a] - chars[b]), comparison.verdict)
+                asked.add((a, b))
+    return [(b, a) in asked for a, b in asked]

@@ -1,0 +1,421 @@
+"""The leaderboard: win rates, strengths and ranks with their intervals, and what to beware of."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from genrm_cli.metrics.running_stats import Z_95, student_95, wilson_interval
+from genrm_cli.ranking.outcomes import Outcomes
+from genrm_cli.ranking.strengths import Strengths, fit_strengths, predicted_wins, resample
+from genrm_cli.rewards.estimators.verdict_batch import Floats
+
+ELO = float(400 / np.log(10))
+"""Elo points of a strength of 1: ten times the odds are 400 points."""
+LEAST_PROMPTS = 20  # fewer describe these prompts only
+_MOST_RESAMPLED, _ROUNDS = 24, 1_000  # policies, for which resampling takes seconds
+_USUAL, _USUAL_PROMPTS = (0.1, 0.9), 50  # win rates whose interval is Student's, from this number of prompts on
+_MUCH = 0.05  # of failures, contradictions, and the distance from a predicted win rate
+_OVERLAP = 2.0  # deviations between the lengths of two policies
+
+Interval = tuple[float, float] | tuple[None, None]
+
+
+def z_of(comparisons: int) -> float:
+    """Return the quantile of the normal distribution for 95 % intervals of so many comparisons together.
+
+    Source: C. E. Bonferroni; see R. G. Miller, Simultaneous Statistical Inference (1981).
+    """
+    return NormalDist().inv_cdf(1 - 0.025 / max(1, comparisons))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRow:
+    """One policy. None where a number is unknown; win rates and shares are between 0 and 1.
+
+    Attributes:
+        rank_lo: 1 + the policies that are surely better; `rank_hi` is K - those that are surely worse.
+        elo: strength against the baseline, or else the mean of all; 400 points are a factor of ten in the odds. Its
+            95 % interval is `elo_lo` to `elo_hi`; the band `band_lo` to `band_hi` holds for all policies together.
+        bound: `>=` if the policy never lost, `<=` if it never won: its strength then rests on an assumption.
+        elo_length: the strength if all responses were equally long.
+        win_rate: against the baseline, or else the mean against all others, on prompts that all answered.
+        first_share: share of draws of the prompts in which it is the best.
+        chars: mean characters of its responses. `verdicts` and `failed` count the comparisons about it.
+    """
+
+    name: str
+    rank_lo: int | None
+    rank_hi: int | None
+    elo: float | None
+    elo_se: float | None
+    elo_lo: float | None
+    elo_hi: float | None
+    band_lo: float | None
+    band_hi: float | None
+    bound: Literal[">=", "<="] | None
+    elo_length: float | None
+    win_rate: float | None
+    lo: float | None
+    hi: float | None
+    first_share: float | None
+    chars: float | None
+    prompts: int
+    verdicts: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRow:
+    """Two policies that were compared.
+
+    Attributes:
+        w: mean over prompts of the share that `a` won against `b`, 0 to 1, in both orders alike; None if unknown.
+        lo: `lo` to `hi` is its 95 % interval; `lo_sim` to `hi_sim` holds for all pairs together.
+        better: the policy that is better by the interval for all pairs; None if neither is.
+        n_prompts: prompts that count. The other counts are of comparisons; `by_rule` of those without a judge.
+        resid_z: deviation from the win rate that the strengths predict, in standard errors.
+    """
+
+    a: str
+    b: str
+    w: float | None
+    se: float | None
+    lo: float | None
+    hi: float | None
+    lo_sim: float | None
+    hi_sim: float | None
+    better: str | None
+    n_prompts: int
+    n_verdicts: int
+    ties: int
+    failed: int
+    by_rule: int
+    resid_z: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaderboard:
+    """The statistics of a ranking. The unit of all intervals is the prompt.
+
+    Attributes:
+        policies: best first; in the order of `over` for a curve.
+        baseline: the policy that strengths are relative to; None for the mean of all.
+        comparisons_accounted: comparisons between policies that `better` accounts for, by Bonferroni.
+        cov: covariance of the strengths in the order of `policies`, in squared Elo points.
+        contradicting: share of verdicts whose scores and ranking contradict each other.
+        position: advantage of the response shown first, in log odds.
+        length: log odds of a response that is much longer. `longer_preferred` is the share of decided verdicts that
+            prefer the longer response: the agreement of length alone.
+    """
+
+    policies: tuple[PolicyRow, ...]
+    pairs: tuple[PairRow, ...]
+    baseline: str | None
+    over: str | None
+    unit: Literal["prompt"] = "prompt"
+    outcome_rule: str = "scores, then ranking, else a tie"
+    conf_level: float = 0.95
+    multiplicity: str = "bonferroni"
+    comparisons_accounted: int
+    seed: int
+    n_prompts: int
+    n_verdicts: int
+    by_rule: int
+    failed: int
+    contradicting: float | None
+    position: float | None
+    position_se: float | None
+    length: float | None
+    length_se: float | None
+    longer_preferred: float | None
+    cov: tuple[tuple[float, ...], ...] | None
+    warnings: tuple[str, ...]
+
+    def win_rate(self, a: str, b: str) -> tuple[PairRow, float, Interval] | None:
+        """Return the row of two policies, the win rate of `a` and its interval; None if it is unknown."""
+        row = next((row for row in self.pairs if {row.a, row.b} == {a, b} and row.w is not None), None)
+        if row is None or row.w is None:
+            return None
+        interval: Interval = (None, None)
+        if row.lo is not None and row.hi is not None:
+            interval = (row.lo, row.hi) if row.a == a else (1 - row.hi, 1 - row.lo)
+        return row, row.w if row.a == a else 1 - row.w, interval
+
+
+def share_interval(share: float | None, error: float | None, n: int, verdicts: int, z: float = Z_95) -> Interval:
+    """Return the interval of a mean of shares over n prompts; (None, None) for fewer than two.
+
+    Student's; near 0 and 1 and for few prompts Wilson's, for as many independent verdicts as would vary like the
+    prompts: on 20 prompts, Student's holds a share of .95 in 81 % of cases only.
+
+    Source: N. Dean and M. Pagano, Journal of Survey Statistics and Methodology 3 (2015) 484.
+    """
+    if share is None or error is None or n < 2:
+        return None, None
+    quantile = student_95(n - 1, z)
+    if _USUAL[0] <= share <= _USUAL[1] and n >= _USUAL_PROMPTS:
+        return max(0.0, share - quantile * error), min(1.0, share + quantile * error)
+    alike = min(share * (1 - share) / error**2 * (n - 1) / n, verdicts) if error > 0 else float(n)
+    return wilson_interval(share, alike, quantile)
+
+
+def build_leaderboard(
+    outcomes: Outcomes, *, baseline: str | None = None, over: str | None = None, seed: int = 0
+) -> Leaderboard:
+    """Compute all statistics of a ranking.
+
+    Args:
+        outcomes: of at least one comparison.
+        baseline: the policy that the others are measured against; None for the mean of all.
+        over: the field whose values the policies are, in their order; None for no curve.
+        seed: of the draws of prompts.
+    """
+    return _Statistics(outcomes, baseline, over, seed).leaderboard()
+
+
+class _Statistics:
+    def __init__(self, outcomes: Outcomes, baseline: str | None, over: str | None, seed: int) -> None:
+        self.of, self.names, self.k = outcomes, outcomes.table.policies, outcomes.k
+        self.over, self.seed, self.judged = over, seed, ~outcomes.by_rule
+        self.anchor = None if baseline is None else self.names.index(baseline)
+        self.pairs, self.shares = outcomes.win_shares()
+        self.accounted = self.k - 1 if self.anchor is not None else self.k * (self.k - 1) // 2
+        self.n = len(np.unique(outcomes.prompt))
+        self.fit = fit_strengths(outcomes)
+        self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
+        self.drawn = None
+        if self.fit is not None and self.k <= _MOST_RESAMPLED and self.n >= LEAST_PROMPTS:
+            self.drawn = resample(outcomes, _ROUNDS, seed)
+
+    def leaderboard(self) -> Leaderboard:
+        of, fit, k, judged = self.of, self.fit, self.k, int(self.judged.sum())
+        pairs = [self._pair_row(number) for number in range(len(self.pairs))]
+        rows = [self._policy_row(policy, pairs) for policy in range(k)]
+        order = list(range(k))
+        if self.over is None:
+            order.sort(key=lambda each: (-(rows[each].elo or 0.0), -(rows[each].win_rate or 0.0)))
+        told = (of.won != 0.5) & self.judged & (of.longer != 0)
+        weights = np.array([self._contrast(policy) for policy in order])
+        has_errors, beta = fit is not None and self.n > 1, None if self.by_length is None else self.by_length.beta
+        spread = weights @ fit.cov[:k, :k] @ weights.T * ELO**2 if fit is not None and has_errors else None
+        return Leaderboard(
+            policies=tuple(rows[policy] for policy in order),
+            pairs=tuple(pairs),
+            baseline=None if self.anchor is None else self.names[self.anchor],
+            over=self.over,
+            comparisons_accounted=self.accounted,
+            seed=self.seed,
+            n_prompts=len(of.chars),
+            n_verdicts=judged,
+            by_rule=int(of.by_rule.sum()),
+            failed=of.table.failed.total(),
+            contradicting=of.table.contradicting / judged if judged else None,
+            position=None if fit is None else fit.gamma,
+            position_se=_error_at(fit, k) if fit is not None and fit.gamma is not None and has_errors else None,
+            length=beta,
+            length_se=_error_at(self.by_length, -1) if has_errors else None,
+            longer_preferred=float(((of.won == 1) == (of.longer > 0))[told].mean()) if told.any() else None,
+            cov=None if spread is None else tuple(tuple(row) for row in spread.round(3).tolist()),
+            warnings=tuple(self._warnings(pairs, judged)),
+        )
+
+    def _pair_row(self, number: int) -> PairRow:
+        of, (a, b) = self.of, self.pairs[number].tolist()
+        here, shares = of.pair == a * self.k + b, self.shares[:, number]
+        shares = shares[~np.isnan(shares)]
+        n, asked = len(shares), here & self.judged
+        w, error = float(shares.mean()) if n else None, float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+        low, high = share_interval(w, error, n, int(here.sum()))
+        low_sim, high_sim = share_interval(w, error, n, int(here.sum()), z_of(self.accounted))
+        better = None
+        if low_sim is not None and high_sim is not None and n >= LEAST_PROMPTS and self.anchor in (None, a, b):
+            better = self.names[a] if low_sim > 0.5 else self.names[b] if high_sim < 0.5 else None
+        z = None
+        if self.drawn is not None and w is not None and n >= LEAST_PROMPTS and self.k > 2:
+            deviation = float(self.drawn[1][:, number].std())
+            z = round((w - self._predicted(number)) / deviation, 2) if deviation > 0 else None
+        return PairRow(
+            a=self.names[a],
+            b=self.names[b],
+            w=w,
+            se=error,
+            lo=low,
+            hi=high,
+            lo_sim=low_sim,
+            hi_sim=high_sim,
+            better=better,
+            n_prompts=n,
+            n_verdicts=int(asked.sum()),
+            ties=int((of.won[asked] == 0.5).sum()),
+            failed=of.table.failed[a, b] + of.table.failed[b, a],
+            by_rule=int((here & of.by_rule).sum()),
+            resid_z=z,
+        )
+
+    def _policy_row(self, policy: int, pairs: Sequence[PairRow]) -> PolicyRow:
+        of, name = self.of, self.names[policy]
+        own, chars = (of.first == policy) | (of.second == policy), of.chars[:, policy]
+        won = np.where(of.first == policy, of.won, 1 - of.won)[own]
+        rate, error, n, verdicts = self._rate(policy)
+        low, high = share_interval(rate, error, n, verdicts)
+        elo, elo_se = self._elo(self.fit, policy)
+        (elo_lo, elo_hi), (band_lo, band_hi) = (self._around(elo, elo_se, z) for z in (Z_95, z_of(self.accounted)))
+        ranks = self._ranks(policy, pairs)
+        is_bound = elo is not None and policy != self.anchor and len(won) > 0 and won.mean() in (0, 1)
+        known = chars[~np.isnan(chars)]
+        return PolicyRow(
+            name=name,
+            rank_lo=ranks[0],
+            rank_hi=ranks[1],
+            elo=elo,
+            elo_se=elo_se,
+            elo_lo=elo_lo,
+            elo_hi=elo_hi,
+            band_lo=band_lo,
+            band_hi=band_hi,
+            bound=(">=" if won[0] else "<=") if is_bound else None,
+            elo_length=self._elo(self.by_length, policy)[0],
+            win_rate=rate,
+            lo=low,
+            hi=high,
+            first_share=None if self.drawn is None else float((self.drawn[0].argmax(axis=1) == policy).mean()),
+            chars=round(float(known.mean()), 1) if known.any() else None,
+            prompts=len(known),
+            verdicts=int((own & self.judged).sum()),
+            failed=sum(count for pair, count in of.table.failed.items() if policy in pair),
+        )
+
+    def _rate(self, policy: int) -> tuple[float | None, float | None, int, int]:
+        """Return the win rate against the baseline or all others, its error, and the prompts and verdicts behind it.
+
+        All opponents have the same weight; the error sums the deviations of a prompt before it squares them.
+        """
+        opponents = [self.anchor] if self.anchor is not None else [each for each in range(self.k) if each != policy]
+        place = {frozenset(pair): number for number, pair in enumerate(self.pairs.tolist())}
+        columns = [place.get(frozenset((policy, each)), -1) for each in opponents]
+        if policy == self.anchor or -1 in columns:
+            return None, None, 0, 0
+        complete = slice(None) if self.anchor is not None else ~np.isnan(self.of.chars).any(axis=1)
+        shares = self.shares[complete][:, columns]
+        shares = np.where(self.pairs[columns, 1] == policy, 1 - shares, shares)
+        known = ~np.isnan(shares)
+        counts, n = known.sum(axis=0), int(known.any(axis=1).sum())
+        if not counts.all():
+            return None, None, 0, 0
+        means = np.where(known, shares, 0.0).sum(axis=0) / counts
+        deviations = (np.where(known, shares - means, 0.0) / counts).sum(axis=1) / len(columns)
+        error = float(np.sqrt((deviations**2).sum() * n / (n - 1))) if n > 1 else None
+        return float(means.mean()), error, n, 2 * int(known.sum())
+
+    def _contrast(self, policy: int) -> Floats:
+        reference = np.full(self.k, 1 / self.k) if self.anchor is None else np.eye(self.k)[self.anchor]
+        return np.asarray(np.eye(self.k)[policy] - reference)
+
+    def _elo(self, fit: Strengths | None, policy: int) -> tuple[float | None, float | None]:
+        if fit is None:
+            return None, None
+        weights = self._contrast(policy)
+        variance = float(weights @ fit.cov[: self.k, : self.k] @ weights)
+        return ELO * float(weights @ fit.theta), ELO * max(0.0, variance) ** 0.5 if self.n > 1 else None
+
+    def _around(self, value: float | None, error: float | None, z: float) -> Interval:
+        if value is None or error is None:
+            return None, None
+        half = student_95(self.n - 1, z) * error
+        return value - half, value + half
+
+    def _ranks(self, policy: int, pairs: Sequence[PairRow]) -> tuple[int, int] | tuple[None, None]:
+        """Return the ranks that the gaps between strengths leave, or of two policies their win rate."""
+        if self.fit is None or self.n < LEAST_PROMPTS:
+            return None, None
+        if self.k == 2:
+            winner = pairs[0].better
+            return 1 + (winner not in (None, self.names[policy])), 2 - (winner == self.names[policy])
+        gaps = self.fit.theta - self.fit.theta[policy]
+        own, cov = np.diag(self.fit.cov)[: self.k], self.fit.cov[: self.k, policy]
+        errors = np.sqrt(np.maximum(0.0, own + own[policy] - 2 * cov))
+        sure = student_95(self.n - 1, z_of(self.k * (self.k - 1) // 2)) * errors
+        return 1 + int((gaps > sure).sum()), self.k - int((-gaps > sure).sum())
+
+    def _predicted(self, number: int) -> float:
+        if self.fit is None:
+            return 0.5
+        return float(predicted_wins(self.fit.theta, self.fit.gamma or 0.0, self.pairs[number : number + 1])[0])
+
+    def _warnings(self, pairs: Sequence[PairRow], judged: int) -> Iterator[str]:
+        of, failed = self.of, self.of.table.failed.total()
+        if self.n < LEAST_PROMPTS:
+            yield f"only {self.n} prompt{'s' * (self.n != 1)}: the table describes them, and nothing else is sure."
+        if self.fit is None:
+            yield "no chain of comparisons joins all policies, so they have no common Elo."
+        elif self.fit.separated:
+            yield "some policies never lost or never won: their Elo is a bound; read the win rates."
+        if self.fit is not None and self.fit.gamma is None:
+            yield "no pair was judged in both orders: a preference for the first position may decide."
+        if failed > _MUCH * (failed + judged):
+            counts = {name: sum(each.failed for each in pairs if name in (each.a, each.b)) for name in self.names}
+            most = max(counts, key=counts.__getitem__)
+            yield f"{100 * failed / (failed + judged):.1f} % of the comparisons failed, most of them about {most}."
+        if of.table.contradicting > _MUCH * judged:
+            share = 100 * of.table.contradicting / judged
+            yield f"the scores and the ranking of {share:.1f} % of the verdicts contradict each other."
+        worst = max(range(len(pairs)), key=lambda each: abs(pairs[each].resid_z or 0.0), default=None)
+        if worst is not None and abs(pairs[worst].resid_z or 0.0) > z_of(len(pairs)):
+            row, expected = pairs[worst], self._predicted(worst)
+            if row.w is not None and abs(row.w - expected) > _MUCH:
+                yield (
+                    f"not transitive: {row.a} wins {100 * row.w:.1f} % against {row.b}, and the Elo predicts "
+                    f"{100 * expected:.1f} %; read the matrix."
+                )
+        for (a, b), row in zip(self.pairs.tolist(), pairs, strict=True):
+            gaps = of.chars[:, a] - of.chars[:, b]
+            gaps = gaps[~np.isnan(gaps)]
+            if len(gaps) >= LEAST_PROMPTS and abs(gaps.mean()) > _OVERLAP * gaps.std() > 0:
+                yield f"lengths of {row.a} and {row.b} hardly overlap: Elo at equal length is an extrapolation."
+                break
+
+
+def _error_at(fit: Strengths | None, place: int) -> float | None:
+    return None if fit is None else float(np.sqrt(fit.cov[place, place]))
+
+
+def most_different(outcomes: Outcomes, count: int) -> list[tuple[int, int, int, float]]:
+    """Return prompts on which two policies differ most: prompt, both policies, and the share that the first won."""
+    pairs, shares = outcomes.win_shares()
+    sides = np.where(np.isnan(shares), 0.0, np.abs(shares - 0.5))
+    order = np.argsort(-sides, axis=None, kind="stable")[:count].tolist()
+    places = [divmod(at, len(pairs)) for at in order if sides.flat[at] > 0]
+    return [(prompt, *pairs[pair].tolist(), float(shares[prompt, pair])) for prompt, pair in places]
+
+
+def findings(board: Leaderboard, judge: str, prompts_for_5_points: int) -> Iterator[str]:
+    """Yield what the leaderboard says, in sentences that claim no more than it shows."""
+    rivals = [(row.name, board.baseline) for row in board.policies if row.name != board.baseline]
+    if board.over is not None:
+        yield "a step chosen for its place on this curve looks better than it is: judge it again on other prompts."
+    if board.baseline is None and len(rivals) > 2:
+        first = [row.name for row in board.policies if row.rank_lo == 1]
+        if len(first) == 1:
+            yield f"{judge} prefers {first[0]} to every other policy, all comparisons accounted for."
+        elif 1 < len(first) < len(rivals):
+            yield f"not separated at the top: {', '.join(first)}."
+        rivals = []
+    for name, baseline in rivals[: 1 if board.baseline is None else None]:
+        other = baseline or board.policies[1].name
+        if (found := board.win_rate(name, other)) is None:
+            continue
+        best = found[0].better or name
+        row, rate, (low, high) = board.win_rate(best, other if best == name else name) or found
+        shown = f"{100 * rate:.1f} % win rate on prompts like these"
+        shown += "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
+        if row.better is not None:
+            yield f"{judge} prefers {best} to {other if best == name else name}: {shown}."
+        elif row.n_prompts < LEAST_PROMPTS:
+            yield f"{row.n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at least: {shown}."
+        else:
+            more = prompts_for_5_points - row.n_prompts
+            needed = f"; {more:,} more prompts would detect 5 points" if more > 0 else ""
+            yield f"{name} and {other} are not separated by {row.n_prompts:,} prompts: {shown}{needed}."

@@ -1,0 +1,328 @@
+"""Rank policies: read the inputs, ask the judges what is missing, and return the leaderboard."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, Literal
+
+from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
+from genrm_cli.groups.check import check_settings, judge_specs, without_components
+from genrm_cli.groups.judge_group import count_known
+from genrm_cli.jobs.context import RunContext, cancelled_by_signals
+from genrm_cli.jobs.due.inputs import is_one_input, iter_files
+from genrm_cli.jobs.due.sources import Sources
+from genrm_cli.jobs.estimate import Estimate, estimate_rest
+from genrm_cli.jobs.index import FirstRejects, index_input
+from genrm_cli.jobs.journals import asks_anybody, check_journal_place, known_journal, open_journal, take_in_others
+from genrm_cli.jobs.judge_input import asking
+from genrm_cli.jobs.score_file import refuse_problems, refuse_unreadable
+from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.opening.open_judges import idle_judges, open_judges
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.pairing import PairingPlan
+from genrm_cli.ranking.contest import Contest, RankOptions, refuse_unknown
+from genrm_cli.ranking.judge_contest import ContestJudging
+from genrm_cli.ranking.known_verdicts import read_paid, read_recorded
+from genrm_cli.ranking.leaderboard import Leaderboard, build_leaderboard, findings, most_different
+from genrm_cli.ranking.outcomes import Outcomes
+from genrm_cli.ranking.pair_plan import Forecast, prompts_to_show
+from genrm_cli.scored.describe_run import judge_record
+from genrm_cli.scored.json_form import extended, to_json
+from genrm_cli.scored.run_record import PanelRecord
+from genrm_cli.settings import Settings
+from genrm_cli.settings.table import changed
+from genrm_cli.storage.listing import names_many
+from genrm_cli.storage.location import folder_of, is_scored_file, is_stream, render_place, stem_of_set
+from genrm_cli.verdicts import StoppedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankPlan:
+    """What a ranking will ask, and what it can show.
+
+    Attributes:
+        prompts: prompts on which policies are compared; `pairs` are pairs of policies on prompts.
+        is_pilot: whether the verdicts on these decide which others follow, up to the budget.
+        left_out: number of items that do not take part, by what they are.
+        forecast: None if the comparisons do not join all policies.
+    """
+
+    format: Literal[1] = 1
+    policies: tuple[str, ...]
+    prompts: int
+    pairs: int
+    is_pilot: bool
+    left_out: Mapping[str, int]
+    estimate: Estimate
+    forecast: Forecast | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A prompt on which two policies differ: its last turn, a response of each, and the share that `a` won."""
+
+    prompt: str
+    a: str
+    b: str
+    response_a: str
+    response_b: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking(Leaderboard):
+    """A leaderboard, and how it came about.
+
+    Attributes:
+        judge: name of the judge or the panel. `judged_by` describes it, unless the verdicts were there before.
+        stopped_by: the limit that left comparisons unasked; None for none.
+        calls: made by this run. `known`: verdicts that needed none.
+        plan: None if nothing was planned.
+        findings: what the leaderboard says, in sentences.
+    """
+
+    format: Literal[1] = 1
+    inputs: tuple[str, ...]
+    judge: str
+    judged_by: PanelRecord | None
+    stopped_by: StoppedBy | None
+    calls: int
+    known: int
+    plan: RankPlan | None
+    findings: tuple[str, ...]
+    examples: tuple[Example, ...]
+
+
+def ranking_options(settings: Settings, **own: Any) -> RankOptions:
+    """Return the options of a ranking: its own, and those that are settings."""
+    return RankOptions(budget=settings.pairing.budget, limit=settings.limits.limit, seed=settings.pairing.seed, **own)
+
+
+def ranking_settings(settings: Settings) -> Settings:
+    """Return the settings of a ranking, which plans its own comparisons, from those of a file shared with `score`."""
+    own = {"strategy": "ring", "goal": "rewards", "repeats": 1, "both_orders": False, "budget": None, "limit": None}
+    return changed(without_components(settings), together=True, **own)
+
+
+def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RankPlan:
+    """Return what `rank_policies` would ask, and what it could show; asks nobody, and blocks."""
+    run, uris = _checked(run, options), _find_files(given, run)
+    with ExitStack() as opened:
+        contest = opened.enter_context(_reading(uris, options, run))
+        path = known_journal(_journal_for(uris, run.settings), run.settings)
+        journal = None if path is None else opened.enter_context(Journal(str(path), read_only=True))
+        judges, specs = idle_judges(judge_specs(run.settings), run.open_options, journal)
+        return _choose(ContestJudging(contest, run.plan.with_judges(specs), run.metrics), judges, journal, run)
+
+
+async def rank_policies(given: Sequence[str], options: RankOptions, run: RunContext, *, examples: int = 0) -> Ranking:
+    """Ask the judges to compare policies where no verdict is known, and return the leaderboard.
+
+    Verdicts go to the journal that `genrm score` uses for these inputs together. The events `plan` and `forecast`
+    announce the plan before the first call.
+
+    Args:
+        given: files, folders, prefixes and patterns.
+        options: what to rank.
+        run: with `ranking_settings`; its metrics count the calls.
+        examples: number of prompts to return on which policies differ most.
+
+    Raises:
+        GenrmError: a subclass for each kind of failure.
+        CancelledError: the run was interrupted, also by SIGTERM.
+    """
+    run, uris = _checked(run, options), _find_files(given, run)
+    metrics, settings = run.metrics, run.settings
+    with ExitStack() as opened:
+        async with (
+            cancelled_by_signals(),
+            open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
+            open_journal(_journal_for(uris, settings), run) as journal,
+        ):
+            contest = await run.in_thread(lambda: opened.enter_context(_reading(uris, options, run)))
+            if (known := journal) is not None:
+                await run.in_thread(lambda: take_in_others(known, _scored_uris(uris, settings), run))
+            await judges.settle(journal)
+            run.progress.pace = judges if judges.is_remote else None
+            judge_set = judges.with_journal(journal, metrics.add_outcome)
+            work = ContestJudging(contest, run.plan.with_judges(judges.specs), metrics)
+            plan = await run.in_thread(lambda: _choose(work, judges.with_journal(journal), journal, run))
+            if judges.is_remote:
+                run.on_event("plan", plan.estimate.as_dict())
+            run.on_event("forecast", to_json(plan))
+            async with asking(judges, run):
+                await work.ask(judge_set)
+                if work.is_pilot:
+                    await run.in_thread(work.choose_rest)
+                    await work.ask(judge_set)
+        outcomes = work.outcomes()
+        if not len(outcomes.won):
+            kinds = ", ".join(f"{count} × {kind}" for kind, count in metrics.failures.most_common())
+            raise TooManyUnscoredError(f"no comparison has a verdict ({kinds or 'nothing was asked'}).")
+        examples_ = tuple(_example(work, *each) for each in most_different(outcomes, examples))
+        judge = judge_record(settings, judges.specs)
+        return _ranking(uris, outcomes, options, str(judge.name), metrics, judge=judge, plan=plan, examples=examples_)
+
+
+def uses_known(given: Sequence[str], options: RankOptions, settings: Settings) -> bool:
+    """Whether to rank verdicts that exist: recorded ones, or those beside scored lines if no judge is named."""
+    judge = settings.judge
+    has_judge = judge.judge or judge.model or judge.base_url or settings.panel.judges
+    return options.recorded is not None or (not has_judge and all(map(is_scored_file, given)))
+
+
+def rank_known(given: Sequence[str], options: RankOptions, run: RunContext) -> Ranking:
+    """Return the leaderboard of verdicts that exist: recorded ones, or those beside scored lines; blocks.
+
+    Raises:
+        GenrmError: they cannot be read, or do not compare policies.
+    """
+    if options.recorded is None:
+        outcomes, judge = read_paid(given, options, run.settings)
+    elif len(given) == 1:
+        outcomes, judge = read_recorded(given[0], options.recorded), options.recorded
+    else:
+        raise UsageError(naming("$recorded reads one file of recorded verdicts."))
+    return _ranking(given, outcomes, options, judge, run.metrics)
+
+
+def _ranking(
+    uris: Sequence[str],
+    outcomes: Outcomes,
+    options: RankOptions,
+    judge_name: str,
+    metrics: RunMetrics,
+    *,
+    judge: PanelRecord | None = None,
+    plan: RankPlan | None = None,
+    examples: tuple[Example, ...] = (),
+) -> Ranking:
+    policies, baseline = outcomes.table.policies, options.baseline
+    refuse_unknown(baseline, policies)
+    if options.over is not None and baseline is None:
+        baseline = policies[0]
+    board = build_leaderboard(outcomes, baseline=baseline, over=options.over, seed=options.seed)
+    deviations = [row.se * row.n_prompts**0.5 for row in board.pairs if row.se]
+    needed = prompts_to_show(0.05, fmean(deviations)) if deviations else 0
+    return extended(
+        Ranking,
+        board,
+        inputs=tuple(uris),
+        judge=judge_name,
+        judged_by=judge,
+        stopped_by=metrics.stopped_by,
+        calls=metrics.calls,
+        known=metrics.journal_hits,
+        plan=plan,
+        findings=tuple(findings(board, judge_name, needed)),
+        examples=examples,
+    )
+
+
+def refuse_partial(ranking: Ranking, settings: Settings) -> None:
+    """Refuse a ranking that was stopped early, or of which too much failed.
+
+    Raises:
+        TooManyUnscoredError: the message names the reason.
+    """
+    asked, setting = ranking.failed + ranking.n_verdicts, SettingRef("max_unscored", settings.rewards.max_unscored)
+    if ranking.stopped_by is not None:
+        again = "the ranking is partial. Run the same command again: verdicts in the journal are not asked again."
+        raise TooManyUnscoredError(SettingRef(ranking.stopped_by), f" stopped the run: {again}")
+    if ranking.failed > settings.rewards.max_unscored * asked:
+        raise TooManyUnscoredError(
+            f"{ranking.failed:,} of {asked:,} comparisons failed, more than ", setting, " allows."
+        )
+
+
+def _checked(run: RunContext, options: RankOptions) -> RunContext:
+    """Return the run with the plan of its verdicts: each counts alone, and grades give one on every pair."""
+    settings, plan = run.settings, run.plan
+    check_settings(settings)
+    check_journal_place(settings)
+    if settings.judge.compat is not None:
+        raise UsageError(
+            naming(
+                "$compat replaces missing verdicts with defaults, which say nothing about policies; omit it (`genrm "
+                "config` shows its source).",
+                compat=settings.judge.compat,
+            )
+        )
+    if settings.offline.is_used:
+        raise UsageError(naming("a ranking asks the judge itself; omit $batch, $requests_to and $replies_from."))
+    if options.over is not None and options.policy_field is not None:
+        raise UsageError(naming("$over names the field of the policies, too; omit $policy_field."))
+    pairing = PairingPlan("all_pairs", both_orders=not plan.compares_pairs, seed=plan.pairing.seed)
+    return replace(run, plan=replace(plan, pairing=pairing, keep_replies=False))
+
+
+def _find_files(given: Sequence[str], run: RunContext) -> list[str]:
+    """Return the files that a command line names, each once."""
+    if is_one_input(given):
+        return [given[0]]
+    found = list(iter_files(given, changed(run.settings, output=None), run.s3))
+    for task in found:
+        if task.problem is not None and (names_many(task.uri) or not found):
+            raise task.problem
+    return [task.uri for task in found]
+
+
+def _scored_uris(uris: Sequence[str], settings: Settings) -> list[str]:
+    """Return where `genrm score` puts the scored lines of these files; the journals are beside them."""
+    template = settings.output.output_template
+    return [
+        uri if is_stream(uri) or is_scored_file(uri) else render_place(template, uri, folder_of(uri)) for uri in uris
+    ]
+
+
+def _journal_for(uris: Sequence[str], settings: Settings) -> str:
+    """Return the output whose journal `genrm score` uses for these inputs together."""
+    scored = _scored_uris(uris, settings)
+    return scored[0] if len(scored) == 1 else f"{stem_of_set(scored, settings.output.set_name)}.scored.jsonl"
+
+
+@contextmanager
+def _reading(uris: Sequence[str], options: RankOptions, run: RunContext) -> Iterator[Contest]:
+    """Read the inputs and find the policies; blocks."""
+    first, contest = FirstRejects(), Contest(options, run.settings.input.group_by, run.plan)
+    with (
+        Sources(uris, run, ", ".join(uris) if len(uris) > 1 else None) as sources,
+        index_input(sources, run, first, contest) as index,
+    ):
+        refuse_unreadable(index, first)
+        if run.settings.input.strict and run.metrics.rejects:
+            refuse_problems(index, first)
+        contest.find_prompts(index)
+        yield contest
+
+
+def _choose(work: ContestJudging, judges: JudgeSet, journal: Journal | None, run: RunContext) -> RankPlan:
+    """Choose the comparisons, count those that are known, and estimate the others."""
+    is_known, metrics, contest = journal is not None and journal.has_verdicts, run.metrics, work.contest
+    work.choose(judges if is_known else None)
+    metrics.known = metrics.known_calls = 0
+    for _, group in work.iter_groups() if is_known else ():
+        known = count_known(group, work.plan, judges)
+        metrics.known += known.known
+        metrics.known_calls += known.known_calls
+    return RankPlan(
+        policies=tuple(contest.policies),
+        prompts=len(work.pairs.chosen),
+        pairs=sum(map(len, work.pairs.chosen.values())),
+        is_pilot=work.is_pilot,
+        left_out=dict(sorted(contest.left_out.items())),
+        estimate=estimate_rest(run, journal) if asks_anybody(run.settings) else Estimate(metrics.planned),
+        forecast=work.forecast(),
+    )
+
+
+def _example(work: ContestJudging, prompt: int, a: int, b: int, share: float) -> Example:
+    """Return the texts of a prompt on which two policies differ."""
+    names = work.contest.policies
+    group, (i, j) = work.read(prompt, a, b)
+    shown = group.rollouts[i].prompt
+    texts = [group.rollouts[each].answer or "" for each in (i, j)]
+    text = shown[-1].text if shown else ""
+    return Example(prompt=text, a=names[a], b=names[b], response_a=texts[0], response_b=texts[1], share=share)

@@ -1,0 +1,38 @@
+import asyncio
+
+import pytest
+
+import genrm_cli as genrm
+
+PROMPTS = [f"What is {n}?" for n in range(21)]
+
+
+def test_responses_in_memory_are_ranked() -> None:
+    """Policies are given by name with a response to each prompt, or several; nothing is left on disk."""
+    new = [f"The number {n} is written with digits, and what follows it is {n + 1}." for n in range(21)]
+    found = genrm.rank({"old": ["no"] * 21, "new": new}, PROMPTS, judge="lexical", examples=1)
+    assert [(row.name, row.win_rate) for row in found.policies] == [("new", 1.0), ("old", 0.0)]
+    assert found.findings[0].startswith("lexical-2 prefers new to old")
+    assert found.examples[0].response_b in (*new, "no")
+    several = genrm.rank({"old": [("no", "nor")] * 21, "new": [("a", "b")] * 21}, PROMPTS, samples=2, judge="lexical")
+    assert several.n_verdicts == 84
+
+
+def test_files_are_ranked_inside_a_running_loop(tmp_path) -> None:
+    """Files are named as on the command line; a notebook's event loop does not get in the way."""
+    for name in ("old", "new"):
+        lines = [f'{{"prompt": "{prompt}", "response": "{name} {prompt}"}}\n' for prompt in PROMPTS]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+
+    async def work() -> genrm.Ranking:
+        return genrm.rank([tmp_path / "old.jsonl", tmp_path / "new.jsonl"], judge="lexical", baseline="old")
+
+    assert asyncio.run(work()).baseline == "old"
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    """Each policy needs a response to each prompt, and a judge must be named."""
+    with pytest.raises(genrm.InputError, match="policy 'new' has 1 responses to 2 prompts"):
+        genrm.rank({"new": ["x"]}, ["a", "b"], judge="lexical")
+    with pytest.raises(genrm.UsageError, match="no judge given"):
+        genrm.rank({"old": ["x"], "new": ["y"]}, ["a"])
