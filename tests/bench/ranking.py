@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("judges", nargs="+")
     parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--prompts", type=int, nargs="+", default=[20, 50])
+    parser.add_argument("--prompts", type=int, nargs="*", default=[20, 50])
     parser.add_argument("--budget", type=int, nargs="+", default=[])
     given = parser.parse_args()
     for judge in given.judges:
