@@ -5,8 +5,6 @@ from dataclasses import replace
 from itertools import combinations
 from statistics import fmean
 
-import numpy as np
-
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, known_results
@@ -16,13 +14,21 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.ranking.contest import Contest
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
-from genrm_cli.ranking.pair_plan import Forecast, Pair, PairPlan, all_pairs, assumed_deviation, forecast, near_pairs
+from genrm_cli.ranking.pair_plan import (
+    Forecast,
+    Pair,
+    PairPlan,
+    all_pairs,
+    assumed_deviation,
+    forecast,
+    measured_deviation,
+    near_pairs,
+)
 from genrm_cli.ranking.strengths import fit_strengths
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _PILOT_SHARE = 1 / 3
 _WIDE_FIELD = 6  # policies from which a pilot chooses the pairs; of fewer, most are at most two ranks apart
-_LEAST_MEASURED = 30  # shares; a deviation measured on fewer is worth less than the assumed one
 
 
 class ContestJudging:
@@ -156,9 +162,6 @@ class ContestJudging:
         options = self.contest.options
         deviation = assumed_deviation(options.samples, both_orders=options.both_orders)
         if self._results:
-            shares = self.outcomes().win_shares()[1]
-            shares = shares[:, (~np.isnan(shares)).sum(axis=0) > 1]
-            if (~np.isnan(shares)).sum() >= _LEAST_MEASURED:
-                deviation = float(np.sqrt(np.nanvar(shares, axis=0, ddof=1).mean()))
+            deviation = measured_deviation(self.outcomes().win_shares()[1]) or deviation
         spent = (options.budget or 0) / max(1, self.pairs.calls) if self.is_pilot else 1.0  # of a pilot all of it
         return forecast(self.pairs.counts() * max(1.0, spent), deviation, self.anchor)

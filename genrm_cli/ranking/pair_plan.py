@@ -18,6 +18,7 @@ Offers = Mapping[int, Sequence[tuple[Pair, int]]]
 """By prompt, the pairs that it allows, each with its number of calls."""
 
 POWER = 0.8
+_LEAST_MEASURED = 30  # shares; a deviation measured on fewer is worth less than the assumed one
 # Variance of the share won on a prompt: of prompts and of samples. Deviations are .38 with one sample and .29 with
 # four for GPT-4 on close systems; with one order instead of both .455.
 _OF_PROMPTS, _OF_SAMPLES, _OF_ONE_ORDER = 0.064, 0.080, 0.063
@@ -108,6 +109,14 @@ class Forecast:
 def assumed_deviation(samples: int, *, both_orders: bool) -> float:
     """Return the deviation over prompts of the share that one of two close policies wins."""
     return float((_OF_PROMPTS + (_OF_SAMPLES + (0.0 if both_orders else _OF_ONE_ORDER)) / samples) ** 0.5)
+
+
+def measured_deviation(shares: Floats) -> float | None:
+    """Return the deviation of the shares won, [prompts, pairs] with NaN for unknown ones; None for too few."""
+    shares = shares[:, (~np.isnan(shares)).sum(axis=0) > 1]
+    if (~np.isnan(shares)).sum() < _LEAST_MEASURED:
+        return None
+    return float(np.sqrt(np.nanvar(shares, axis=0, ddof=1).mean()))
 
 
 def forecast(counts: Floats, deviation: float, anchor: int | None) -> Forecast | None:

@@ -221,8 +221,9 @@ class Content:
     def page_values(self, mask_patterns: Sequence[str]) -> Record:
         """Return the values of the template."""
         figures = [run.figures for run in self.runs]
+        names = ", ".join(each.uri.rpartition("/")[2] for each in figures)
         return {
-            "title": f"Report on {', '.join(each.uri.rpartition('/')[2] for each in figures)}" if figures else "Ranking of policies",
+            "title": f"Report on {names}" if names else "Ranking of policies",
             "runs": self.runs,
             "prompts": [{group.key: group.prompt for group in run.groups} for run in self.runs],
             "tags": self.tags,

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from genrm_cli.ranking.known_verdicts import read_recorded
-from genrm_cli.ranking.leaderboard import Leaderboard, build_leaderboard
+from genrm_cli.ranking.leaderboard import ELO, Leaderboard, build_leaderboard
 from genrm_cli.ranking.outcomes import Outcomes
 from genrm_cli.ranking.pair_plan import PairPlan, near_pairs
 from genrm_cli.ranking.strengths import fit_strengths
@@ -53,12 +53,7 @@ def held(board: Leaderboard, truth: Leaderboard) -> Iterator[tuple[str, float]]:
             yield "rank", own.rank_lo <= place <= own.rank_hi
     joint = [row.lo_sim <= found[1] <= row.hi_sim for row in board.pairs if (found := truth.win_rate(row.a, row.b))]
     yield "all pairs together", all(joint)
-    wrong = [row.better for row in board.pairs if row.better is not None]
-    wrong = [
-        name
-        for name, row in zip(wrong, (r for r in board.pairs if r.better), strict=True)
-        if name != _better(row, truth)
-    ]
+    wrong = [row for row in board.pairs if row.better is not None and row.better != _better(row, truth)]
     yield "no wrong claim", not wrong
 
 
@@ -139,11 +134,9 @@ def main() -> None:
             plans = savings(outcomes, len(outcomes.chars), budget, given.rounds)
             base = plans["all pairs, fewer prompts"]
             for name, (stated, real) in plans.items():
-                print(
-                    f"{judge}, {budget} calls, {name}: gap ± {173.7 * stated**0.5:.1f} Elo stated, "
-                    f"{173.7 * real**0.5:.1f} found; calls saved at the same width {100 * (1 - stated / base[0]):.0f} %, "
-                    f"at the same error {100 * (1 - real / base[1]):.0f} %"
-                )
+                saved = [f"{100 * (1 - one / other):.0f} %" for one, other in zip((stated, real), base, strict=True)]
+                print(f"{judge}, {budget} calls, {name}: ± {ELO * stated**0.5:.1f} Elo, found {ELO * real**0.5:.1f}")
+                print(f"  calls saved at the same width {saved[0]}, at the same error {saved[1]}")
 
 
 if __name__ == "__main__":

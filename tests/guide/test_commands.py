@@ -46,6 +46,10 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
     genrm.write("mine.jsonl", [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")])
     asked = {"prompt": [{"role": "user", "content": "Why?"}], "rubrics": [{"criterion": "Is right.", "points": 5}]}
     genrm.write("healthbench.jsonl", [asked | {"completion": text} for text in ("Because.", "No idea.")])
+    for name in ("old", "new"):
+        genrm.write(f"{name}.jsonl", [{"prompt": f"Q{n}?", "response": f"{name} {n}"} for n in range(3)])
+    steps = [(step, n) for step in (1, 2) for n in range(3)]
+    genrm.write("steps.jsonl", [{"prompt": f"Q{n}?", "response": f"{step} {n}", "step": step} for step, n in steps])
     judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
     call("score", "rollouts.jsonl", *judge, "-o", "earlier.jsonl", "--journal", "rollouts.journal.sqlite")
     call("eval", "pairs.jsonl", *judge, "-o", "other.json")

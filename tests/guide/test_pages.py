@@ -23,6 +23,17 @@ from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
 OTHER_FLAGS = {
+    *(
+        "--policy-field",
+        "--over",
+        "--baseline",
+        "--samples",
+        "--one-order",
+        "--recorded",
+        "--report",
+        "--prompts",
+        "--rounds",
+    ),
     "--failures",
     "--ray",
     "--ray-workers",
