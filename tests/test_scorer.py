@@ -86,7 +86,7 @@ def test_import_loads_no_library() -> None:
 def test_the_package_lists_exactly_the_promised_names() -> None:
     """`dir` and `__all__` agree, and each name can be imported."""
     promised = {"Calibration", "ComparisonResult", "Group", "GroupRewards", "Scorer", "score", "__version__"}
-    promised |= {"GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"}
+    promised |= {"Ranking", "rank", "GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"}
     assert set(dir(genrm)) == set(genrm.__all__) == promised
     assert all(getattr(genrm, name) for name in promised)
 
