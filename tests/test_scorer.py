@@ -1,6 +1,7 @@
 """The public Python API, against a real judge process."""
 
 import asyncio
+import json
 import pickle
 import signal
 import subprocess
@@ -471,3 +472,15 @@ def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bo
             process.kill()
     assert err.splitlines()[-1] == "KeyboardInterrupt"
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+
+
+def test_a_result_is_readable_in_a_notebook_and_as_json() -> None:
+    """One line, a table that escapes what it shows, and a dictionary of plain values."""
+    result = genrm.score("Why?", ["A full answer, with a reason.", "No.", None], judge="lexical", key="<b>")
+    assert repr(result).startswith("<GroupRewards '<b>': rewards [")
+    assert "\n" not in repr(result)
+    page = result._repr_html_()
+    assert ("<b>" in page, "&lt;b&gt;" in page, page.count("<tr>")) == (False, True, 4)
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert [each["reward"] for each in plain["responses"]] == result.rewards
+    assert (plain["key"], plain["responses"][2]["reason"], len(plain["verdicts"])) == ("<b>", "no_response", 2)

@@ -4,12 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from typing import Literal
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.sabotage import Causes
+from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.running_stats import sample_variance
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
@@ -17,6 +19,7 @@ from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators import Verdicts
 from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome, Reason, Verdict
 
+_COLUMNS = ("reward", "advantage", "standard_error", "reason")
 Status = Literal["scored", "single", "unscored"]
 """`single`: the only rollout of its group, with the score that the user asked for."""
 
@@ -194,10 +197,48 @@ class GroupRewards:
         """n reasons why a rollout has no reward; None for a rollout with a reward. `reason.text` is the sentence."""
         return [score.reason for score in self.scores]
 
+    def to_dict(self) -> JsonObject:
+        """Return the result, ready for JSON: a list of n responses, and the verdicts by the indices shown."""
+        columns = self.rewards, self.advantages, self.standard_errors, self.reasons
+        return {
+            "key": self.key,
+            "responses": [dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)],
+            "reliability": self.reliability,
+            "verdicts": [
+                {"i": i, "j": j, "repeat": repeat}
+                | {"score_1": each.score_1, "score_2": each.score_2, "ranking": each.ranking}
+                for (i, j, repeat), each in self.verdicts.items()
+            ],
+            "failures": [
+                {"shown": list(each.shown), "judge": each.judge, "kind": failure.kind.value, "detail": failure.detail}
+                for each in self.comparisons
+                if (failure := each.failure) is not None
+            ],
+        }
+
+    def __repr__(self) -> str:
+        rewards = ", ".join("None" if reward is None else f"{reward:.3f}" for reward in self.rewards)
+        counts = f"{len(self.verdicts)} verdicts, {len(self.failures)} failures"
+        return f"<GroupRewards {self.key!r}: rewards [{rewards}], {counts}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the responses, for notebooks."""
+        rows = [dict.fromkeys(_COLUMNS), *self.to_dict()["responses"]]
+        cells = [
+            "".join(f"<th>{name}</th>" if not number else f"<td>{_shown(value)}</td>" for name, value in row.items())
+            for number, row in enumerate(rows)
+        ]
+        lines = "".join(f"<tr><td>{number - 1 if number else ''}</td>{row}</tr>" for number, row in enumerate(cells))
+        return f"<table>{lines}</table><p>{escape(repr(self))}</p>"
+
     @property
     def failures(self) -> list[ComparisonResult]:
         """The requests without a verdict or grades; `failure.kind` and `failure.detail` say why."""
         return [comparison for comparison in self.comparisons if comparison.failure is not None]
+
+
+def _shown(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else "" if value is None else escape(str(value))
 
 
 def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> list[tuple[int, int, int]]:

@@ -34,6 +34,8 @@ OTHER_FLAGS = {
         "--prompts",
         "--rounds",
     ),
+    "--install-completion",
+    *("--from", "--wheel"),  # of uv
     "--failures",
     "--ray",
     "--ray-workers",
