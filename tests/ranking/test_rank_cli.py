@@ -177,10 +177,11 @@ def test_an_interrupted_ranking_continues(genrm: Genrm, call: Call, judge_server
     files = write_policies(genrm, prompts=4, old="bad", new="good")
     judge_server.behave(script=[{}, {}, {}, {"hang": True}])
     process = genrm.start("rank", *files, *judge_server.flags, "--no-probe", "--concurrency", 1)
-    judge_server.wait_for(lambda stats: stats["requests"] == 4)
+    judge_server.wait_until(lambda stats: stats["requests"] == 4)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    judge_server.behave()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    judge_server.reset()
     assert ranked(call, *files, *judge_server.flags, "--no-probe")["known"] == 3
 
 
