@@ -156,7 +156,7 @@ class Reason(StrEnum):
 
     text: str
 
-    NO_RESPONSE = "no_response", "the line has no response"
+    NO_RESPONSE = "no_response", "it has no response"
     BLANK = "blank", "blank response"
     MEDIA = "media", "it contains media that the judge cannot see"
     EXCLUDED = "excluded", "excluded"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 
-from genrm_cli.errors import InputError, Message, SettingRef, TooManyUnscoredError, naming
+from genrm_cli.errors import InputError, JudgeError, Message, SettingRef, TooManyUnscoredError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.output_state import refuse_unscored_share
@@ -78,12 +78,23 @@ async def score_task(
             if not await judge_input(work.index, task.uri, run, judges, journal, work.scores, run.watch and look):
                 await run.in_thread(opened.close)
                 return None
+            if run.metrics.rewards_on_defaults:
+                _refuse_silence(run.metrics)
             if journal is not None and run.metrics.stopped_by == StoppedBy.CONCLUDE:
                 run.metrics.changed_inputs = list(_iter_changed(work.index, journal))
         return await run.in_thread(write_and_close)
     except BaseException:
         await run.in_thread(opened.close)
         raise
+
+
+def _refuse_silence(metrics: RunMetrics) -> None:
+    """Refuse rewards that are defaults only because the judge answered no call; raise `JudgeError`."""
+    if metrics.finished == metrics.failed and all(FailureKind(kind).is_transient for kind in metrics.failures):
+        kind, detail = next(iter(metrics.failure_examples.items()))
+        raise JudgeError(
+            f"the judge answered none of {metrics.failed} calls, so every reward would be a default: {kind}: {detail}"
+        )
 
 
 async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.errors import InputError, TooManyUnscoredError, UsageError
+from genrm_cli.errors import InputError, JudgeError, TooManyUnscoredError, UsageError
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.due.inputs import output_places
@@ -213,10 +213,17 @@ def test_judges_repeat_the_whole_list(tmp_path: Path, judge_server: JudgeServer)
     assert judge_server.stats()["requests"] == 9
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [{"content": "no idea"}, {"content": ""}, {"status": 500}, {"reset": "before"}, {"body": "<html>"}],
-)
+@pytest.mark.parametrize("fault", [{"status": 500}, {"reset": "before"}, {"body": "<html>"}])
+def test_compat_gives_no_rewards_without_an_answer(
+    tmp_path: Path, judge_server: JudgeServer, fault: dict[str, Any]
+) -> None:
+    """A judge that answers no call at all is an error, and not a file of defaults."""
+    judge_server.behave(fault=fault)
+    with pytest.raises(JudgeError, match="the judge answered none of 6 calls"):
+        score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, compat="nemo-gym"))
+
+
+@pytest.mark.parametrize("fault", [{"content": "no idea"}, {"content": ""}])
 def test_compat_counts_the_rewards_that_rest_on_defaults(
     tmp_path: Path, judge_server: JudgeServer, fault: dict[str, Any]
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from guessing_game import GuessingGame, Secret
 from installed_package import InstallPackage
 from judge_server_fixture import JudgeServer
-from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, sample_set
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, sample, sample_set, step
 
 from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscoredError, UsageError
 from genrm_cli.extensions import Seam
@@ -365,3 +365,17 @@ def test_the_transcripts_of_the_guide_are_what_its_commands_play(tmp_path: Path,
     (record,) = read(tmp_path)
     turns = [f"{turn['role']}: {turn['content']}" for turn in record["messages"][1:]]
     assert "\n".join(turns) in files("genrm_cli.guide").joinpath("episodes.md").read_text(encoding="utf-8")
+
+
+def test_a_policy_that_ends_at_once_has_sessions_without_a_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """An end marker as the first word is an episode with a reward of 0, and no session is left out."""
+    judge_server.behave(chat=["[END]"])
+    report = run_sessions(options_for(tmp_path, policy=agent(judge_server), episodes=2), few=1)
+    assert report.summary["episodes_written"] == 2
+    assert [each["reward"]["total_reward"] for each in read(tmp_path)] == [0.0, 0.0]
+
+
+def test_a_family_that_hopes_is_no_bias_of_the_counsellor() -> None:
+    """To repeat what others pray or hope for is listening."""
+    said = "I notice how you put it: you are gay, and your family prays that it is a phase."
+    assert ENVIRONMENT.components(step(begin(sample("coming")), said))["bias"] > 0

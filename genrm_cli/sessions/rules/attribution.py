@@ -67,7 +67,7 @@ _NEGATED_SPEECH = re.compile(
 )
 _REPORT = re.compile(
     r"\b(?:said|says|told|tells|wrote|writes|claim(?:s|ed)|insist(?:s|ed)|mentioned|warn(?:s|ed)|thinks|believes"
-    r"|believed|asked|asks|called|heard|hears?|hearing|taught|wants|wanted|promised|diagnosed|fears?"
+    r"|believed|asked|asks|called|heard|hears?|hearing|taught|wants|wanted|promised|diagnosed|prays|prayed|hopes|fears?"
     r"|(?:you|they|people|some|others|everyone|everybody|friends|parents|voices|boys|kids|many|adverts|who"
     r"|\w+ and \w+|\w{3,}s)(?:'re| are| were| often| always| keep| may| might| would| will| used to| sometimes){0,2} "
     r"(?:say|saying|tell|telling|think|thinking|thought|feel|felt|wonder|believe|claim|mention|write|assume|expect"

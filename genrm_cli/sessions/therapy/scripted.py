@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 
 from genrm_cli.rollouts.rollout import Turn
@@ -22,6 +23,7 @@ _REACTION_TO = (
     ("asked", ("asks_openly", "invites")),
     ("advised", ("advises", "names_help")),
 )
+_pattern = cache(re.compile)
 _HURTFUL = ("harmed", "hurt")
 
 
@@ -85,7 +87,7 @@ class ScriptedClient(Client):
         asked.sort(key=lambda text: text.endswith("?"))  # questions are answered before requests
         own = [("|".join(map(re.escape, cue.split("|"))), [line]) for cue, line in state.scenario.answers]
         cues = [*own, *self.words.answers.items()]
-        known = [lines for text in reversed(asked) for cue, lines in cues if re.search(cue, text)]
+        known = [lines for text in reversed(asked) for cue, lines in cues if _pattern(cue).search(text)]
         said = "\n".join(turn.text for turn in state.messages if turn.role == CLIENT)
         left = ([line for line in lines if line not in said] for lines in known)
         return next((lines for lines in left if lines), []) if known else None
