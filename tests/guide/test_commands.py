@@ -88,6 +88,12 @@ def test_every_example_of_the_help_runs(workplace: Path, call: Call, judge_serve
             shutil.copy(workplace / f"rollouts.{kind}.jsonl", workplace / f"{name}.{kind}.jsonl")
     call("score", "rollouts.jsonl", "--offline", "-o", f"s3://{s3_bucket.name}/rl/env/rollouts.scored.jsonl")
     genrm.sample("compare-request.json")
+    models = [{"prompt": f"{q}?", "completion": f"{name} knows {q}.", "model": name} for q in "abcd" for name in "xyz"]
+    genrm.write("models.jsonl", models)
+    call("score", "models.jsonl", "--offline")
+    call("score", "rollouts.jsonl", "--offline", "-o", f"s3://{s3_bucket.name}/rl/env/scored/1.scored.jsonl")
+    (workplace / "scored").mkdir()
+    call("score", "rollouts.jsonl", "--offline", "-o", "scored/1.scored.jsonl")
     for command in (each for shown in examples().values() for each in shown):
         words = shlex.split(here(command, judge_server, s3_bucket))[1:]
         stdin = (workplace / words[words.index("<") + 1]).read_bytes() if "<" in words else b""
