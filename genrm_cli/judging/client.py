@@ -96,7 +96,8 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             UsageError: the URL is not http(s), or the CA bundle cannot be read.
         """
         self._key = KeyMask(api_key)
-        self._url = chat_url(base_url)
+        url = chat_url(base_url)
+        self._url, self._models_url = Url(url), url.removesuffix(_CHAT_PATH) + "/models"
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "genrm"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
@@ -127,13 +128,13 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         Raises:
             CallError: there was no reply, or it is not a list of models.
         """
-        content = await self._call("GET", self._url.removesuffix(_CHAT_PATH) + "/models", timeout_s)
+        content = await self._call("GET", self._models_url, timeout_s)
         try:
             return parse_models(orjson.loads(content))
         except ValueError as error:
             raise self._body_error("not a list of models", content) from error
 
-    async def _call(self, method: str, url: str, timeout_s: float, body: bytes = b"") -> bytes:
+    async def _call(self, method: str, url: Url | str, timeout_s: float, body: bytes = b"") -> bytes:
         """Return the body of a reply with status 200; the timeout covers the whole request."""
         started_s = time.monotonic()
         request = self._client.request(method, url).body_bytes(body).timeout(timedelta(seconds=timeout_s))
@@ -210,7 +211,7 @@ def chat_url(base_url: str) -> str:
         host = parts.hostname
         _ = parts.port
         if host and parts.scheme in ("http", "https"):
-            # The library parses it again at every call, but leaves empty and long names of hosts to the resolver.
+            # The library parses it again, but leaves empty and long names of hosts to the resolver.
             _ = Url(base_url), host.encode("idna")
     except ValueError as error:
         raise UsageError(SettingRef("base_url", base_url), f" is not a URL: {error}.") from error

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -91,7 +92,7 @@ class OnceJudge:
     def __init__(self, judge: RemoteJudge) -> None:
         self._judge = judge
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
-        self._recent: dict[bytes, Outcome] = {}
+        self._recent: OrderedDict[bytes, Outcome] = OrderedDict()
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -163,7 +164,7 @@ class OnceJudge:
         """Remember what `Journal.recall_decided` would return."""
         if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
             if len(self._recent) >= _RECENT:
-                del self._recent[next(iter(self._recent))]
+                self._recent.popitem(last=False)
             self._recent[key] = outcome
 
 

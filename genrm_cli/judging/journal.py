@@ -336,11 +336,13 @@ class Journal(AbstractContextManager["Journal"]):
             self._batch = batch + self._batch  # `close` tries again: these verdicts were paid for
             raise
         if self._copier is not None:
-            for entry in filter(None, stored):
-                self._copier.add(readable_row(*entry))
+            for columns, values, reply in filter(None, stored):
+                self._copier.add(readable_row(dict(zip(columns, values, strict=True)), reply))
 
-    def _write_entry(self, execute: Execute, entry: _Entry, now: float) -> tuple[Row, str | None] | None:
-        """Store an entry and return its row and reply; None if an earlier verdict exists, which then replaces it."""
+    def _write_entry(
+        self, execute: Execute, entry: _Entry, now: float
+    ) -> tuple[Sequence[str], Sequence[Any], str | None] | None:
+        """Store an entry and return its columns, values and reply; None if an earlier verdict replaces it."""
         key, judge, outcome = entry
         result = outcome.result
         if isinstance(result, Failure):
@@ -348,7 +350,7 @@ class Journal(AbstractContextManager["Journal"]):
             causes = " ".join(map(str, result.caused_by))
             failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now, causes)
             insert_row(execute, "failures", failure, otherwise="REPLACE")
-            return dict(zip(FAILURE_COLUMNS, failure, strict=True)), None
+            return FAILURE_COLUMNS, failure, None
         costs = (
             outcome.attempts, outcome.latency_s, outcome.prompt_tokens, outcome.completion_tokens,
             outcome.cached_tokens, outcome.reasks,
@@ -363,7 +365,7 @@ class Journal(AbstractContextManager["Journal"]):
             outcome.result = earlier
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
-        return (dict(zip(VERDICT_COLUMNS, verdict, strict=True)), text) if earlier is None else None
+        return (VERDICT_COLUMNS, verdict, text) if earlier is None else None
 
     def _store(self, execute: Execute, values: Sequence[Any]) -> Judgment | None:
         """Store a verdict, unless an earlier one exists that is not damaged; return that one instead."""

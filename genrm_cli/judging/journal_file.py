@@ -11,6 +11,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ Row = dict[str, Any]
 
 _ELSEWHERE = ("set ", SettingRef("journal"), " to another file.")
 
+# Verdicts are stored in the order in which they come, and found by an index of their keys: an index of random keys that
+# holds the replies, too, takes twice the space and time.
 _SCHEMA = """
 CREATE TABLE verdicts (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
@@ -38,7 +41,7 @@ CREATE TABLE verdicts (
     completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, reasks INTEGER NOT NULL,
     answered_at REAL NOT NULL, reply BLOB NOT NULL, grades TEXT, checksum INTEGER NOT NULL,
     CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
-) WITHOUT ROWID;
+);
 CREATE TABLE failures (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
     failed_at REAL NOT NULL, caused_by TEXT NOT NULL
@@ -159,9 +162,12 @@ def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int) -> Judgment
 
 def insert_row(execute: Execute, table: str, values: Sequence[object], *, otherwise: str = "IGNORE") -> int:
     """Insert a row; where its key exists, IGNORE it or REPLACE the old one. Return the number of rows written."""
-    places = ", ".join("?" * len(values))
-    statement = f"INSERT OR {otherwise} INTO {table} VALUES ({places})"  # noqa: S608  (our own names)
-    return execute(statement, values).rowcount
+    return execute(_insertion(table, len(values), otherwise), values).rowcount
+
+
+@cache
+def _insertion(table: str, columns: int, otherwise: str) -> str:
+    return f"INSERT OR {otherwise} INTO {table} VALUES ({', '.join('?' * columns)})"  # noqa: S608  (our own names)
 
 
 @contextmanager

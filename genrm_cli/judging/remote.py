@@ -5,7 +5,6 @@ import hashlib
 import math
 import random
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -199,7 +198,7 @@ class RemoteJudge:
         if isinstance(said, Failure):
             return said
         messages = [*render_messages(self.profile, request.shown), *self.profile.render_second_turn(said)]
-        return replace(request, body=self._body_of(messages, request.shown.images))
+        return request._replace(body=self._body_of(messages, request.shown.images))
 
     def recall(self, request: JudgeRequest) -> Outcome | None:
         """Return None: no outcome is known in advance."""

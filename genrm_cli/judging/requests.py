@@ -86,8 +86,7 @@ class ChatPrompt:
 Prompt = PairwisePrompt | ListwisePrompt | ChatPrompt
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A judge's reply, as its server reported it.
 
     Attributes:
@@ -119,8 +118,7 @@ class RequestId(NamedTuple):
     shown: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeRequest:
+class JudgeRequest(NamedTuple):
     """A rendered request and its key, a sha256 of all that changes the answer. The built-in judge has neither.
 
     `repeat` and the version of its form, of `RequestForm`, allow to render it again for another form.

@@ -113,7 +113,7 @@ class Endpoint:
             self._on_trial = False
         if self.down or (self._suspect and on_trial):
             return self._decide(now_s, on_trial=on_trial)
-        mostly_broken = self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2
+        mostly_broken = broken and (self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2)
         self._suspect = self._suspect or mostly_broken or self._put_off_in_a_row >= WINDOW
         return False
 

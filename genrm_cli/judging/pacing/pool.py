@@ -13,9 +13,8 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from genrm_cli.errors import JudgeError, Message, SettingRef
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
@@ -29,8 +28,7 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 Waiting = deque["asyncio.Future[Slot | None]"]
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """Permission to make one call at an endpoint; `EndpointPool.release` returns it."""
 
     endpoint: Endpoint

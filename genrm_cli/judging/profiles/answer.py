@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from genrm_cli.judging.requests import Broken, Prompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
@@ -16,8 +16,7 @@ END_THINK = "</think>"
 _ANY_THINK = re.compile("</?think>")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A judge's answer after its thinking, and what was broken up in the prompt, which it may quote."""
 
     text: str

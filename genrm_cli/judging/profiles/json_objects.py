@@ -9,7 +9,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Pairs = tuple[tuple[str, object], ...]
 """A decoded object: its members in order, repeated keys included. Objects within it are `Pairs` too."""
@@ -24,8 +24,7 @@ _BACKSLASH = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=tuple, parse_int=float)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundObject:
+class FoundObject(NamedTuple):
     """A top-level `{...}` of a text, from `start` to before `end`; an unclosed one extends to the end of the text.
 
     `pairs` has its members; None if it cannot be decoded or has none of the wanted keys.
@@ -64,7 +63,7 @@ def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
             brace = find_closing_brace(text, start)
             position = len(text) if brace is None else brace + 1
             pairs = None if brace is None else decode_object(text[start:position])
-        wanted = any(text.find(key, start, position) >= 0 for key in keys)
+        wanted = any(text.rfind(key, start, position) >= 0 for key in keys)
         yield FoundObject(start, position, pairs if wanted else None)
 
 

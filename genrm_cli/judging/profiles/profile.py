@@ -44,6 +44,7 @@ class AnyProfile:
         verdict_forms: patterns of RE2 for what its parser could read as a verdict, or as a part of one, in any text.
             None shows texts as they are, except for markers.
         markers: patterns for what its prompts put around the texts.
+        forms: what no shown text may hold: verdicts, markers and tokens of chat templates.
     """
 
     name: str
@@ -55,12 +56,12 @@ class AnyProfile:
     takes_reference: bool = field(default=False, kw_only=True)
     verdict_forms: tuple[str, ...] | None = field(kw_only=True)
     markers: tuple[str, ...] = field(default=FRAME, kw_only=True)
+    forms: Forms = field(init=False, compare=False, repr=False)
 
-    @property
-    def forms(self) -> Forms:
-        """What no shown text may hold: verdicts, markers and tokens of chat templates."""
+    def __post_init__(self) -> None:
+        """Compile the forms when they are first needed; profiles with the same forms share them."""
         told = () if self.verdict_forms is None else (*self.verdict_forms, *TOKENS)
-        return forms_of((*told, *self.markers), self.name)
+        object.__setattr__(self, "forms", forms_of((*told, *self.markers), self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,10 @@ def sample_prompt(profile: AnyProfile, conversation: Sequence[tuple[str, str]], 
     return ChatPrompt(conversation)
 
 
+_TEXTS = {
+    kind: [name for name in kind.__slots__ if name not in ("images", "broken")]
+    for kind in (PairwisePrompt, ListwisePrompt, ChatPrompt)
+}
 KnownTexts = dict[Forms, dict[Any, tuple[Any, tuple[str, ...]]]]
 """Texts, and tuples of them, that were neutralised, by what was looked for, so that each is neutralised once."""
 
@@ -126,22 +131,26 @@ def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTe
     if profile is None:
         return prompt
     forms = profile.forms
-    texts, changed = known.setdefault(forms, {}), False
+    texts = known.setdefault(forms, {})
 
     def neutral(value: Any) -> Any:
-        nonlocal changed
-        if isinstance(value, list):
-            value = tuple(value)
-        if not value or not isinstance(value, str | tuple):
+        if not isinstance(value, str | tuple):
             return value
-        if value not in texts:
-            texts[value] = forms.neutralise(value) if isinstance(value, str) else (tuple(map(neutral, value)), ())
-        changed = changed or texts[value][0] != value
-        return texts[value][0]
+        if (found := texts.get(value)) is None:
+            found = forms.neutralise(value) if isinstance(value, str) else (tuple(map(neutral, value)), ())
+            texts[value] = found
+        return found[0]
 
-    shown = {name: neutral(getattr(prompt, name)) for name in prompt.__slots__ if name != "images"}
-    broken = Broken(forms, tuple(texts[response][1] if response else () for response in prompt.responses))
-    return replace(prompt, **{**shown, "broken": broken}) if changed else prompt
+    changed: dict[str, Any] = {}
+    for name in _TEXTS[type(prompt)]:
+        if value := getattr(prompt, name):
+            value = tuple(value) if isinstance(value, list) else value
+            if (shown := neutral(value)) != value:
+                changed[name] = shown
+    if not changed:
+        return prompt
+    changed["broken"] = Broken(forms, tuple(texts[response][1] if response else () for response in prompt.responses))
+    return replace(prompt, **changed)
 
 
 def render_messages(profile: AnyProfile, shown: Prompt) -> list[ChatMessage]:

@@ -63,7 +63,7 @@ def _parse_expected(
         return sampled
 
     def read(text: str) -> Verdict | None:
-        said = parse(replace(reply, text=text), shown)
+        said = parse(reply._replace(text=text), shown)
         return None if isinstance(said, Failure) else said
 
     return expect(reply.text, sampled, places_of(reply), read)

@@ -154,7 +154,7 @@ def _read_fields(fields: Fields) -> Verdict | Failure:
 
 def _read_number(key: str, values: Sequence[object]) -> float | Failure:
     number, *others = map(_to_number, values)
-    if len({number, *others}) > 1:
+    if others and len({number, *others}) > 1:
         given = " and ".join(excerpt(value) for value in values[:3])
         return make_failure(FailureKind.AMBIGUOUS, f"{key} is given more than once: {given}")
     if number is None:

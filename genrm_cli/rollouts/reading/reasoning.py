@@ -9,7 +9,7 @@ _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|longcat_think"
 _OPEN = rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel>thought(?=\s|\Z)"
 _CLOSE = rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<channel\|>"
 _TAG = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
-_TAG_STARTS = ("<", "[THINK]", "[/THINK]", "[think]", "[/think]", "◁")
+_SIGNS_OF_TAGS = ("<", "THINK]", "think]", "◁")
 # Quotes and backticks, but no apostrophes: r'...' is a string, don't is a word.
 _QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
@@ -101,7 +101,7 @@ def split_reasoning(text: str) -> Split:
         return _split_channels(text, list(_CHANNEL.finditer(text)))
     if text.startswith("analysis") and ("assistantfinal" in text or _BARE_ANALYSIS.match(text)):
         return _split_channels(text, list(_BARE_CHANNEL.finditer(text)))
-    if not any(start in text for start in _TAG_STARTS):
+    if not any(sign in text for sign in _SIGNS_OF_TAGS):
         return Split("", text)  # most texts: much faster than the pattern
     tags = _used_tags(text)
     return _split_tags(text, tags) if tags else Split("", text)
