@@ -26,7 +26,7 @@ from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.rewards.estimators import Calibration, RunStatistics
 from genrm_cli.rollouts.gym_view import with_gym_response
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, changed
 
 _NOT_OPEN = "the scorer is not open; use it inside `async with genrm.Scorer(...) as scorer:`"
 _ALREADY_OPEN = "the scorer is already open; open another one"
@@ -67,6 +67,7 @@ class GroupScorer:
         Raises:
             UsageError: the settings name no judge, contradict each other, or cannot be compiled.
         """
+        settings = changed(settings, requests_to=None, replies_from=(), batch=False)  # of files, which can wait
         check_settings(settings)
         self._settings, self._api_keys, self._on_event = settings, api_keys, on_event
         self._resumes, self._given_calibration = resumes, calibration

@@ -102,8 +102,8 @@ async def evaluate_judge(
         with Outputs(run.s3, overwrite=settings.output.force, mode=source.mode) as outputs:
             sinks = {uri: outputs.open(uri) for uri in places}
             pairs = read_pairs(source, run)
-            async with cancelled_by_signals(), exchange as store:
-                judges = await _judge(source, pairs, result_uri or "-", replace(run, store=store))
+            async with cancelled_by_signals(), exchange as its_exchange:
+                judges = await _judge(source, pairs, result_uri or "-", replace(run, exchange=its_exchange))
             source.verify_unchanged()
             if judges is None:
                 return None
@@ -166,7 +166,8 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
         open_journal(journal_for, run) as journal,
     ):
         plan = await _prepare(judges, journal, source, pairs, plan, run)
-        judge_set = judges.with_journal(journal, metrics.add_outcome, run.store)
+        store = None if run.exchange is None or journal is None else run.exchange.store_for(journal)
+        judge_set = judges.with_journal(journal, metrics.add_outcome, store)
 
         def iter_rest() -> Iterator[tuple[Case, Group]]:
             return (each for each in pairs.iter_groups(source, run.settings) if not each[0].outcomes)
@@ -177,7 +178,8 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
             metrics.redactions.update(judged.redactions)
             metrics.groups_done += 1
 
-        if journal is not None and await waits_for_replies(iter_rest, plan, run, judge_set, journal, take):
+        offline = None if store is None or journal is None else (store, journal)
+        if offline is not None and await waits_for_replies(iter_rest, plan, run, judge_set, offline, take):
             return None
         async with asking(judges, run):
             await judge_groups(iter_rest(), plan, judge_set, take)
@@ -195,7 +197,7 @@ async def _prepare(
         await judges.settle(journal)
         plan = plan.with_judges(judges.specs)
     run.progress.pace = judges
-    if run.store is not None:
+    if run.exchange is not None:
         return plan
     if journal is not None and journal.has_verdicts:
         judge_set = judges.with_journal(journal)

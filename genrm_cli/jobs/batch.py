@@ -39,7 +39,7 @@ from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
 from genrm_cli.jobs.offline.exchange import asks_files, check_offline, exchanging
 from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
-from genrm_cli.judging.offline import ReplyStore
+from genrm_cli.judging.offline import Exchange
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
@@ -166,8 +166,8 @@ async def score_inputs(
     threads = ThreadPoolExecutor(4 + 3 * lanes)
     batch = _Batch(replace(run, threads=threads), report, held, queue)
     try:
-        async with cancelled_by_signals(), opened as judges, exchange as store, asyncio.TaskGroup() as group:
-            batch.store = store
+        async with cancelled_by_signals(), opened as judges, exchange as its_exchange, asyncio.TaskGroup() as group:
+            batch.exchange = its_exchange
             for _ in range(lanes):
                 group.create_task(batch.work_through(judges))
             await batch.fill(inputs)
@@ -195,7 +195,7 @@ class _Batch:
         self._queue = queue
         self._leases = Leases(run.s3, run.settings.storage.lease_expiry)
         self._has_begun = False
-        self.store: ReplyStore | None = None
+        self.exchange: Exchange | None = None
 
     async def fill(self, inputs: Sequence[str]) -> None:
         """Queue the inputs that are due, and report the others."""
@@ -281,7 +281,7 @@ class _Batch:
         """Return a context for one input, with its own counts and stop flag."""
         counts = self._run.progress.begin()
         try:
-            yield replace(self._run, metrics=counts, stop=threading.Event(), store=self.store)
+            yield replace(self._run, metrics=counts, stop=threading.Event(), exchange=self.exchange)
         finally:
             self._run.progress.end(counts)
             self._report.judges = judges.specs

@@ -14,7 +14,7 @@ from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.shards import Shard, limits_of_shard, shard_of
-from genrm_cli.judging.offline import ReplyStore
+from genrm_cli.judging.offline import Exchange
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.progress import RunProgress
@@ -45,7 +45,7 @@ class RunContext:
         threads: executor for blocking work; None for the event loop's default.
         started_s: when the run began, by the monotonic clock.
         shards_stopped_by: with `conclude`: the limit that stopped the shards; None without one.
-        store: the replies of a run without calls; None for a run that calls its judges.
+        exchange: how a run without calls gets its replies; None for a run that calls its judges.
         watch: watches the judges: takes the output's URI, its index, its outcomes, the judges and this context once an
             input is scored; None to watch nothing.
     """
@@ -60,7 +60,7 @@ class RunContext:
     threads: Executor | None = None
     started_s: float = field(default_factory=time.monotonic)
     shards_stopped_by: StoppedBy | None = None
-    store: ReplyStore | None = None
+    exchange: Exchange | None = None
     watch: Callable[..., Awaitable[WatchRecord]] | None = None
 
     @property

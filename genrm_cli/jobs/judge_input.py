@@ -54,8 +54,9 @@ async def judge_input(
             await run.in_thread(lambda: try_functions((group for _, _, group in index.iter_groups()), index.plan))
         await judges.settle(journal)
         index.plan = index.plan.with_judges(judges.specs)
-    judge_set = judges.with_journal(journal, run.metrics.add_outcome, run.store)
-    if judges.is_remote:
+    store = None if run.exchange is None or journal is None else run.exchange.store_for(journal)
+    judge_set = judges.with_journal(journal, run.metrics.add_outcome, store)
+    if judges.is_remote and store is None:
         run.progress.pace = judges
     with OutcomeStore() as outcomes:
 
@@ -65,8 +66,8 @@ async def judge_input(
         def iter_rest() -> Iterator[tuple[int, Group]]:
             return ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)
 
-        if run.store is not None and journal is not None:
-            if await waits_for_replies(iter_rest, index.plan, run, judge_set, journal, keep):
+        if store is not None and journal is not None:
+            if await waits_for_replies(iter_rest, index.plan, run, judge_set, (store, journal), keep):
                 return False
         elif not judges.is_remote or (journal is not None and journal.has_verdicts):
             known = await run.in_thread(lambda: recall_groups(iter_rest(), index.plan, run, judge_set, keep))

@@ -63,6 +63,13 @@ class ReplyStore(Protocol):
         """Whether a later run will have replies to what is wanted now, so that this one writes no outputs."""
 
 
+class Exchange(Protocol):
+    """How the requests of a run are made elsewhere."""
+
+    def store_for(self, journal: Journal) -> ReplyStore:
+        """Return the store of an input with this journal."""
+
+
 class OfflineJudge(CachedJudge):
     """A judge that is never called: its replies come from a store and enter the journal as those of calls do."""
 

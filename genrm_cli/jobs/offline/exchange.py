@@ -7,7 +7,8 @@ from genrm_cli.errors import InputError, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
-from genrm_cli.judging.offline import Wanted
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.offline import ReplyStore, Wanted
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.judging.requests import Reply
 from genrm_cli.settings import Settings
@@ -34,6 +35,11 @@ class FileStore:
         self.requests = requests
         self._turns = turns
         self.later = self._later_turns = self._used = 0
+
+    def store_for(self, journal: Journal) -> ReplyStore:
+        """Return itself: files are for all inputs."""
+        del journal
+        return self
 
     def replies_to(self, id_: bytes) -> Iterable[Reply | Failure]:
         """Return the replies to a request."""

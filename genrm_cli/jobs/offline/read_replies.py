@@ -11,8 +11,9 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.offline import ReplyStore
 
-_ENTERED_AT_ONCE = 1_000  # replies
+_AT_ONCE = 1_000  # replies
 Tag = TypeVar("Tag")
 
 
@@ -33,9 +34,15 @@ def recall_groups(
     run: RunContext,
     judges: JudgeSet,
     keep: Callable[[Tag, JudgedGroup], None],
+    on_waiting: Callable[[int], None] = lambda later: None,
     ends: Callable[[], bool] = lambda: False,
 ) -> Recalled:
-    """Finish the groups about which nothing has to be asked, until `ends`, and count the requests of all; blocks."""
+    """Finish the groups about which nothing has to be asked, until `ends`, and count the requests of all; blocks.
+
+    Args:
+        keep: takes each group as it is finished.
+        on_waiting: called for each other group with its later stages of requests.
+    """
     found = Recalled()
     for tag, group in groups:
         if run.stop.is_set():
@@ -49,8 +56,7 @@ def recall_groups(
             keep(tag, recalled.judged)
         else:
             found.waiting += 1
-            if run.store is not None:
-                run.store.note_later(recalled.later)
+            on_waiting(recalled.later)
         if ends():
             break
     return found
@@ -61,7 +67,7 @@ async def waits_for_replies(
     plan: GroupPlan,
     run: RunContext,
     judges: JudgeSet,
-    journal: Journal,
+    offline: tuple[ReplyStore, Journal],
     keep: Callable[[Tag, JudgedGroup], None],
 ) -> bool:
     """Finish the groups whose replies have come; return whether others wait for replies that a later run will have.
@@ -70,25 +76,18 @@ async def waits_for_replies(
         iter_rest: yields the groups that are not finished.
         keep: takes each group as it is finished.
     """
-    while run.store is not None:
+    store, journal = offline
+
+    def recall_some() -> Recalled:
+        """Recall groups until as many replies wait for a commit, which belongs to the thread of the event loop."""
+        return recall_groups(
+            rest, plan, run, judges, keep, store.note_later, lambda: journal.entered > _AT_ONCE
+        )
+
+    while True:
         waiting, rest = 0, iter_rest()
-        while (found := await _recall_some(rest, plan, run, judges, journal, keep)).groups:
+        while (found := await run.in_thread(recall_some)).groups:
             waiting += found.waiting
             await journal.flush()
-        if not waiting or not await run.store.more():
-            return waiting > 0 and run.store.is_waiting
-    return False
-
-
-async def _recall_some(
-    rest: Iterator[tuple[Tag, Group]],
-    plan: GroupPlan,
-    run: RunContext,
-    judges: JudgeSet,
-    journal: Journal,
-    keep: Callable[[Tag, JudgedGroup], None],
-) -> Recalled:
-    """Recall groups until as many replies wait for a commit, which belongs to the thread of the event loop."""
-    return await run.in_thread(
-        lambda: recall_groups(rest, plan, run, judges, keep, lambda: journal.entered > _ENTERED_AT_ONCE)
-    )
+        if not waiting or not await store.more():
+            return waiting > 0 and store.is_waiting
