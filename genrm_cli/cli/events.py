@@ -228,6 +228,13 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     "file": _say_file,
     "requests": _say_requests,
     "replies": _say_replies,
+    "batch": lambda fields: say(
+        f"batch {fields['batch']}: {fields['status']}, {fields['done']:,} of {counted(fields['requests'], 'request')}"
+    ),
+    "batches_left": _warning(
+        "{batches} go on at the provider; the same command collects them. Press Ctrl-C again within {again_s:g} s to "
+        "cancel them."
+    ),
     "lease_left": _warning(
         "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "
         "*.lease-* objects."

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -19,7 +18,7 @@ from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.estimate import estimate_rest
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import asking
-from genrm_cli.jobs.offline.exchange import asks_files, check_offline, exchanging
+from genrm_cli.jobs.offline.exchange import check_offline, open_exchange
 from genrm_cli.jobs.offline.read_replies import waits_for_replies
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
@@ -94,7 +93,6 @@ async def evaluate_judge(
     for uri in places:
         _refuse_place(pairs_uri, uri, settings)
     _refuse_unfit(settings)
-    exchange = exchanging(run) if asks_files(settings) else nullcontext(None)
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
         for uri in places:
@@ -102,8 +100,8 @@ async def evaluate_judge(
         with Outputs(run.s3, overwrite=settings.output.force, mode=source.mode) as outputs:
             sinks = {uri: outputs.open(uri) for uri in places}
             pairs = read_pairs(source, run)
-            async with cancelled_by_signals(), exchange as its_exchange:
-                judges = await _judge(source, pairs, result_uri or "-", replace(run, exchange=its_exchange))
+            async with cancelled_by_signals(), open_exchange(run) as exchange:
+                judges = await _judge(source, pairs, result_uri or "-", replace(run, exchange=exchange))
             source.verify_unchanged()
             if judges is None:
                 return None

@@ -36,7 +36,7 @@ from genrm_cli.jobs.due.decisions import (
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import Leftovers, leased
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
-from genrm_cli.jobs.offline.exchange import asks_files, check_offline, exchanging
+from genrm_cli.jobs.offline.exchange import check_offline, open_exchange
 from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.offline import Exchange
@@ -158,16 +158,20 @@ async def score_inputs(
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
     opened = open_judges(run.judge_specs(), run.open_options, run.on_event) if judges is None else nullcontext(judges)
     # Replies and requests in files belong to all inputs, which take turns.
-    with_files = asks_files(run.settings)
-    exchange = exchanging(run) if with_files else nullcontext(None)
-    lanes = 1 if with_files else run.settings.limits.parallel_files
+    offline = run.settings.offline
+    lanes = 1 if offline.is_used and not offline.batch else run.settings.limits.parallel_files
     queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
     # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal in a third.
     threads = ThreadPoolExecutor(4 + 3 * lanes)
     batch = _Batch(replace(run, threads=threads), report, held, queue)
     try:
-        async with cancelled_by_signals(), opened as judges, exchange as its_exchange, asyncio.TaskGroup() as group:
-            batch.exchange = its_exchange
+        async with (
+            cancelled_by_signals(),
+            opened as judges,
+            open_exchange(run) as exchange,
+            asyncio.TaskGroup() as group,
+        ):
+            batch.exchange = exchange
             for _ in range(lanes):
                 group.create_task(batch.work_through(judges))
             await batch.fill(inputs)

@@ -7,7 +7,7 @@ module depends on it.
 import contextlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,6 +20,7 @@ import orjson
 from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
 from pyreqwest.http import Url
+from pyreqwest.multipart import FormBuilder, PartBuilder
 from pyreqwest.response import Response
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -29,6 +30,7 @@ from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
 MAX_REPLY_BYTES = 32_000_000
+_PIECE_BYTES = 1_000_000
 _MAX_DETAIL_CHARS = 300
 _MASK = "[key]"
 _LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
@@ -63,6 +65,7 @@ class CallError(Exception):
         failure: what happened, with the key masked.
         may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
         overloaded: whether the server reported overload (503).
+        status: of the reply; None without one.
         refused: the field of the request that the server refuses, if it names one.
     """
 
@@ -70,6 +73,7 @@ class CallError(Exception):
     may_pass: bool = field(kw_only=True)
     retry_after_s: float | None = field(default=None, kw_only=True)
     overloaded: bool = field(default=False, kw_only=True)
+    status: int | None = field(default=None, kw_only=True)
     refused: RefusedField | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
@@ -97,7 +101,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         """
         self._key = KeyMask(api_key)
         url = chat_url(base_url)
-        self._url, self._models_url = Url(url), url.removesuffix(_CHAT_PATH) + "/models"
+        self._url, self._base_url = Url(url), url.removesuffix(_CHAT_PATH)
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "genrm"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
@@ -128,19 +132,57 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         Raises:
             CallError: there was no reply, or it is not a list of models.
         """
-        content = await self._call("GET", self._models_url, timeout_s)
+        content = await self._call("GET", self._base_url + "/models", timeout_s)
         try:
             return parse_models(orjson.loads(content))
         except ValueError as error:
             raise self._body_error("not a list of models", content) from error
 
-    async def _call(self, method: str, url: Url | str, timeout_s: float, body: bytes = b"") -> bytes:
+    async def call(
+        self,
+        method: str,
+        path: str,
+        timeout_s: float,
+        body: bytes = b"",
+        *,
+        upload: Path | None = None,
+        write: Callable[[bytes], object] | None = None,
+    ) -> bytes:
+        """Make a request of the batch API; return the body of the reply.
+
+        Args:
+            path: path and query below the base URL.
+            upload: a file to send as the content of a form, for a batch.
+            write: takes the body piece by piece, however long it is, instead of this method returning it.
+
+        Raises:
+            CallError: there was no reply with status 200.
+        """
+        form = None
+        if upload is not None:
+            part = (await PartBuilder.from_file(upload)).file_name(upload.name).mime("application/jsonl")
+            form = FormBuilder().text("purpose", "batch").part("file", part)
+        return await self._call(method, self._base_url + path, timeout_s, body, form, write)
+
+    async def _call(
+        self,
+        method: str,
+        url: Url | str,
+        timeout_s: float,
+        body: bytes = b"",
+        form: FormBuilder | None = None,
+        write: Callable[[bytes], object] | None = None,
+    ) -> bytes:
         """Return the body of a reply with status 200; the timeout covers the whole request."""
         started_s = time.monotonic()
-        request = self._client.request(method, url).body_bytes(body).timeout(timedelta(seconds=timeout_s))
+        request = self._client.request(method, url).timeout(timedelta(seconds=timeout_s))
+        request = request.body_bytes(body) if form is None else request.multipart(form)
         try:
             async with request.build_streamed() as response:
                 read = await response.body_reader.read(MAX_REPLY_BYTES + 1)
+                while write is not None and read is not None and response.status == HTTPStatus.OK:
+                    write(read.to_bytes())
+                    read = await response.body_reader.read(_PIECE_BYTES)
         except RequestTimeoutError as error:
             # The library does not distinguish the two, but a call that ended before its own timeout hit that of
             # the connection.
@@ -174,6 +216,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             may_pass=may_pass,
             retry_after_s=_retry_after_s(response.get_header("retry-after") or ""),
             overloaded=status == HTTPStatus.SERVICE_UNAVAILABLE,
+            status=status,
             refused=_refused_field(content) if kind == FailureKind.REFUSED else None,
         )
 

@@ -55,8 +55,8 @@ class ReplyStore(Protocol):
     def note_later(self, stages: int) -> None:
         """Note that a group needs this many stages of requests after those that it waits for."""
 
-    async def more(self) -> bool:
-        """Have the wanted requests made, and wait; True if there may be new replies."""
+    async def more(self, waiting: int) -> bool:
+        """Have the wanted requests made, and wait; True if there may be new replies to the groups that wait."""
 
     @property
     def is_waiting(self) -> bool:

@@ -69,7 +69,7 @@ class Watcher:
         totals = run_totals(run.settings, run.metrics, index.plan, judges.specs, 0.0)
         history, trouble = await run.in_thread(lambda: _read_history(self.table.history, output, run))
         found = WatchRecord()
-        if run.store is None and not asks_nothing(run.settings):
+        if run.exchange is None and not asks_nothing(run.settings):
             async with self.judges(index.plan, judges, run) as asking:
                 async with self._asking:
                     if self._asked is None and self.table.sentinels is not None:

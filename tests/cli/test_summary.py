@@ -11,6 +11,7 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.cli.scoring.summary import show_summary
 from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.settings import Settings
 
 LEXICAL = ("--judge", "lexical")
 LAST = re.compile(r"genrm: done: .*; exit (\d+)")
@@ -74,7 +75,7 @@ def test_reliability_is_said_in_words(
     call("score", "in.jsonl", *LEXICAL)
     metrics: dict[str, Any] = genrm.metrics()
     metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
-    show_summary(from_json(RunRecord, metrics))
+    show_summary(from_json(RunRecord, metrics), Settings())
     assert f"reliability   {word}" in capsys.readouterr().err
 
 
@@ -89,7 +90,7 @@ def test_rewards_that_follow_length_are_warned_of(
     metrics["length_effect"] |= {"count": 9, "mean": mean}
     metrics["length_effect_interval"] = [mean - 0.1, mean + 0.1]
     metrics["min_reliability"], metrics["reliability_interval"] = 0.5, [0.2, 0.7]
-    show_summary(from_json(RunRecord, metrics))
+    show_summary(from_json(RunRecord, metrics), Settings())
     shown = " ".join(capsys.readouterr().err.split())
     assert f"correlates with the reward by {mean:+.2f} ({mean - 0.1:+.2f} to {mean + 0.1:+.2f}) within groups" in shown
     assert ("responses win" in shown, says in shown) == (bool(says), True)

@@ -198,9 +198,9 @@ def _show_results(report: "BatchReport", run: "RunContext") -> None:
     elif alone and report.fatal is None and last is not None and last.status in (Status.ASKED, Status.WAITS):
         say(file_text(last.as_dict()))
     elif alone and last is not None and last.scored is not None:
-        show_summary(last.scored)
+        show_summary(last.scored, run.settings)
     elif not alone and report.counts[Status.SCORED]:
-        show_summary(_totals(report, run))
+        show_summary(_totals(report, run), run.settings)
 
 
 def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":

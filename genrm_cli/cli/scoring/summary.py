@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from genrm_cli.cli.console import counted, say, say_warning
 from genrm_cli.cli.events import STATUS_TEXTS, judge_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
+from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
@@ -15,16 +16,29 @@ from genrm_cli.storage.location import folder_of, sibling
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.scored.run_record import PanelRecord, RunTotals, WatchRecord
+    from genrm_cli.settings import Settings
 
 _LABEL_WIDTH = 13
 
 
-def show_summary(metrics: "RunTotals") -> None:
+def show_summary(metrics: "RunTotals", settings: "Settings") -> None:
     """Show the results of a run over one input, or over many."""
-    say(*(f"{label:<{_LABEL_WIDTH}} {text}" for label, text in _iter_lines(metrics)))
+    lines = list(_iter_lines(metrics))
+    if cost := _cost_text(metrics, settings):
+        lines.append(("cost", cost))
+    say(*(f"{label:<{_LABEL_WIDTH}} {text}" for label, text in lines))
     for warning in iter_warnings(metrics):
         say_warning(warning)
     say(*(f"{label:<{_LABEL_WIDTH}} {path}" for label, path in _iter_files(metrics)))
+
+
+def _cost_text(metrics: "RunTotals", settings: "Settings") -> str:
+    """Return the cost of this run's tokens, less the discount of a batch; empty without prices."""
+    limits, discount = settings.limits, settings.offline.batch_discount if settings.offline.batch else 0.0
+    if not limits.price_in and not limits.price_out:
+        return ""
+    cost = cost_of(metrics.prompt_tokens, metrics.completion_tokens, limits.price_in, limits.price_out)
+    return f"{cost * (1 - discount):,.2f}" + (f", {cost * discount:,.2f} less than by calls" if discount else "")
 
 
 def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:

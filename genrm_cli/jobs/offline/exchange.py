@@ -1,14 +1,15 @@
 """Replies from files for a run without calls, and the files of requests that it still needs."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 
 from genrm_cli.errors import InputError, UsageError, naming
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.offline.batches import batching
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.offline import ReplyStore, Wanted
+from genrm_cli.judging.offline import Exchange, ReplyStore, Wanted
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.judging.requests import Reply
 from genrm_cli.settings import Settings
@@ -57,7 +58,7 @@ class FileStore:
         """Note that a group needs this many stages of requests after those that it waits for."""
         self.later = max(self.later, stages * self._turns)
 
-    async def more(self) -> bool:
+    async def more(self, waiting: int) -> bool:
         """Return False: all replies were there from the beginning.
 
         Raises:
@@ -65,7 +66,7 @@ class FileStore:
         """
         used, before = self.replies.used, self._used
         self._used = used
-        if self.replies.uris and used == before:
+        if waiting and self.replies.uris and used == before:
             reasons = [f"{places}: {reason}" for _, places, reason in self.replies.refused()]
             raise InputError(
                 f"{', '.join(self.replies.uris)}: no reply to a request about this input ",
@@ -112,13 +113,15 @@ def check_offline(settings: Settings) -> None:
                 raise UsageError(f"{uri} has the replies; choose another file for ", naming("$requests_to."))
 
 
-def asks_files(settings: Settings) -> bool:
-    """Whether requests go to files, or replies come from them."""
-    return settings.offline.requests_to is not None or bool(settings.offline.replies_from)
+def open_exchange(run: RunContext) -> AbstractAsyncContextManager[Exchange | None]:
+    """Open the batch APIs or the files of a run; None for a run that calls its judges."""
+    if run.settings.offline.batch:
+        return batching(run)
+    return _exchanging(run) if run.settings.offline.is_used else nullcontext(None)
 
 
 @asynccontextmanager
-async def exchanging(run: RunContext) -> AsyncIterator[FileStore]:
+async def _exchanging(run: RunContext) -> AsyncIterator[FileStore]:
     """Read the replies that the settings name, and in the end publish the requests that are still needed.
 
     Raises:

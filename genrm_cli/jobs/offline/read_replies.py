@@ -80,14 +80,12 @@ async def waits_for_replies(
 
     def recall_some() -> Recalled:
         """Recall groups until as many replies wait for a commit, which belongs to the thread of the event loop."""
-        return recall_groups(
-            rest, plan, run, judges, keep, store.note_later, lambda: journal.entered > _AT_ONCE
-        )
+        return recall_groups(rest, plan, run, judges, keep, store.note_later, lambda: journal.entered > _AT_ONCE)
 
     while True:
         waiting, rest = 0, iter_rest()
         while (found := await run.in_thread(recall_some)).groups:
             waiting += found.waiting
             await journal.flush()
-        if not waiting or not await store.more():
+        if not await store.more(waiting):
             return waiting > 0 and store.is_waiting

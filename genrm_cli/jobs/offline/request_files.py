@@ -11,18 +11,21 @@ from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink
 
 MOST_BYTES = 190_000_000  # of one file; OpenAI takes 200 MB
+ID_PART = 8
+"""Bytes that identify a request: ids are hashes."""
 _ODD = re.compile("[^A-Za-z0-9._-]+")
 
 
 @dataclass(slots=True)
 class RequestFile:
-    """A file of requests to one model."""
+    """A file of requests to one model, with the first `ID_PART` bytes of the id of each."""
 
     uri: str
     model: str
     sink: Sink = field(repr=False)
     requests: int = 0
     size_bytes: int = 0
+    ids: bytearray = field(default_factory=bytearray, repr=False)
 
 
 def render_request(wanted: Wanted) -> bytes:
@@ -74,6 +77,7 @@ class RequestFiles(AbstractContextManager["RequestFiles"]):
             file = self._open[wanted.model] = self._next_file(wanted.model)
         file.sink.write(line)
         file.requests += 1
+        file.ids += wanted.id[:ID_PART]
         file.size_bytes += len(line)
 
     def _next_file(self, model: str) -> RequestFile:

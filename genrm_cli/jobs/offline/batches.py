@@ -1,0 +1,365 @@
+"""Judge through a batch API: submit what is wanted, wait, and take the replies; the journal knows every batch."""
+
+import asyncio
+import math
+import signal
+import tempfile
+import threading
+import time
+import uuid
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from genrm_cli.errors import JudgeError
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.offline.batch_api import Batch, BatchApi
+from genrm_cli.jobs.offline.replies import Replies
+from genrm_cli.jobs.offline.request_files import ID_PART, RequestFile, RequestFiles
+from genrm_cli.judging.client import JudgeClient
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.offline import ReplyStore, Wanted
+from genrm_cli.judging.pacing.policy import CallPolicy
+from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
+
+_LABEL = "batches"  # of the notes in the journal, which stand where failures do and so reach all its copies
+_MOST_REQUESTS = 50_000  # OpenAI's
+_FIRST_LOOK_S, _LOOK_S, _SLOWER = 0.5, 30.0, 1.3
+_SECOND_PRESS_S = 5.0
+_CONNECTIONS = 4
+_BEGUN, _UPLOADED, _CREATED, _ENDED = range(4)
+
+
+@dataclass(slots=True)
+class _Part:
+    """Requests of one batch, and how far it has come.
+
+    Attributes:
+        name: made up for it; the name of its file and the mark of its batch.
+        ids: the first bytes of the ids of its requests.
+        batch: its latest description.
+        is_alone: whether no other batch was in progress when it was submitted.
+    """
+
+    name: str
+    model: str
+    ids: set[bytes]
+    file_id: str | None = None
+    batch_id: str | None = None
+    batch: Batch | None = None
+    is_alone: bool = False
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file."""
+        return f"genrm-{self.name}.jsonl"
+
+
+class Interrupts:
+    """Ctrl-C while batches are waited for: the first press leaves them to a later run, a second one cancels them."""
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._presses = self._waiting = 0
+        self._events = asyncio.Event(), asyncio.Event()
+        self._end: Any = signal.SIG_DFL
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Take SIGINT over from the event loop, which gets it back while nobody waits."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def press(*signal_: Any) -> None:
+            self._presses += 1
+            if self._waiting and self._presses <= len(self._events):
+                loop.call_soon_threadsafe(self._events[self._presses - 1].set)
+            elif callable(self._end):
+                self._end(*signal_)
+
+        self._end = signal.signal(signal.SIGINT, press)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, self._end)
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Take presses for those who wait, which they notice at their next pause."""
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    async def pause(self, pause_s: float, store: "BatchStore") -> None:
+        """Wait, unless Ctrl-C is pressed: then end the run, and first cancel the batches if it is pressed again."""
+        if await _is_set_within(self._events[0], pause_s):
+            self._run.on_event("batches_left", {"batches": ", ".join(store.open_ids), "again_s": _SECOND_PRESS_S})
+            if await _is_set_within(self._events[1], _SECOND_PRESS_S):
+                await store.cancel()
+            self._end(signal.SIGINT, None)  # the loop cancels all tasks, this one included
+            await asyncio.Event().wait()
+
+
+async def _is_set_within(event: asyncio.Event, limit_s: float) -> bool:
+    try:
+        async with asyncio.timeout(limit_s):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+class BatchExchange:
+    """The batch APIs of a run by model, and how long it waits for them."""
+
+    def __init__(self, run: RunContext, apis: Mapping[str, BatchApi], opened: AsyncExitStack) -> None:
+        self.run = run
+        self.apis = apis
+        self.interrupts = Interrupts(run)
+        wait_s = run.settings.offline.batch_wait
+        self.ends_at_s = math.inf if wait_s is None else time.monotonic() + wait_s
+        self._opened = opened
+
+    def store_for(self, journal: Journal) -> ReplyStore:
+        """Return the store of an input: its batches are noted in its journal."""
+        return self._opened.enter_context(BatchStore(self, journal))
+
+
+class BatchStore(AbstractContextManager["BatchStore"]):
+    """The batches of an input. Each step is noted before the next is made, so that a killed run repeats none."""
+
+    stopped_by = StoppedBy.BATCH
+
+    def __init__(self, exchange: BatchExchange, journal: Journal) -> None:
+        self._exchange = exchange
+        self._run = exchange.run
+        self._journal = journal
+        self._folder = tempfile.TemporaryDirectory(prefix="genrm-")
+        self._replies = Replies()
+        self._parts = _read_parts(journal)
+        self._submitted = {id_ for part in self._parts for id_ in part.ids}
+        self._collected: list[_Part] = []
+        self._waiting_files: list[RequestFile] = []
+        self._times: Counter[bytes] = Counter()
+        self._is_resumed = self._is_closed = self._is_full = False
+        self._files = self._new_files()
+
+    def __exit__(self, *_: object) -> None:
+        self._replies.__exit__()
+        self._files.__exit__()
+        self._folder.cleanup()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether batches are in progress."""
+        return bool(self._parts or self._waiting_files)
+
+    @property
+    def open_ids(self) -> list[str]:
+        """The ids of the batches in progress."""
+        return [part.batch_id for part in self._parts if part.batch_id is not None]
+
+    def note_later(self, stages: int) -> None:
+        """Do nothing: this run makes later requests itself."""
+
+    def replies_to(self, id_: bytes) -> Iterable[Reply | Failure]:
+        """Return the replies to a request."""
+        return self._replies.of(id_)
+
+    def want(self, wanted: Wanted) -> bool:
+        """Take a request for the next batch, unless it is in one; a refused one is not repeated, others a few times."""
+        part = wanted.id[:ID_PART]
+        if part in self._submitted:
+            return True
+        is_refused = wanted.failure is not None and wanted.failure.kind is FailureKind.REFUSED
+        if self._is_closed or is_refused or self._times[part] > self._run.settings.limits.reask:
+            return False
+        self._files.add(wanted)
+        return True
+
+    async def more(self, waiting: int) -> bool:
+        """Submit what is wanted, and wait until a batch has ended or the time is up.
+
+        Raises:
+            JudgeError: the API cannot be used, or a batch failed.
+        """
+        for part in self._collected:  # its replies are in the journal by now
+            await self._note(part, _ENDED)
+        self._collected = []
+        if not waiting:
+            return False
+        if not self._is_resumed:
+            self._is_resumed = True
+            if await self._resume():
+                return True
+        await self._submit()
+        with self._exchange.interrupts.awaited():
+            return await self._wait()
+
+    async def _wait(self) -> bool:
+        """Look at the batches now and then; return whether one ended before the time was up."""
+        look_s = _FIRST_LOOK_S
+        while self._parts:
+            if await self._collect():
+                return True
+            left_s = self._exchange.ends_at_s - time.monotonic()
+            if left_s <= 0:
+                return False
+            await self._exchange.interrupts.pause(min(look_s, left_s), self)
+            look_s = min(_LOOK_S, look_s * _SLOWER)
+        self._is_closed = True
+        return False
+
+    async def cancel(self) -> None:
+        """Cancel all batches in progress; a later run takes the replies that they have."""
+        for part in self._parts:
+            if part.batch_id is not None:
+                await self._exchange.apis[part.model].cancel(part.batch_id)
+
+    async def _resume(self) -> bool:
+        """Find what a killed run left between two notes; return whether requests turned out not to be submitted."""
+        is_freed = False
+        for part in list(self._parts):
+            api = self._exchange.apis.get(part.model)
+            if api is None:
+                raise JudgeError(f"the journal has a batch of the model {part.model!r}: collect it with its settings.")
+            if part.batch_id is None and part.file_id is None:
+                part.file_id = await api.find_file(part.file_name)
+            if part.file_id is None:
+                await self._note(part, _ENDED)
+                self._drop(part)
+                is_freed = True
+            elif part.batch_id is None:
+                await self._note(part, _UPLOADED, file=part.file_id)
+                await self._create(part, await api.find_batch(part.name))
+        return is_freed
+
+    async def _submit(self) -> None:
+        """Submit the files of requests, one at a time after the account's limit was reached."""
+        await self._run.in_thread(self._files.commit)
+        self._waiting_files += self._files.files
+        self._submitted.update(id_ for file in self._files.files for id_ in _iter_ids(file.ids))
+        self._files = self._new_files()
+        while self._waiting_files and not (self._is_full and self._parts):
+            file = self._waiting_files.pop(0)
+            part = _Part(uuid.uuid4().hex, file.model, set(_iter_ids(file.ids)), is_alone=not self._parts)
+            self._parts.append(part)
+            self._times.update(part.ids)
+            path = Path(file.uri).rename(Path(self._folder.name) / part.file_name)
+            await self._note(part, _BEGUN, model=part.model, ids=b64encode(bytes(file.ids)).decode())
+            part.file_id = await self._exchange.apis[part.model].upload(path)
+            await self._note(part, _UPLOADED, file=part.file_id)
+            path.unlink()
+            await self._create(part)
+
+    async def _create(self, part: _Part, found: Batch | None = None) -> None:
+        batch = found or await self._exchange.apis[part.model].create(part.file_id or "", part.name)
+        part.batch_id = batch.id
+        await self._note(part, _CREATED, batch=batch.id)
+        self._tell(part, batch)
+
+    async def _collect(self) -> bool:
+        """Take the replies of the batches that have ended; return whether any has."""
+        is_any = False
+        for part in list(self._parts):
+            api = self._exchange.apis[part.model]
+            batch = await api.look_at(part.batch_id or "")
+            self._tell(part, batch)
+            if not batch.has_ended:
+                continue
+            is_any = True
+            for number, file_id in enumerate(batch.files):
+                path = Path(self._folder.name) / f"{part.name}-{number}.jsonl"
+                await api.download(file_id, path)
+                await self._run.in_thread(lambda path=path: self._add(path))  # type: ignore[misc]
+            self._drop(part)
+            self._collected.append(part)
+            self._is_closed = self._is_closed or batch.status.startswith("cancel")
+            if batch.status == "failed" and not batch.files:
+                await self._refuse(part, batch)
+        return is_any
+
+    async def _refuse(self, part: _Part, batch: Batch) -> None:
+        """Wait for room if the account's limit was reached and other batches will make some; otherwise give up."""
+        if batch.waits_for_quota and not part.is_alone:
+            self._is_full = True
+            return
+        await self._note(part, _ENDED)
+        raise JudgeError(f"batch {batch.id} failed: {'; '.join(batch.errors[:3]) or 'the server gives no reason'}.")
+
+    def _add(self, path: Path) -> None:
+        with self._run.open_source(str(path)) as source:
+            self._replies.add(source)
+        path.unlink()
+
+    def _drop(self, part: _Part) -> None:
+        self._parts.remove(part)
+        self._submitted -= part.ids
+
+    def _new_files(self) -> RequestFiles:
+        uri = f"{self._folder.name}/{uuid.uuid4().hex}.jsonl"
+        most = min(_MOST_REQUESTS, self._run.settings.offline.requests_per_file)
+        return RequestFiles(uri, most, self._exchange.apis, self._run.s3, overwrite=False)
+
+    async def _note(self, part: _Part, state: int, **more: str) -> None:
+        """Note the state of a part; the end replaces its beginning, with all the ids."""
+        key = sha256(f"{part.name}{state % _ENDED}".encode()).digest()
+        note = orjson.dumps({"part": part.name, "state": state, **more}).decode()
+        await self._journal.record(key, _LABEL, Outcome(Failure(FailureKind.NOT_ASKED, note)))
+
+    def _tell(self, part: _Part, batch: Batch) -> None:
+        before, part.batch = part.batch, batch
+        if before is None or (before.status, before.done) != (batch.status, batch.done):
+            told = {"batch": batch.id, "status": batch.status, "done": batch.done, "requests": len(part.ids)}
+            self._run.on_event("batch", told)
+
+
+def _read_parts(journal: Journal) -> list[_Part]:
+    """Return the parts whose end is not noted."""
+    notes: dict[str, dict[str, Any]] = {}
+    for note in map(orjson.loads, journal.details_of(_LABEL)):
+        known = notes.setdefault(note["part"], {})
+        known |= note | {"state": max(note["state"], known.get("state", 0))}
+    return [
+        _Part(name, note["model"], set(_iter_ids(b64decode(note["ids"]))), note.get("file"), note.get("batch"))
+        for name, note in notes.items()
+        if note["state"] != _ENDED and "ids" in note
+    ]
+
+
+def _iter_ids(joined: bytes | bytearray) -> Iterator[bytes]:
+    return (bytes(joined[at : at + ID_PART]) for at in range(0, len(joined), ID_PART))
+
+
+@asynccontextmanager
+async def batching(run: RunContext) -> AsyncIterator[BatchExchange]:
+    """Open the batch APIs of the judges.
+
+    Raises:
+        UsageError: an endpoint's URL or a CA bundle cannot be used.
+    """
+    apis: dict[str, BatchApi] = {}
+    async with AsyncExitStack() as opened:
+        for spec in run.judge_specs():
+            judge, limits = spec.config.judge, spec.config.limits
+            if spec.profile is None or judge.model is None or judge.model in apis:
+                continue
+            url, key = judge.base_url[0], run.api_keys.get(spec.config.name)
+            client = JudgeClient(url, key, limits.connect_timeout, _CONNECTIONS, judge.ca_bundle)
+            await opened.enter_async_context(client)
+            policy = CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask)
+            apis[judge.model] = BatchApi(client, url, policy, limits.give_up_after)
+        exchange = BatchExchange(run, apis, opened)
+        opened.enter_context(exchange.interrupts.heard())
+        yield exchange

@@ -1,0 +1,212 @@
+"""A server with OpenAI's batch API for tests: each look at a batch moves it on, and it misbehaves when told."""
+
+import json
+import random
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from answered_requests import Json, openai_line, vllm_line
+
+STATES = ("validating", "in_progress", "finalizing")
+
+
+def judged(body: Json) -> tuple[int, Json]:
+    """Answer a request with a verdict that depends on its text alone."""
+    text = json.dumps(body["messages"])
+    score = random.Random(text)
+    verdict = {"score_1": score.randint(1, 5), "score_2": score.randint(1, 5), "ranking": score.randint(1, 6)}
+    message = {"role": "assistant", "content": json.dumps(verdict)}
+    usage = {"prompt_tokens": len(text) // 4, "completion_tokens": 20}
+    return 200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+
+
+@dataclass
+class BatchServer:
+    """The state of the server, and what it does wrong; each list of faults is taken from the front.
+
+    Attributes:
+        faults: by route, as `POST /batches`: statuses to answer instead, or texts: `lost` (done, and no reply).
+        finish: changes a batch's replies and errors, and returns its last status.
+        looks: looks at a batch before it ends.
+        kill_at: a route, `before` or `after` it is served, and what kills the client then; or after so many calls.
+        asked: how often each request was in a batch.
+    """
+
+    answer: Callable[[Json], tuple[int, Json]] = judged
+    line: Callable[[str, int, Json], Json] = openai_line
+    finish: Callable[[list[Json], list[Json]], str] = lambda replies, errors: "completed"
+    looks: int = 1
+    states: tuple[str, ...] = STATES
+    no_file: str | None = None
+    empty_error_file: bool = False
+    invalid: list[Json] = field(default_factory=list)
+    lists: bool = True
+    faults: dict[str, list[Any]] = field(default_factory=dict)
+    files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    batches: dict[str, Json] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    url: str = ""
+    kill_at: tuple[str, str, Callable[[], None]] | None = None
+    kill_after: tuple[int, Callable[[], None]] | None = None
+
+    def handle(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+        """Answer a request."""
+        place = urlsplit(path)
+        words = place.path.removeprefix("/v1/").split("/")
+        route = f"{method} /{words[0]}" + ("/" + words[-1] if len(words) > 2 else "/id" if len(words) > 1 else "")
+        with self.lock:
+            self.calls[route] += 1
+            fault = self.faults.get(route, []).pop(0) if self.faults.get(route) else None
+            if isinstance(fault, int):
+                return fault, {"error": {"message": f"told to answer {fault}"}}
+            if isinstance(fault, dict):
+                return 400, {"error": fault}
+            if self._kills(route, "before"):
+                return 0, None
+            reply = self._reply(route, words, body, parse_qs(place.query))
+            if self._kills(route, "after"):
+                return 0, None
+            return (0, None) if fault == "lost" else reply
+
+    def _kills(self, route: str, when: str) -> bool:
+        if self.kill_after is not None:
+            left, kill = self.kill_after
+            self.kill_after = left - 1, kill
+            if left <= 1:
+                kill()
+                return True
+        if self.kill_at is None or self.kill_at[:2] != (route, when):
+            return False
+        self.kill_at[2]()
+        self.kill_at = None
+        return True
+
+    def _reply(self, route: str, words: list[str], body: bytes, query: dict[str, list[str]]) -> tuple[int, Any]:
+        if route == "POST /files":
+            name = re.search(rb'filename="([^"]+)"', body)
+            content = re.search(rb"\r\n\r\n(\{.*\n)\r\n--", body, re.DOTALL)
+            assert name is not None
+            assert content is not None
+            assert b'name="purpose"\r\n\r\nbatch' in body
+            return 200, self._file(name[1].decode(), content[1])
+        if route == "POST /batches":
+            return 200, self._create(json.loads(body))
+        if route in ("GET /batches", "GET /files"):
+            if not self.lists:
+                return 404, {"error": {"message": "no such route"}}
+            files = [{"id": id_, "filename": name} for id_, (name, _) in self.files.items()]
+            return 200, {"data": (list(self.batches.values()) if words[0] == "batches" else files)[::-1]}
+        if words[1] not in (self.batches if words[0] == "batches" else self.files):
+            return 404, {"error": {"message": f"No {words[0]} found with id '{words[1]}'"}}
+        if route == "GET /files/content":
+            return 200, self.files[words[1]][1]
+        if route == "POST /batches/cancel":
+            self.batches[words[1]]["status"] = "cancelled"
+        elif route == "GET /batches/id":
+            self._go_on(self.batches[words[1]])
+        return 200, self.batches[words[1]]
+
+    def _file(self, name: str, content: bytes) -> Json:
+        id_ = f"file-{len(self.files)}"
+        self.files[id_] = name, content
+        return {"id": id_, "object": "file", "filename": name, "purpose": "batch"}
+
+    def _create(self, given: Json) -> Json:
+        assert given["endpoint"] == "/v1/chat/completions"
+        assert given["completion_window"] == "24h"
+        lines = [json.loads(line) for line in self.files[given["input_file_id"]][1].splitlines()]
+        assert len({line["body"]["model"] for line in lines}) == 1
+        assert len({line["custom_id"] for line in lines}) == len(lines)
+        batch = {"id": f"batch_{len(self.batches)}", "status": "validating", "looks": 0, **given}
+        batch |= {"output_file_id": None, "error_file_id": None, "errors": None}
+        batch["request_counts"] = {"total": len(lines), "completed": 0, "failed": 0}
+        self.batches[batch["id"]] = batch
+        if self.invalid:
+            return batch
+        self.asked.update(line["custom_id"] for line in lines)
+        return batch
+
+    def _go_on(self, batch: Json) -> None:
+        batch["looks"] += 1
+        if batch["output_file_id"] or batch["error_file_id"] or batch["status"] in ("failed", "expired", "completed"):
+            return
+        if self.invalid and (error := self.invalid.pop(0)):
+            batch |= {"status": "failed", "errors": {"object": "list", "data": [error]}}
+            return
+        if batch["looks"] <= self.looks and batch["status"] != "cancelled":
+            batch["status"] = self.states[min(batch["looks"], len(self.states)) - 1]
+            return
+        lines = [json.loads(line) for line in self.files[batch["input_file_id"]][1].splitlines()]
+        answered = [(line["custom_id"], *self.answer(line["body"])) for line in lines]
+        good = [self.line(id_, status, body) for id_, status, body in answered if status == 200]
+        bad = [self.line(id_, status, body) for id_, status, body in answered if status != 200]
+        random.Random(1).shuffle(good)
+        status = self.finish(good, bad)
+        batch["status"] = "cancelled" if batch["status"] == "cancelled" else status
+        batch["request_counts"] |= {"completed": len(good), "failed": len(bad)}
+        for name, replies in (("output_file_id", good), ("error_file_id", bad)):
+            content = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in replies)
+            is_made = replies or (name == "error_file_id" and self.empty_error_file)
+            batch[name] = self._file(name, content.encode())["id"] if is_made else self.no_file
+
+
+@contextmanager
+def serving(**given: Any) -> Iterator[BatchServer]:
+    """Keep a server; see `BatchServer`."""
+    server = BatchServer(**given)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._do(b"")
+
+        def do_POST(self) -> None:
+            if "chunked" in self.headers.get("Transfer-Encoding", ""):
+                body = b"".join(iter(self._chunk, b""))
+            else:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self._do(body)
+
+        def _chunk(self) -> bytes:
+            chunk = self.rfile.read(int(self.rfile.readline(), 16))
+            self.rfile.readline()
+            return chunk
+
+        def _do(self, body: bytes) -> None:
+            status, reply = server.handle(self.command, self.path, body)
+            if not status:
+                self.close_connection = True
+                return
+            content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            if status == 429:
+                self.send_header("Retry-After", "0")
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        server.url = f"http://127.0.0.1:{httpd.server_port}/v1"
+        try:
+            yield server
+        finally:
+            httpd.shutdown()
+            thread.join()
+
+
+__all__ = ["BatchServer", "judged", "openai_line", "serving", "vllm_line"]
