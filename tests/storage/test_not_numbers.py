@@ -29,7 +29,7 @@ def test_a_text_that_says_nan_changes_nothing() -> None:
         (b'{"a": NaN', "not JSON"),
         (b'{"a": nan}', "not JSON"),
         (b'{"a": NaN, "t": "\\ud800"}', "not JSON"),
-        (b'{"a": NaN, "t": "\xff"}', "not JSON"),
+        (b'{"a": NaN, "t": "\xff"}', "not UTF-8"),
         (b'{"a": 1e400, "n": 01}', "not JSON"),
         (b'{"a": NaN, "d": ' + b"[" * 300 + b"]" * 300 + b"}", "not JSON"),
         (b'{"a": NaN, "d": ' + b"[" * 200_000, "not JSON"),

@@ -122,7 +122,15 @@ def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
                 on_null(each)
             return value
         what = f"not JSON: {error.msg.partition(': line ')[0]}"
-        raise BadLineError(f"{what}, at character {error.pos + 1}", kind=what) from error
+        place = error.pos + 1
+        try:
+            raw.decode()
+        except UnicodeDecodeError as bad:
+            place, what = (
+                bad.start + 1,
+                "not UTF-8 text; if it is Latin-1, convert the file with iconv -f LATIN1 -t UTF-8",
+            )
+        raise BadLineError(f"{what}, at character {place}", kind=what) from error
     return value
 
 
