@@ -200,12 +200,3 @@ def test_compat_refuses_what_is_no_text(
     finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | request_part)
     assert (finished.code, finished.out, judge_server.stats()["requests"]) == (3, b"", 0)
     assert f"{named} is no text, which NeMo Gym refuses (HTTP 422)" in finished.err
-
-
-def test_an_error_is_an_object_on_stdout_too(call: Call) -> None:
-    """Whoever reads the JSON of a command that ends without a result finds the error and its exit code."""
-    finished = call("compare", "--json", "--prompt", "Which?", "only one", *LEXICAL)
-    assert finished.code == 3
-    found = json.loads(finished.out)
-    assert found["exit_code"] == 3
-    assert "expected 2 to" in found["error"]

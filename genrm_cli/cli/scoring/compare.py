@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genrm_cli.cli.console import counted, number_text, print_json, say_warning, text_of
+from genrm_cli.cli.console import counted, number_text, print_json, say_warning
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
-from genrm_cli.errors import GenrmError, InputError, TooManyUnscoredError, UsageError
-from genrm_cli.settings.file_settings import OutputSettings
+from genrm_cli.errors import InputError, UsageError
 from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
@@ -31,13 +30,7 @@ _OMITTED = (
 )
 
 
-def _end_in_json(error: GenrmError, output: OutputSettings) -> None:
-    """Tell a program that reads stdout why there is no result."""
-    if output.json_output and not isinstance(error, TooManyUnscoredError):  # which follows the result
-        print_json({"error": text_of(error), "exit_code": error.exit_code})
-
-
-@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", omit=_OMITTED, on_error=_end_in_json)
+@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", omit=_OMITTED)
 def compare(
     responses: Annotated[
         list[str],
