@@ -34,9 +34,9 @@ COUNTED = ("function calls", "SQL statements", "commits", "JSON parses", "hashes
 # What each kind of run costs now; lower a figure with what it counts. Replies that arrive together share a commit, so
 # there are fewer commits than here on most machines; the peak is the largest of several runs.
 COSTS = {
-    "score": (160_000, 425, 60, 641, 616, 140, 5_300),
-    "resume": (115_000, 211, 0, 443, 616, 140, 2_650),
-    "serve": (173_000, 465, 60, 241, 421, 140, 11_000),
+    "score": (151_000, 425, 60, 641, 616, 140, 4_900),
+    "resume": (114_000, 211, 0, 443, 616, 140, 2_650),
+    "serve": (150_000, 462, 60, 241, 421, 140, 10_700),
     "collect": (248_000, 450, 120, 210, 601, 0, 1_180),
 }
 _CODES = {json.loads.__code__: "JSON parses", fold.__code__: "texts folded"}
