@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from genrm_cli.errors import JudgeError
+from genrm_cli.errors import JudgeError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.batch_api import Batch, BatchApi
 from genrm_cli.jobs.offline.replies import Replies
@@ -347,15 +347,23 @@ async def batching(run: RunContext) -> AsyncIterator[BatchExchange]:
     """Open the batch APIs of the judges.
 
     Raises:
-        UsageError: an endpoint's URL or a CA bundle cannot be used.
+        UsageError: an endpoint's URL or a CA bundle cannot be used, or judges disagree about the endpoint of a model.
     """
     apis: dict[str, BatchApi] = {}
+    places: dict[str, tuple[str, str | None]] = {}
     async with AsyncExitStack() as opened:
         for spec in run.judge_specs():
             judge, limits = spec.config.judge, spec.config.limits
-            if spec.profile is None or judge.model is None or judge.model in apis:
+            if spec.profile is None or judge.model is None:
                 continue
-            url, key = judge.base_url[0], run.api_keys.get(spec.config.name)
+            url, key = place = judge.base_url[0], run.api_keys.get(spec.config.name)
+            if places.setdefault(judge.model, place) != place:
+                raise UsageError(
+                    f"two judges ask {judge.model} at different endpoints or with different keys; with batches, each "
+                    "model has one endpoint."
+                )
+            if judge.model in apis:
+                continue
             client = JudgeClient(url, key, limits.connect_timeout, _CONNECTIONS, judge.ca_bundle)
             await opened.enter_async_context(client)
             policy = CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask)

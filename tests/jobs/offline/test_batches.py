@@ -119,6 +119,7 @@ def test_servers_differ(call: Call, genrm: Genrm, given: dict[str, Any]) -> None
     """Empty ids and files, vLLM's lines, and statuses in capitals or of another name are understood."""
     with serving(**{"looks": 0, **given}) as server:
         whole(call, genrm, server)
+        assert (len(server.batches), set(server.asked.values())) == (1, {1})
 
 
 NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded.", "code": None}
@@ -215,6 +216,18 @@ def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
         finished = score(call, genrm, server)
         assert finished.code == 4
         assert "No batches found with id 'batch_0'" in finished.err
+
+
+@pytest.mark.parametrize("differs", ['base_url = "http://127.0.0.1:9/v1"', 'api_key_env = "OTHER_KEY"'])
+def test_a_model_has_one_endpoint(genrm: Genrm, differs: str) -> None:
+    """Judges that name the same model elsewhere, or with another key, are refused: a batch goes to one account."""
+    genrm.write("in.jsonl", make_rollouts())
+    judge = '[[judge]]\nmodel = "m"\nprofile = "nemotron-plain"\n'
+    with serving() as server:
+        (genrm.folder / "p.toml").write_text(f'base_url = "{server.url}"\n{judge}{judge}judge_id = "2"\n{differs}\n')
+        finished = genrm.run("score", "in.jsonl", "--config", "p.toml", "--batch", OTHER_KEY="other")
+        assert (finished.code, server.calls.total()) == (2, 0)
+    assert "two judges ask m at different endpoints or with different keys" in finished.err
 
 
 def test_one_run_submits_and_the_next_collects(call: Call, genrm: Genrm) -> None:
