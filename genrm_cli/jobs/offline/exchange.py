@@ -26,6 +26,7 @@ class FileStore:
 
     Attributes:
         requests: None if the run makes no requests, so that those without a reply are not asked.
+        is_used: whether any input was judged.
         later: rounds of requests that follow those written, at least.
     """
 
@@ -35,11 +36,13 @@ class FileStore:
         self.replies = replies
         self.requests = requests
         self._turns = turns
+        self.is_used = False
         self.later = self._later_turns = self._used = 0
 
     def store_for(self, journal: Journal) -> ReplyStore:
         """Return itself: files are for all inputs."""
         del journal
+        self.is_used = True
         return self
 
     def replies_to(self, id_: bytes) -> Iterable[Reply | Failure]:
@@ -93,6 +96,10 @@ def check_offline(settings: Settings) -> None:
         UsageError: the message says what to change.
     """
     given = settings.offline
+    if given.batch_wait is not None and not given.batch:
+        raise UsageError(
+            naming("$batch_wait is for batches; add $batch, without which the judge is called.", batch=True)
+        )
     if not given.is_used:
         return
     if given.batch and (given.requests_to or given.replies_from):
@@ -145,10 +152,10 @@ async def _exchanging(run: RunContext) -> AsyncIterator[FileStore]:
         turns = max((count_turns(spec.profile) for spec in specs if spec.profile is not None), default=1)
         store = FileStore(replies, requests, turns)
         yield store
-        if given.replies_from:
+        if given.replies_from and store.is_used:
             told = {"replies": len(replies), "used": replies.used, "refused": replies.refused()}
             run.on_event("replies", told)
-        if requests is not None:
+        if requests is not None and bool(requests.files) == bool(len(requests)):  # else the first file cannot be made
             await run.in_thread(requests.commit)
             written = [{"uri": file.uri, "model": file.model, "requests": file.requests} for file in requests.files]
             run.on_event("requests", {"files": written, "rounds_left": store.rounds_left})

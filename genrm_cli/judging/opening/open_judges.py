@@ -110,7 +110,7 @@ class _Opener:
             model=model,
             given=given_fields(profile.request_fields, judge),
             fixed=[parse_request_field(text)[0] for text in judge.request_field],
-            is_probed=judge.probe and bool(pool.endpoints),
+            is_probed=judge.probe and bool(pool.endpoints) and not self._options.recall.only_known,
             form=self._forms.setdefault((pool, model), RequestForm(model, self._on_event)),
             judge_id=judge.judge_id,
             latencies=self.latencies,

@@ -39,6 +39,8 @@ def test_a_batch_gives_the_outputs_of_files(call: Call, genrm: Genrm) -> None:
         assert server.calls["POST /files"] == server.calls["POST /batches"] == server.calls["GET /files/content"] == 1
         requests = next(iter(server.files.values()))[1]
     scored = (genrm.folder / "in.scored.jsonl").read_bytes()
+    assert call("score", "in.jsonl", *PLAIN, "--conclude", "--force", "-q").code == 0
+    assert genrm.metrics()["judge"]["probe"] == "skipped"
     (genrm.folder / "in.journal.sqlite").unlink()
     lines = [json.loads(line) for line in requests.splitlines()]
     genrm.write("replies.jsonl", [vllm_line(line["custom_id"], *judged(line["body"])) for line in lines])
