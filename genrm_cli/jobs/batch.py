@@ -25,14 +25,7 @@ from genrm_cli.errors import (
 )
 from genrm_cli.groups.check import check_settings
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.due.decisions import (
-    LISTED_AT_ONCE,
-    Decision,
-    Status,
-    decide_again,
-    in_short,
-    iter_decisions,
-)
+from genrm_cli.jobs.due.decisions import LISTED_AT_ONCE, Decision, Status, decide_again, in_short, iter_decisions
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import Leftovers, leased
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal

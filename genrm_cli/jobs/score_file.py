@@ -12,14 +12,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.output_state import refuse_unscored_share
 from genrm_cli.jobs.due.sources import Sources
-from genrm_cli.jobs.index import (
-    NAMED_PROBLEMS,
-    FirstRejects,
-    InputIndex,
-    Reject,
-    index_input,
-    iter_duplicates,
-)
+from genrm_cli.jobs.index import NAMED_PROBLEMS, FirstRejects, InputIndex, Reject, index_input, iter_duplicates
 from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
@@ -192,14 +185,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     started_s, places = time.monotonic(), task.places
     sources = opened.enter_context(task.sources(run))
     mode = sources.mode  # opens a single file, whose identity is then known
-    outputs = opened.enter_context(
-        Outputs(
-            run.s3,
-            overwrite=overwrite,
-            manifest_uri=places.manifest,
-            mode=mode,
-        )
-    )
+    outputs = opened.enter_context(Outputs(run.s3, overwrite=overwrite, manifest_uri=places.manifest, mode=mode))
     # The scored lines last: a reader that waits for them finds the others.
     named = {"comparisons": places.comparisons, "rejects": places.rejects, "metrics": places.metrics}
     sinks = {name: outputs.open(uri) for name, uri in named.items() if uri is not None}

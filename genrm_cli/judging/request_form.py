@@ -34,11 +34,7 @@ def limit_of(fields: Fields) -> str:
 def given_fields(profile_fields: Fields, judge: JudgeSettings) -> dict[str, object]:
     """Return the fields that settings add to those of a profile, or replace; None leaves one out."""
     named = dict(map(parse_request_field, judge.request_field))
-    given = {
-        "temperature": judge.temperature,
-        "top_p": judge.top_p,
-        limit_of(profile_fields): judge.max_reply_tokens,
-    }
+    given = {"temperature": judge.temperature, "top_p": judge.top_p, limit_of(profile_fields): judge.max_reply_tokens}
     fields: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if not named.keys().isdisjoint(LIMITS):  # servers refuse both
         fields |= dict.fromkeys(LIMITS)

@@ -29,9 +29,7 @@ class RolloutReward:
 
 
 def compose_rewards(
-    base_scores: Sequence[float | None],
-    shapes: Sequence[TextShape],
-    terms: ShapingTerms,
+    base_scores: Sequence[float | None], shapes: Sequence[TextShape], terms: ShapingTerms
 ) -> list[RolloutReward]:
     """Combine base scores with length and style terms, and compare the rewards within the group.
 

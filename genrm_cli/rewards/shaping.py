@@ -11,10 +11,7 @@ from dataclasses import dataclass, fields
 _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 _HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
 # The reference's patterns begin with ^\s*: they count the same items but take minutes for 100,000 blank lines.
-_LIST_ITEMS = (
-    re.compile(r"^[^\S\n]*\d+\.\s", re.MULTILINE),
-    re.compile(r"^[^\S\n]*[-*+]\s", re.MULTILINE),
-)
+_LIST_ITEMS = (re.compile(r"^[^\S\n]*\d+\.\s", re.MULTILINE), re.compile(r"^[^\S\n]*[-*+]\s", re.MULTILINE))
 _BOLD = (re.compile(r"\*\*[^*\n]+\*\*"), re.compile(r"__[^_\n]+__"))
 _EMOJI = re.compile(
     "[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff"

@@ -151,14 +151,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         mode: mode of new local files, subject to the umask.
     """
 
-    def __init__(
-        self,
-        s3: S3Options,
-        *,
-        overwrite: bool,
-        manifest_uri: str | None = None,
-        mode: int = 0o666,
-    ) -> None:
+    def __init__(self, s3: S3Options, *, overwrite: bool, manifest_uri: str | None = None, mode: int = 0o666) -> None:
         self._s3 = s3
         self._overwrite = overwrite
         self._manifest_uri = manifest_uri
@@ -171,12 +164,7 @@ class Outputs(AbstractContextManager["Outputs"]):
             for sink in self._sinks:
                 aborts.callback(sink.abort)
 
-    def open(
-        self,
-        uri: str,
-        *,
-        mode: int | None = None,
-    ) -> Sink:
+    def open(self, uri: str, *, mode: int | None = None) -> Sink:
         """Open another output.
 
         Args:
@@ -188,12 +176,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         place = place_of(uri)
         if place in self._places:
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
-        sink = open_sink(
-            uri,
-            self._s3,
-            overwrite=self._overwrite,
-            mode=self._mode if mode is None else mode,
-        )
+        sink = open_sink(uri, self._s3, overwrite=self._overwrite, mode=self._mode if mode is None else mode)
         self._sinks.append(sink)
         self._places.add(place)
         return sink

@@ -36,13 +36,7 @@ class Sink(Protocol):
         """Discard uncommitted content; harmless after `commit`, and twice."""
 
 
-def open_sink(
-    uri: str,
-    s3: S3Options,
-    *,
-    overwrite: bool,
-    mode: int = 0o666,
-) -> Sink:
+def open_sink(uri: str, s3: S3Options, *, overwrite: bool, mode: int = 0o666) -> Sink:
     """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
     A new local file gets `mode`, subject to the umask.

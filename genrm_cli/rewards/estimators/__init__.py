@@ -5,12 +5,7 @@ takes. `estimate` works on one group, `estimate_many` on many, `ESTIMATORS` on a
 """
 
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
-from genrm_cli.rewards.estimators.estimates import (
-    ESTIMATORS,
-    Estimate,
-    estimate,
-    estimate_many,
-)
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS, Estimate, estimate, estimate_many
 from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, Weights
 from genrm_cli.rewards.estimators.least_squares import weigh_alone
 from genrm_cli.rewards.estimators.shared_pairs import RunStatistics, estimate_panel

@@ -6,13 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
-from genrm_cli.rewards.estimators.judge_noise import (
-    GAP,
-    RANKING,
-    JudgeNoise,
-    Weights,
-    weights_of,
-)
+from genrm_cli.rewards.estimators.judge_noise import GAP, RANKING, JudgeNoise, Weights, weights_of
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
     Flags,

@@ -4,13 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats import (
-    api_calls,
-    eval_samples,
-    nemo_gym_lines,
-    nemo_rl_logs,
-    verifiers_traces,
-)
+from genrm_cli.rollouts.formats import api_calls, eval_samples, nemo_gym_lines, nemo_rl_logs, verifiers_traces
 from genrm_cli.rollouts.formats.format import Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
 from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format, named_fields

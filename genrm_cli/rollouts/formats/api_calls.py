@@ -10,15 +10,7 @@ from typing import Any
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.formats.format import (
-    ANSWERED,
-    ANSWERED_TOO,
-    ASKED,
-    Format,
-    Score,
-    annotate_line,
-    annotate_list,
-)
+from genrm_cli.rollouts.formats.format import ANSWERED, ANSWERED_TOO, ASKED, Format, Score, annotate_line, annotate_list
 from genrm_cli.rollouts.formats.nemo_gym_lines import turns_of_request
 from genrm_cli.rollouts.formats.shapes import asked_of, read_choices
 from genrm_cli.rollouts.reading.known_names import Fields, has_text, is_api_choices, is_messages, iter_texts, part_named

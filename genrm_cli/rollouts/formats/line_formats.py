@@ -17,30 +17,11 @@ from genrm_cli.rollouts.formats.format import (
     annotate_list,
     own_of_lists,
 )
-from genrm_cli.rollouts.formats.shapes import (
-    PARALLEL,
-    read_chat,
-    read_completion,
-    read_trajectory,
-    split_messages,
-)
+from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_completion, read_trajectory, split_messages
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import Fields, is_messages
-from genrm_cli.rollouts.reading.line_fields import (
-    LINE_FIELDS,
-    is_line,
-    parts_of,
-    prompt_of,
-    resolve_line,
-    with_parts,
-)
-from genrm_cli.rollouts.reading.record_fields import (
-    first_of,
-    has_all,
-    identifier,
-    integer,
-    list_at,
-)
+from genrm_cli.rollouts.reading.line_fields import LINE_FIELDS, is_line, parts_of, prompt_of, resolve_line, with_parts
+from genrm_cli.rollouts.reading.record_fields import first_of, has_all, identifier, integer, list_at
 from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 

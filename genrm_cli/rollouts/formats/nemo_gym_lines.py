@@ -6,15 +6,7 @@ Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_coll
 from collections.abc import Sequence
 
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.formats.format import (
-    ANSWERED,
-    ANSWERED_TOO,
-    ASKED,
-    QUESTION,
-    Format,
-    Score,
-    annotate_line,
-)
+from genrm_cli.rollouts.formats.format import ANSWERED, ANSWERED_TOO, ASKED, QUESTION, Format, Score, annotate_line
 from genrm_cli.rollouts.formats.group_formats import list_format
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_list
 from genrm_cli.rollouts.reading.known_names import Fields

@@ -12,14 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import (
-    ANSWER,
-    OTHER_ANSWER,
-    QUESTION,
-    Format,
-    annotate_list,
-    own_of_lists,
-)
+from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Format, annotate_list, own_of_lists
 from genrm_cli.rollouts.formats.shapes import response_span
 from genrm_cli.rollouts.reading.chat_messages import items_of_messages, items_of_text, turns_of_messages
 from genrm_cli.rollouts.reading.known_names import Fields

@@ -26,10 +26,7 @@ _CUT_OFF = frozenset(
 
 
 def rollout_of(
-    record: JsonObject,
-    prompt: tuple[Turn, ...],
-    response: tuple[Item, ...] | None,
-    **known: Any,
+    record: JsonObject, prompt: tuple[Turn, ...], response: tuple[Item, ...] | None, **known: Any
 ) -> Rollout:
     """Return a rollout with all attributes from its record.
 

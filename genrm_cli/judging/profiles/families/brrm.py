@@ -24,10 +24,7 @@ drop those that do not hold. Then name the better response, in this form and wit
 
 
 def _render_second_turn(first_answer: str) -> list[ChatMessage]:
-    return [
-        {"role": "assistant", "content": first_answer},
-        {"role": "user", "content": _SECOND_TURN},
-    ]
+    return [{"role": "assistant", "content": first_answer}, {"role": "user", "content": _SECOND_TURN}]
 
 
 def _read(answer: Answer) -> Verdict | Failure:
@@ -41,10 +38,7 @@ def _read(answer: Answer) -> Verdict | Failure:
 
 PROFILE = Profile(
     name="brrm",
-    models=(
-        "*qwen3-nemotron-8b-brrm",
-        "*qwen3-nemotron-14b-brrm",
-    ),
+    models=("*qwen3-nemotron-8b-brrm", "*qwen3-nemotron-14b-brrm"),
     version=2,
     about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 is 4, 2, ranking 2; "
     "2 is 2, 4, 5",

@@ -75,10 +75,7 @@ def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> 
 
 PROFILE = Profile(
     name="nemotron-boxed",
-    models=(
-        "*llama-3_3-nemotron-super-49b-genrm",
-        "*llama-3_3-nemotron-super-49b-genrm-multilingual",
-    ),
+    models=("*llama-3_3-nemotron-super-49b-genrm", "*llama-3_3-nemotron-super-49b-genrm-multilingual"),
     version=2,
     about="NVIDIA Nemotron Super 49B GenRM with its roles response_1, response_2; boxed scores 1 to 5 and ranking "
     "1 to 6, unchanged",
