@@ -136,13 +136,7 @@ async def score_inputs(
     A failed input does not stop the others; an unusable judge or a cancellation stops the run.
 
     Args:
-        report: receives the results as they arrive, so that an interrupted run has them, too.
-        judges: open judges, which the caller closes.
         held: outputs and leases that the caller took; no other output is written.
-
-    Raises:
-        UsageError: the settings name no judge, or contradict the inputs.
-        CancelledError: the run was interrupted, by SIGTERM too.
     """
     check_settings(run.settings)
     check_journal_place(run.settings)
@@ -328,11 +322,7 @@ def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
 
 
 def check_outputs_writable(tasks: Iterable[Task], run: RunContext) -> None:
-    """Check that the outputs of inputs can be written, before any paid call; blocks on storage.
-
-    Raises:
-        StorageError: an output cannot be written.
-    """
+    """Check that the outputs of inputs can be written, before any paid call; blocks on storage."""
     outputs = (uri for task in tasks for uri in (task.places.scored, *task.places.files))
     for uri in {folder_of(uri): uri for uri in outputs}.values():
         if run.settings.output.output is None:  # the folders of a template are created

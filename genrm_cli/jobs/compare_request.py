@@ -24,12 +24,8 @@ def parse_request(text: bytes, where: str, plan: GroupPlan, require_metadata: Se
     """Read a compare request: `conversation_history`, `response_objs`, and perhaps a `principle`.
 
     Args:
-        where: name of the request in errors.
         plan: of the run; under `compat`, what NeMo Gym accepts and refuses is accepted and refused.
         require_metadata: `FIELD=VALUE` pairs that the request must declare.
-
-    Raises:
-        InputError: the request cannot be read, or lacks required metadata.
     """
     requirements = [parse_requirement(required) for required in require_metadata]
     try:

@@ -109,11 +109,7 @@ def new_run(
     progress: RunProgress | None = None,
     on_event: OnEvent = ignore_event,
 ) -> RunContext:
-    """Compile the settings and begin a run.
-
-    Raises:
-        UsageError: the settings cannot be compiled.
-    """
+    """Compile the settings and begin a run."""
     progress = progress or RunProgress()
     return RunContext(settings, compile_plan(settings), api_keys or {}, progress.begin(), progress, on_event)
 

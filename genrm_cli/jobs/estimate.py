@@ -59,11 +59,7 @@ class Estimate:
 
 
 def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimate:
-    """Estimate the needs of scoring an input, from the metrics that its index filled.
-
-    Raises:
-        StorageError: the journal cannot be read.
-    """
+    """Estimate the needs of scoring an input, from the metrics that its index filled."""
     metrics, settings = run.metrics, run.settings
     if not asks_anybody(settings):
         return Estimate(metrics.planned)

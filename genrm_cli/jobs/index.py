@@ -181,10 +181,6 @@ def index_input(
         run: settings, plan, and the metrics that count lines, rollouts, groups and planned comparisons.
         on_reject: called with each line that cannot be read or does not declare what it must.
         key_of: groups the rollouts, and is called once for each, in order; None groups them as the settings say.
-
-    Raises:
-        UsageError: not one comparison fits into the budget.
-        InputError: no rollout has a field that the judge is to be shown.
     """
     index = InputIndex(sources, run.plan, run.settings.input, run.metrics, run.shard)
     try:
@@ -288,11 +284,7 @@ def _leave_out_after(limit: int | None, table: GroupTable) -> None:
 
 
 def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
-    """Count the groups of an input and what is planned for them.
-
-    Raises:
-        InputError: a group is too large to compare.
-    """
+    """Count the groups of an input and what is planned for them."""
     table, plan = index.table, index.plan
     metrics.contradicting_ids += table.contradicting_ids
     for _, rows in index.iter_rows():

@@ -73,21 +73,13 @@ def turns_path(episodes_uri: str, settings: Settings) -> str:
 
 
 def check_journal_place(settings: Settings) -> None:
-    """Refuse a journal on S3 outside `rl/`: it holds the judge's replies.
-
-    Raises:
-        UsageError: the journal is outside `rl/` without `any_prefix`, or its URI is not valid.
-    """
+    """Refuse a journal on S3 outside `rl/`: it holds the judge's replies."""
     if settings.journal.journal is not None and is_s3(settings.journal.journal):
         require_rl_prefix(settings.journal.journal.rstrip("/") + "/segments", settings.storage.any_prefix)
 
 
 def check_shard_journal(scored_uri: str, settings: Settings) -> None:
-    """Refuse a shard whose journal would stay on its machine, where no other run finds it.
-
-    Raises:
-        UsageError: the outputs are on S3 or go to a stream, and no journal is named.
-    """
+    """Refuse a shard whose journal would stay on its machine, where no other run finds it."""
     is_elsewhere = is_s3(scored_uri) or is_streamed(scored_uri)
     if settings.journal.journal is None and is_elsewhere and asks_anybody(settings):
         raise UsageError(
@@ -105,11 +97,7 @@ def segments_folder(scored_uri: str, settings: Settings) -> str | None:
 
 @asynccontextmanager
 async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journal | None]:
-    """Open the journal of an output, with the segments of other machines; None if no journal is kept.
-
-    Raises:
-        StorageError: it cannot be opened, or its segments cannot be read or written.
-    """
+    """Open the journal of an output, with the segments of other machines; None if no journal is kept."""
     path = journal_path(scored_uri, run.settings)
     if path is None:
         yield None
@@ -122,11 +110,7 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
 
 @asynccontextmanager
 async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncIterator[Journal]:
-    """Open the journal file of an output, with the segments of other machines.
-
-    Raises:
-        StorageError: as for `open_journal`.
-    """
+    """Open the journal file of an output, with the segments of other machines."""
     if run.settings.journal.journal is not None:
         make_folder(path)
     folder = segments_folder(output_uri, run.settings)
@@ -153,11 +137,7 @@ def _take_in_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
 
 
 def take_in_others(journal: Journal, scored_uris: Iterable[str], run: RunContext) -> None:
-    """Import what the journals of other outputs hold, where they exist; blocks.
-
-    Raises:
-        StorageError: one of them cannot be read.
-    """
+    """Import what the journals of other outputs hold, where they exist; blocks."""
     for path in {_path_of_whole(uri, run.settings) for uri in scored_uris if not is_streamed(uri)}:
         if path != journal.path and Path(path).exists():
             _take_in(journal, path, run)
@@ -173,11 +153,7 @@ def _take_in(journal: Journal, path: str, run: RunContext) -> None:
 
 
 def gather_shards(scored_uri: str, run: RunContext) -> None:
-    """Move the journals of all shards into the main journal, for a run with other shards; blocks on storage.
-
-    Raises:
-        StorageError: they cannot be read or written.
-    """
+    """Move the journals of all shards into the main journal, for a run with other shards; blocks on storage."""
     whole = _path_of_whole(scored_uri, run.settings)
     if segments_folder(scored_uri, run.settings) is not None or not Path(whole).parent.exists():
         return
@@ -190,12 +166,7 @@ def gather_shards(scored_uri: str, run: RunContext) -> None:
 
 @contextmanager
 def open_known_journal(scored_uri: str, settings: Settings) -> Iterator[Journal | None]:
-    """Open the journal of an output for reading, on S3 with the segments of all machines; None if there is none.
-
-    Raises:
-        InputError: the journal that the settings name does not exist.
-        StorageError: it cannot be read.
-    """
+    """Open the journal of an output for reading, on S3 with the segments of all machines; None if there is none."""
     if not settings.journal.use_journal or is_stream(scored_uri):
         yield None
         return

@@ -43,11 +43,6 @@ async def judge_input(
         journal: journal of the input; None for none.
         scores: receives scores and comparisons; None to ask only, so that another run concludes.
         on_concluded: called with the judged groups after their scores were kept.
-
-    Raises:
-        JudgeError: a judge cannot be used, or has been down for too long.
-        StorageError: the journal cannot be written.
-        UsageError: a function of a component fails for the first group.
     """
     if run.metrics.planned:
         if judges.is_remote:
@@ -87,11 +82,7 @@ async def judge_input(
 
 @asynccontextmanager
 async def asking(judges: OpenJudges, run: RunContext) -> AsyncIterator[None]:
-    """Probe the judges if any request is unanswered, and finally record what stopped the run.
-
-    Raises:
-        JudgeError: a judge cannot be used.
-    """
+    """Probe the judges if any request is unanswered, and finally record what stopped the run."""
     if run.metrics.planned > run.metrics.known:
         await judges.probe()
     yield

@@ -79,11 +79,7 @@ class JournalReplica:
             self._task.result()  # the task ends only by a bug, which must not hang the run
 
     def exchange(self, journal: Journal) -> None:
-        """Import the segments of all machines, and copy what only this journal has. Blocks on storage.
-
-        Raises:
-            StorageError: a segment cannot be read or written.
-        """
+        """Import the segments of all machines, and copy what only this journal has. Blocks on storage."""
         take_in_segments(self._folder, journal, self._run.s3)
         uncopied = (orjson.dumps(entry) for entry in journal.iter_uncopied())
         while batch := list(islice(uncopied, self._most)):
@@ -135,11 +131,7 @@ class JournalReplica:
 
 
 def take_in_segments(folder_uri: str, journal: Journal, s3: S3Options) -> None:
-    """Import the segments that all machines copied to a folder.
-
-    Raises:
-        StorageError: a segment cannot be read.
-    """
+    """Import the segments that all machines copied to a folder."""
     for found in iter_named(folder_uri, s3):
         uri = found.identity.uri
         content = read_object(uri, s3) if uri.endswith(_SUFFIX) else None

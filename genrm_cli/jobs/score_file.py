@@ -49,9 +49,6 @@ async def score_task(
         run: settings, plan, events, and the metrics of this input.
         lease: lease on the output; checked again before anything appears.
         overwrite: whether existing outputs may be replaced.
-
-    Raises:
-        GenrmError: a subclass for each kind of failure; no output has appeared.
     """
     opened = ExitStack()
     watched: WatchRecord | None = None
@@ -91,11 +88,7 @@ def _refuse_silence(metrics: RunMetrics) -> None:
 
 
 async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
-    """Ask about the groups of a shard; verdicts and failures go to the journal, and no output is written.
-
-    Raises:
-        GenrmError: as for `score_task`.
-    """
+    """Ask about the groups of a shard; verdicts and failures go to the journal, and no output is written."""
     first = FirstRejects()
     with ExitStack() as opened:
         sources = opened.enter_context(task.sources(run))
@@ -212,11 +205,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
 
 
 def refuse_unscored(metrics: RunMetrics, settings: Settings, record: RunRecord | None = None) -> None:
-    """Refuse a finished run that left too many rollouts unscored; `record` holds its metrics, if it was written.
-
-    Raises:
-        TooManyUnscoredError: it was stopped before its end; also as `refuse_unscored_share`.
-    """
+    """Refuse a finished run that left too many rollouts unscored; `record` holds its metrics, if it was written."""
     not_asked = metrics.failures["not_asked"]
     if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
         raise TooManyUnscoredError(
@@ -247,11 +236,7 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings, record: RunRecord |
 
 
 def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
-    """Refuse an input with bad lines or duplicate rollouts, naming the first few.
-
-    Raises:
-        InputError: there are some.
-    """
+    """Refuse an input with bad lines or duplicate rollouts, naming the first few."""
     problems, metrics, unit = [], index.metrics, index.unit
     if metrics.rejects:
         problems.append(Message.of(f"{metrics.rejects} bad {unit}s (", _shown(first), ")"))
@@ -268,11 +253,7 @@ def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
 
 
 def refuse_unreadable(index: InputIndex, first: list[Reject]) -> None:
-    """Refuse an input with a file without a readable line: it is probably not a rollout file.
-
-    Raises:
-        InputError: a file has lines, and all of them are bad.
-    """
+    """Refuse an input with a file without a readable line: it is probably not a rollout file."""
     for number, (uri, lines) in enumerate(zip(index.sources.uris, index.lines, strict=True)):
         if index.table.file_rows(number) or not lines:
             continue

@@ -27,11 +27,7 @@ class Shard:
 
 
 def shard_of(settings: Settings) -> Shard | None:
-    """Return the shard that a run asks about; None for all groups.
-
-    Raises:
-        UsageError: it is not of the form I/N.
-    """
+    """Return the shard that a run asks about; None for all groups."""
     text = settings.journal.shard
     if text is None:
         return None
@@ -44,11 +40,7 @@ def shard_of(settings: Settings) -> Shard | None:
 
 
 def check_shards(settings: Settings) -> None:
-    """Refuse settings that contradict `shard` or `conclude`.
-
-    Raises:
-        UsageError: the settings conflict.
-    """
+    """Refuse settings that contradict `shard` or `conclude`."""
     shard, given = shard_of(settings), settings.journal
     if shard is None and not given.conclude:
         return

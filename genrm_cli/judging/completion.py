@@ -11,13 +11,9 @@ _CONTEXT_FIELDS = ("max_model_len", "context_length", "max_context_length", "con
 
 
 def parse_models(listing: object) -> dict[str, int | None]:
-    """Parse the reply to `GET /models`, omitting names that cannot be printed.
+    """Parse the reply to `GET /models`, or raise `ValueError`; omit names that cannot be printed.
 
-    Returns:
-        The context length of each model in tokens, that of its base model for an adapter; None if it is not told.
-
-    Raises:
-        ValueError: it is not a list of models.
+    Return the context length of each model in tokens, that of its base model for an adapter; None if it is not told.
     """
     data = _object(listing).get("data")
     if not isinstance(data, list):
@@ -30,10 +26,8 @@ def parse_models(listing: object) -> dict[str, int | None]:
 def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Reply:
     """Parse a chat completion object. The choice with index 0 counts, or the first if none has it.
 
-    `mask` goes over the texts of the reply.
-
-    Raises:
-        ValueError: it has no choice with a message, or reports an error, even next to a half-finished reply.
+    `mask` goes over the texts of the reply. `ValueError` for an object that has no choice with a message, or reports an
+    error, even next to a half-finished reply.
     """
     try:
         choices = completion["choices"]  # type: ignore[index]

@@ -96,11 +96,7 @@ PROFILES: Mapping[str, AnyProfile] = _Profiles()
 
 
 def profile_for(name: str | None, model: str | None) -> AnyProfile:
-    """Choose a profile by its own name, or else by the name of the model; `DEFAULT_PROFILE` for an unknown model.
-
-    Raises:
-        UsageError: no profile has that name.
-    """
+    """Choose a profile by its own name, or else by the name of the model; `DEFAULT_PROFILE` for an unknown model."""
     if name is None:
         return PROFILES[profile_of_model(model) or DEFAULT_PROFILE]
     if name in PROFILES:

@@ -162,11 +162,7 @@ class RemoteJudge:
         return JudgeRequest(shown, body, key, judge_idx, self._form_version)
 
     async def try_at(self, endpoint: Endpoint, request: JudgeRequest, timeout_s: float) -> Reply:
-        """Make a call outside of the run, and again while the server takes another form of request.
-
-        Raises:
-            CallError: there was no reply.
-        """
+        """Make a call outside of the run, and again while the server takes another form of request."""
         while True:
             try:
                 return await endpoint.client.complete(request.body, timeout_s)
@@ -303,11 +299,7 @@ class RemoteJudge:
         return limit is not None
 
     async def _call(self, request: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
-        """Make a call, and retry transient failures while retries are left. Waits hold no slot.
-
-        Raises:
-            CallError: the last failure.
-        """
+        """Make a call, and retry transient failures while retries are left; raise the last one. Waits hold no slot."""
         before = outcome.result
         failed_tries = backoffs = 0
         error = CallError(before if isinstance(before, Failure) else _NOT_ASKED, may_pass=True)

@@ -121,7 +121,6 @@ class TotalTerms:
     """The terms of a total.
 
     Attributes:
-        weights: weights by component name; components without a weight do not count.
         gates: hard constraints, any number for a component.
         clip: minimum and maximum of the total; None means no limit.
         normalise: divide by the sum of the weights of the present components: a weighted mean, between the smallest
@@ -164,8 +163,6 @@ def compose_total(
     `normalise` would divide by that. A gated total stays 0, regardless of `clip`.
 
     Args:
-        components: finite values by name; None and absent names are missing.
-        terms: weights, gates and limits.
         sizes: cluster sizes by which components are divided before they are weighted; gates apply to the undivided
             ones.
         broken: further gates, known to be broken.

@@ -31,7 +31,6 @@ def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> 
     with the square of the number of different texts, and with their length.
 
     Args:
-        texts: texts of any length.
         n: characters of a gram, 1 or more.
         threshold: minimum similarity that joins two texts, 0 to 1.
 
@@ -47,13 +46,9 @@ def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> 
 
 
 def clusters_of(found: Sequence[int] | None, answered: Sequence[int], size: int, *, uniform_fallback: bool) -> Clusters:
-    """Spread the clusters of the answered rollouts over the whole group.
+    """Spread the clusters of the answered rollouts over the whole group, of `size` rollouts.
 
-    Args:
-        found: number of the cluster of each of `answered`; None if the judge gave none.
-        answered: indices of the rollouts with a response.
-        size: rollouts in the group.
-        uniform_fallback: without clusters, treat all responses as one cluster instead of as unique.
+    Without clusters, all responses are one cluster with `uniform_fallback`, and each is unique otherwise.
     """
     numbers: list[int | None] = [None] * size
     sizes = [1] * size

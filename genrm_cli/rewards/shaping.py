@@ -52,8 +52,6 @@ class TextShape:
     """The lengths and the style of one rollout's texts, as needed by the terms.
 
     Attributes:
-        reasoning_chars: characters of the stripped reasoning.
-        answer_chars: characters of the stripped answer.
         style_density: style density of the answer; 0 if not measured.
         addresses_judge: whether the answer speaks to a judge; False if not measured.
     """

@@ -43,7 +43,7 @@ class Requirement:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse `FIELD=VALUE`; surrounding spaces are dropped, and VALUE may contain equals signs.
+    """Parse `FIELD=VALUE`, or raise `UsageError`; spaces around are dropped, and VALUE may contain equals signs.
 
     Raises:
         UsageError: the equals sign, the field or a part of the field's path is missing.
@@ -58,9 +58,6 @@ def check_declared(record: JsonObject, requirements: Sequence[Requirement]) -> N
     """Check that a record declares all required values.
 
     A field of the record overrides one of the same name below `metadata`.
-
-    Raises:
-        UnreadableRecordError: a field is missing or has another value.
     """
     for required in requirements:
         parts = required.path.split(".")

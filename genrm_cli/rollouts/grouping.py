@@ -87,8 +87,6 @@ class GroupTable:
 
         Args:
             key: the key; None for a rollout that belongs to no group.
-            rollout: the rollout.
-            place: its position in the input.
             compared: whether it can be compared; by default, whether it has a response and is not excluded.
             may_split: whether different prompts under this key are different groups instead of a mistake.
             prompt: digest of the prompt that counts; by default, that of the rollout.

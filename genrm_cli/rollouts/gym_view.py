@@ -32,11 +32,7 @@ def gym_line(prompt: object, response: object) -> dict[str, object] | None:
 
 
 def refuse_as_gym(record: JsonObject) -> None:
-    """Refuse fields of other types than NeMo Gym's: messages are objects of texts, indices are integers.
-
-    Raises:
-        UnreadableRecordError: it would be answered with HTTP 422.
-    """
+    """Refuse fields of other types than NeMo Gym's (HTTP 422): messages are objects of texts, indices are integers."""
     if not is_of_gym(record):
         return
     is_row = "responses_create_params" in record
@@ -55,11 +51,7 @@ def refuse_as_gym(record: JsonObject) -> None:
 
 
 def refuse_unanswered(row: JsonObject) -> None:
-    """Refuse a row for `/verify` without a response; only a compare request may have empty objects.
-
-    Raises:
-        UnreadableRecordError: it would be answered with HTTP 422.
-    """
+    """Refuse a row for `/verify` without a response; only a compare request may have empty objects."""
     response = row.get("response")
     if not isinstance(response, dict) or not isinstance(response.get("output"), list):
         raise UnreadableRecordError("response has no list output, which NeMo Gym refuses (HTTP 422)")

@@ -65,7 +65,6 @@ class Text(_Part):
     """Text that the policy wrote for its reader, without reasoning.
 
     Attributes:
-        text: the text.
         stripped_tokens: number of chat-template tokens removed from its end.
     """
 

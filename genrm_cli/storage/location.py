@@ -1,7 +1,4 @@
-"""URIs: local paths, S3 objects and streams, and the names of files next to them. No I/O.
-
-Functions raise `UsageError` for a URI that they do not accept.
-"""
+"""URIs: local paths, S3 objects and streams, and the names of files next to them. No I/O."""
 
 import os
 import re
@@ -151,11 +148,7 @@ def name_below(folder: str, uri: str) -> str:
 
 
 def common_folder(uris: Sequence[str]) -> str:
-    """Return the folder that all these files are in, directly or in one of its folders.
-
-    Raises:
-        UsageError: some are local and some on S3, or they are in different buckets.
-    """
+    """Return the folder that all these files are in, directly or in one of its folders."""
     folders = [folder_of(uri) for uri in uris]
     if len(set(folders)) == 1:
         return folders[0]
@@ -172,11 +165,7 @@ def common_folder(uris: Sequence[str]) -> str:
 
 
 def stem_of_set(uris: Sequence[str], name: str) -> str:
-    """Return where the files next to the scored lines of a set are, without their suffixes.
-
-    Raises:
-        UsageError: the name is no file name, or the files have no common folder.
-    """
+    """Return where the files next to the scored lines of a set are, without their suffixes."""
     if "/" in name or name.strip(".") == "":
         raise UsageError(
             naming("$set_name"), f" {name!r} is not the beginning of a file name; choose one such as 'epoch-3'."

@@ -1,7 +1,4 @@
-"""Small objects such as leases and journal segments: local files or S3 objects, read and written in one piece.
-
-All functions raise `StorageError` when the store refuses or fails.
-"""
+"""Small objects such as leases and journal segments: local files or S3 objects, read and written in one piece."""
 
 import os
 from collections.abc import Iterator

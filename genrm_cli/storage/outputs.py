@@ -59,9 +59,6 @@ def finish_commit(uri: str, s3: S3Options) -> bool:
     """Publish the hidden files of an interrupted commit. No other run may be writing these outputs.
 
     Returns False if the commit cannot be finished: an output is missing, or has changed since.
-
-    Raises:
-        StorageError: an output cannot be read or published.
     """
     entries = _read_manifest(uri, s3)
     if entries is None:
@@ -165,14 +162,7 @@ class Outputs(AbstractContextManager["Outputs"]):
                 aborts.callback(sink.abort)
 
     def open(self, uri: str, *, mode: int | None = None) -> Sink:
-        """Open another output.
-
-        Args:
-            mode: of this new local file, instead of that of all.
-
-        Raises:
-            UsageError: two outputs have the same name, or the output exists and must not be replaced.
-        """
+        """Open another output, with a name of its own; `mode` is that of this new local file instead of that of all."""
         place = place_of(uri)
         if place in self._places:
             raise UsageError(f"two outputs would go to {uri}; give each its own name")

@@ -124,10 +124,6 @@ class RollingFiles(ABC, Generic[SealedT]):
         Args:
             every_s: how long records are spooled before they become a file.
             any_prefix: whether a folder on S3 may be outside `rl/`.
-
-        Raises:
-            UsageError: an S3 folder outside `rl/`.
-            StorageError: the folder cannot be written.
         """
         self._folder = folder.rstrip("/")
         require_rl_prefix(f"{self._folder}/x", any_prefix)
@@ -172,11 +168,7 @@ class RollingFiles(ABC, Generic[SealedT]):
         return self._spool or self._begin()
 
     def _spool_parts(self, *parts: bytes, begins: bool = False) -> None:
-        """Spool a record; `begins` begins a new file for it.
-
-        Raises:
-            StorageError: nothing could be written for so long that no further record may wait in memory.
-        """
+        """Spool a record; `begins` begins a new file for it."""
         spool = self._next_spool(begins=begins)
         if spool.waiting_bytes > _MOST_BYTES:
             spool.flush()
@@ -235,11 +227,7 @@ class RollingFiles(ABC, Generic[SealedT]):
         self._say_recovery()
 
     async def close(self) -> None:
-        """Write everything.
-
-        Raises:
-            StorageError: not everything can be written. The next server writes what is spooled.
-        """
+        """Write everything, or raise `StorageError`: the next server writes what is spooled."""
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._rotate()

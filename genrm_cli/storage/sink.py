@@ -1,7 +1,4 @@
-"""Outputs that appear whole or not at all, on disk and on S3.
-
-All functions raise `StorageError` when an output cannot be inspected or written.
-"""
+"""Outputs that appear whole or not at all, on disk and on S3."""
 
 import os
 from collections.abc import Sequence
@@ -40,9 +37,6 @@ def open_sink(uri: str, s3: S3Options, *, overwrite: bool, mode: int = 0o666) ->
     """Open an output, compressed according to its suffix. Its folder or bucket must exist.
 
     A new local file gets `mode`, subject to the umask.
-
-    Raises:
-        UsageError: the output exists and `overwrite` is off, or the URI is not supported.
     """
     if is_streamed(uri):
         return StreamSink(uri)

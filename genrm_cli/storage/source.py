@@ -63,11 +63,7 @@ class Source(AbstractContextManager["Source"]):
         return self._container.unit
 
     def iter_lines(self) -> Iterator[Line]:
-        """Yield every record from the start; iterations may overlap. `stop` raises `StoppedError`.
-
-        Raises:
-            InputError: the file has no readable records, is damaged, or unpacks to more than the limit.
-        """
+        """Yield every record from the start; iterations may overlap. `stop` raises `StoppedError`."""
         records = self._container.iter_records(
             lambda: io.BufferedReader(_Seekable(self._content.fileno(), self._read), CHUNK_BYTES),
             self._iter_chunks(),
@@ -145,14 +141,8 @@ def open_source(
     Args:
         uri: a local path, an S3 URI, or `-` for standard input.
         max_line_bytes: longer records are marked oversize.
-        stop: polled while copying and reading.
+        stop: polled while copying and reading; if it returns True, `StoppedError` is raised.
         max_unpacked: maximum unpacked size of a stream or a compressed input; None for no limit.
-
-    Raises:
-        ChangedInputError: the input changed while it was copied.
-        StoppedError: `stop` returned True.
-        InputError: a local file or stream cannot be read or decompressed, or exceeds `max_unpacked`.
-        StorageError: an S3 object cannot be fetched, or the disk for temporary data is full, or nearly full.
     """
     if is_stream(uri):
         if sys.stdin is None:

@@ -17,9 +17,6 @@ class Spool(AbstractContextManager["Spool"]):
     """Anonymous file in `TMPDIR`; it disappears when closed or when the process dies.
 
     Not thread-safe.
-
-    Raises:
-        StorageError: no temporary folder exists, or its disk is full.
     """
 
     def __init__(self) -> None:
@@ -130,12 +127,7 @@ class UnpackedLimit:
         self._bytes = 0
 
     def add(self, count: int) -> None:
-        """Count some bytes before they are stored.
-
-        Raises:
-            InputError: the user allows no more.
-            StorageError: the disk has no more space.
-        """
+        """Count some bytes before they are stored; `InputError` over the limit, `StorageError` for a full disk."""
         self._bytes += count
         if self._max_bytes is not None and self._bytes > self._max_bytes:
             raise InputError(

@@ -151,9 +151,6 @@ def iter_decisions(
     Args:
         leases: skip inputs that another run holds; scoring takes a lease anyway.
         leftovers: treat an up-to-date input as due if a killed run left files next to it.
-
-    Raises:
-        UsageError: the inputs and settings contradict each other.
     """
 
     def look(task: Task) -> Decision:

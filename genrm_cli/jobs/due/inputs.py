@@ -188,13 +188,9 @@ def iter_files(
 
 
 def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
-    """Return the output locations of an input.
+    """Return the output locations of an input; `below` is the folder that was searched, by default the input's own.
 
-    Args:
-        below: the folder that was searched; by default the input's own.
-
-    Raises:
-        UsageError: the output is the input, or S3 results would not lie under `rl/`.
+    Refuse an output that is the input, and S3 results that would not lie under `rl/`.
     """
     if is_s3(uri):
         parse_s3_uri(uri)  # before other URIs are derived from it

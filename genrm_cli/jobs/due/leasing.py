@@ -25,12 +25,7 @@ Result = TypeVar("Result")
 async def leased(
     output_uris: Sequence[str], leases: Leases, run: RunContext
 ) -> AsyncIterator[dict[str, Lease | OtherLease]]:
-    """Hold leases on outputs for the duration of the block; yield them, or those of other runs, by output.
-
-    Raises:
-        LeaseLostError: another run took over a lease; the work ends.
-        StorageError: a lease cannot be written.
-    """
+    """Hold leases on outputs for the duration of the block; yield them, or those of other runs, by output."""
     taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
     def take(output_uri: str) -> Lease | OtherLease:

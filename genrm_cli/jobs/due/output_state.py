@@ -55,11 +55,7 @@ INTERRUPTED = _state(OutputStanding.STALE, "an earlier run stopped while writing
 def look_at_outputs(
     places: OutputPlaces, identities: Sequence[InputIdentity], settings: Settings, s3: S3Options
 ) -> OutputState:
-    """Read the state of the outputs of an input: metrics and scored lines that name each other vouch for all.
-
-    Raises:
-        StorageError: an output cannot be read.
-    """
+    """Read the state of the outputs of an input: metrics and scored lines that name each other vouch for all."""
     if places.metrics is None:
         return _state(OutputStanding.NEW, "written to a stream")
     marks = [mark_of(uri, s3) for uri in places.scored_files]
@@ -113,9 +109,6 @@ def finish_outputs(places: OutputPlaces, s3: S3Options) -> bool:
     """Finish or discard the outputs that a killed run left. Requires their lease.
 
     Returns False if they may be a mix of old and new, which only scoring the whole input again can replace.
-
-    Raises:
-        StorageError: an output cannot be read or published.
     """
     if places.manifest is None:
         return True
@@ -262,13 +255,7 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
 
 
 def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
-    """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be trusted.
-
-    Raises:
-        TooManyUnscoredError: more than `max_unscored` of the rollouts in groups of two or more have no reward, or
-            there is no such group.
-        WatchError: the watched judge is in a state that `fail_on` names.
-    """
+    """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be trusted."""
     most, in_groups = settings.rewards.max_unscored, of.rollouts - of.group_sizes.get("1", 0)
     if most < 1 and of.unscored_reasons.get(Reason.ALONE) and not of.reward.count and not in_groups:
         raise TooManyUnscoredError(

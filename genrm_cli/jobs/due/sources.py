@@ -58,12 +58,7 @@ class Sources(AbstractContextManager["Sources"]):
 
     @contextmanager
     def open(self, number: int) -> Iterator[Source]:
-        """Open a file, or open it again.
-
-        Raises:
-            InputError: it cannot be read.
-            ChangedInputError: it has changed since it was first opened.
-        """
+        """Open a file, or open it again; `ChangedInputError` if it has changed since it was first opened."""
         with self._opened(number) as source:
             if self.identities.setdefault(number, source.identity) != source.identity:
                 raise changed(source.uri)

@@ -191,10 +191,6 @@ def iter_previews(
     """Yield the preview of each input of a command line, or the error of one that cannot be read.
 
     `torn` gets the prompts of each input.
-
-    Raises:
-        UsageError: the settings name unknown components, or contradict the inputs.
-        InputError: there is no input.
     """
     compile_rewards(run.settings)
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
@@ -281,11 +277,7 @@ def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -
 
 
 def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
-    """Yield the planned action for each input; inputs to be scored are read and have a plan.
-
-    Raises:
-        UsageError: the inputs and settings contradict each other.
-    """
+    """Yield the planned action for each input; inputs to be scored are read and have a plan."""
     leases = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
     for decision in iter_decisions(inputs, run, leases):
         is_due = decision.status is Status.SCORE

@@ -60,11 +60,7 @@ class ShownGroup:
 
 
 def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownRequest]:
-    """Yield the first request about each group, or about one; groups without requests are skipped.
-
-    Raises:
-        InputError: the input cannot be read, or nothing would be asked.
-    """
+    """Yield the first request about each group, or about one; groups without requests are skipped."""
     found = False
     for group, plan in _iter_groups(inputs, run, key):
         first = next(next(iter_stages(begin_group(group, plan), group, plan)), None)
@@ -79,11 +75,7 @@ def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None)
 
 
 def iter_shown_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownGroup]:
-    """Yield each group, or one, with the texts shown to judges.
-
-    Raises:
-        InputError: the input cannot be read, or lacks the group.
-    """
+    """Yield each group, or one, with the texts shown to judges."""
     for group, plan in _iter_groups(inputs, run, key):
         yield shown_group(group, plan)
 
@@ -126,12 +118,7 @@ def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Ite
 
 
 def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
-    """Return the only input.
-
-    Raises:
-        InputError: it has no files, or cannot be listed.
-        UsageError: there are several.
-    """
+    """Return the only input."""
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     tasks = list(islice(iter_tasks(inputs, anywhere, run.s3), 2))
     if not tasks:

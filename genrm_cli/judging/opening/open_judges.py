@@ -28,11 +28,7 @@ AUTO_CEILING = 4_096
 async def open_judges(
     specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent = ignore_event
 ) -> AsyncIterator[OpenJudges]:
-    """Open the judges of a run. Judges with the same endpoints, key and limit share them.
-
-    Raises:
-        UsageError: an endpoint's URL or a CA bundle cannot be used.
-    """
+    """Open the judges of a run. Judges with the same endpoints, key and limit share them."""
     async with AsyncExitStack() as clients:
         opener = _Opener(specs, options, on_event)
         judges = [await opener.open(spec, clients) for spec in specs]

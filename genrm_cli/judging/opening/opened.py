@@ -184,11 +184,7 @@ class OpenJudges:
         return min(timeout_s, self._options.limits.deadline or timeout_s)
 
     async def probe(self) -> None:
-        """Probe every remote judge, once, unless the options disable it.
-
-        Raises:
-            JudgeError: a judge cannot be used.
-        """
+        """Probe every remote judge, once, unless the options disable it."""
         await self.settle()
         async with self._probing:
             for judge in self._judges:

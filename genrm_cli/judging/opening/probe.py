@@ -93,19 +93,14 @@ async def probe_judge(
     reach the model at all. An endpoint that is down is marked unhealthy while others work.
 
     Args:
-        judge: the judge, with its profile.
         timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may need all of it.
         compares: whether the better answer must get the better verdict; False for a grader of something else.
         role: the names of the model and its settings in errors.
         name: its name in errors, for example that of a component; None to name only its model.
         known: this judge's answer to the first request, which is then skipped.
-        on_event: called when the probe begins.
 
     Returns:
         A warning about each endpoint that is down, or too busy to be tested.
-
-    Raises:
-        JudgeError: an endpoint answers wrongly, or all are down. The message says what was tried and what to change.
     """
     _announce(judge, timeout_s, on_event)
     endpoints = judge.pool.endpoints

@@ -30,9 +30,6 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
     """Create a profile from a TOML table of the file `where`.
 
     Its version is a digest of its content, so that journals and outputs distinguish two versions of one file.
-
-    Raises:
-        UsageError: a key is missing, unknown or invalid.
     """
     refuse_unknown(table, _KEYS, where)
     takes_reference = "frame" in table
@@ -127,11 +124,7 @@ def _placeholders_of(templates: list[ChatMessage]) -> set[str]:
 
 
 def parse_name(table: Fields, where: str) -> str:
-    """Return the name in a table, or else the name of its file.
-
-    Raises:
-        UsageError: the name contains characters other than lower-case letters, digits and hyphens.
-    """
+    """Return the name in a table, or else that of its file: lower-case letters, digits and hyphens."""
     name = table.get("name", where.rpartition("/")[2].removesuffix(".toml").lower())
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(f"{where}: invalid name {name!r}; use lower-case letters, digits and hyphens.")

@@ -46,9 +46,6 @@ def parse_verdict(verdict: object, where: str) -> tuple[Callable[[Reply, Prompt]
     """Return the function that parses a reply as defined by `[verdict]`, or by a list of such tables.
 
     Also returns the forms of its verdicts (`AnyProfile.verdict_forms`).
-
-    Raises:
-        UsageError: a key is missing, unknown or invalid.
     """
     given = verdict if isinstance(verdict, list) else [verdict]
     tables = [table for table in given if isinstance(table, Mapping)]
@@ -249,10 +246,6 @@ def _anywhere(pattern: str) -> str:
 
 
 def refuse_unknown(table: Fields, known: Iterable[str], where: str) -> None:
-    """Refuse unknown keys, which are most likely misspelt.
-
-    Raises:
-        UsageError: names the key and the known ones.
-    """
+    """Refuse unknown keys, which are most likely misspelt."""
     if unknown := set(table) - set(known):
         raise UsageError(f"{where}: unknown key {min(unknown)!r}; known keys are {', '.join(sorted(known))}.")

@@ -154,11 +154,7 @@ def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTe
 
 
 def render_messages(profile: AnyProfile, shown: Prompt) -> list[ChatMessage]:
-    """Render the messages of a prompt; if something was broken up in its texts, the first one says so.
-
-    Raises:
-        TypeError: the prompt is of the wrong kind for the profile.
-    """
+    """Render the messages of a prompt; if something was broken up in its texts, the first one says so."""
     messages = _render_messages(profile, shown)
     if shown.broken is None:
         return messages
@@ -190,11 +186,7 @@ def parts_of(content: str, images: Images) -> str | list[Record]:
 
 
 def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | Failure:
-    """Parse the reply to a prompt.
-
-    Raises:
-        TypeError: see `render_messages`.
-    """
+    """Parse the reply to a prompt of the right kind for the profile."""
     if isinstance(profile, Profile) and isinstance(shown, PairwisePrompt):
         return profile.parse_reply(reply, shown)
     if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):

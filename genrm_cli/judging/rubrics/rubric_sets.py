@@ -66,11 +66,7 @@ class RubricSet:
 
 
 def parse_rubric_set(table: Fields, where: str) -> RubricSet:
-    """Parse a rubric set from the file `where`; its version is a digest of its content.
-
-    Raises:
-        UsageError: a value is missing, unknown or invalid.
-    """
+    """Parse a rubric set from the file `where`; its version is a digest of its content."""
     refuse_unknown(table, {"name", "about", "rubric"}, where)
     name, about = parse_name(table, where), str(table.get("about", f"from {where}"))
     entries = table.get("rubric")

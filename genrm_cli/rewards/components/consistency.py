@@ -45,10 +45,6 @@ def extract_answer(text: str, extraction: Extraction) -> str | None:
 
     White space around the answer, runs of it inside, and a full stop at the end are ignored. Numbers are normalised,
     so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is never closed is skipped.
-
-    Args:
-        text: text of any length.
-        extraction: a form, or a pattern with exactly one group, checked by the caller.
     """
     if extraction is AnswerForm.BOXED:
         return _tidy(_last_boxed(text))
@@ -69,9 +65,6 @@ def consistency_values(answers: Sequence[str | None]) -> list[float]:
 
     Among equally common answers, the first one is the majority. A response without an answer gets 0.0 and counts in n,
     but never forms the majority. A group of one that answers gets 1.0.
-
-    Args:
-        answers: n answers, compared without changes.
     """
     counts = Counter(answer for answer in answers if answer is not None)
     if not counts:

@@ -25,11 +25,7 @@ class FunctionError(Exception):
 
 @lru_cache(maxsize=64)
 def find_function(place: str) -> Callable[..., Any]:
-    """Import `package.module:function`, from installed packages or the working folder.
-
-    Raises:
-        UsageError: the function does not exist, or its module fails to import.
-    """
+    """Import `package.module:function`, from installed packages or the working folder; `UsageError` if that fails."""
     module_name, _, name = place.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))  # last, so that a json.py in the folder does not shadow the standard module
@@ -44,11 +40,7 @@ def find_function(place: str) -> Callable[..., Any]:
 
 @lru_cache(maxsize=64)
 def version_of(place: str) -> str | None:
-    """Return a digest of the file of a function's module, or None without a file; imports do not count.
-
-    Raises:
-        UsageError: see `find_function`.
-    """
+    """Return a digest of the file of a function's module, or None without a file; imports do not count."""
     find_function(place)
     path = getattr(sys.modules[place.partition(":")[0]], "__file__", None)
     try:

@@ -6,17 +6,10 @@ from genrm_cli.verdicts import preference
 
 
 def win_rates(n: int, verdicts: Verdicts) -> list[float | None]:
-    """Return wins divided by comparisons judged; a tie counts as a win for neither.
+    """Return wins divided by comparisons judged; a tie counts as a win for neither, None is for no verdict.
 
     With every pair judged once, that is wins / (n - 1). If some pairs were not judged, or failed, rollouts are
     measured against different opponents. Repeats and both orders of a pair count separately.
-
-    Args:
-        n: rollouts in the group.
-        verdicts: any number of them.
-
-    Returns:
-        n rates from 0 to 1 in the group's order; None for a rollout without a verdict, as in a group of one.
     """
     wins, counts = [0] * n, [0] * n
     for (i, j, _), verdict in verdicts.items():

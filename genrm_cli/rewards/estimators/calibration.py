@@ -179,11 +179,7 @@ class CalibrationStatistics:
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float]) -> "CalibrationStatistics":
-        """Return the statistics with these sums.
-
-        Raises:
-            ValueError: their number is not that of `numbers`.
-        """
+        """Return the statistics with these sums; `ValueError` for another number of them."""
         made = cls()
         sizes = [sums.size for sums in made._all_sums()]
         if len(numbers) != 1 + sum(sizes):

@@ -85,11 +85,7 @@ class Estimate:
 
 
 def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:
-    """Turn the verdicts of a group of n rollouts into base scores.
-
-    Raises:
-        KeyError: unknown estimator.
-    """
+    """Turn the verdicts of a group of n rollouts into base scores."""
     (made,) = estimate_many(name, [(n, verdicts)], calibration)
     return made
 
@@ -98,9 +94,6 @@ def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration
     """Estimate many groups: the same numbers, to the last bit, as `estimate`, in less time.
 
     Groups of one size with equally many verdicts are computed together.
-
-    Raises:
-        KeyError: unknown estimator.
     """
     estimator = ESTIMATORS[name]
     arrays = [verdict_array(verdicts) for _, verdicts in groups]

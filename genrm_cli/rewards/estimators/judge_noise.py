@@ -101,9 +101,7 @@ class Weights:
 def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
     """Return the best weights for a judge; None if they would all be 0.
 
-    Args:
-        noise: of the judge.
-        scale: standard deviation of the qualities in base scores; by default the judge's own.
+    `scale` is the standard deviation of the qualities in base scores; by default the judge's own.
     """
     weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
     precision = float(weights @ np.array(noise.slopes))
@@ -127,7 +125,6 @@ class Moments(NamedTuple):
         own: of one verdict, all included.
         prompt: what the prompt adds.
         pairs: pairs of verdicts that share one rollout.
-        verdicts: number of verdicts.
     """
 
     signal: Floats

@@ -177,7 +177,6 @@ def spread_of(batch: VerdictBatch, inverse: Floats, seen: Floats, noisy: Floats,
     """Return the spread of a linear solution.
 
     Args:
-        batch: the verdicts.
         inverse: [G, n, n], maps the right side of the system to the solution.
         seen: [G, n, n], maps the qualities to the right side.
         noisy: [G, n, n], covariance of the right side, given the qualities.

@@ -82,11 +82,7 @@ class RunStatistics:
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float], judges: int) -> "RunStatistics":
-        """Return the statistics with these sums.
-
-        Raises:
-            ValueError: their number is not that of `numbers`.
-        """
+        """Return the statistics with these sums; `ValueError` for another number of them."""
         pairs, size = _pairs_of(judges), len(CalibrationStatistics().numbers())
         of_pairs = np.array(numbers[size * (1 + judges) : -2]).reshape(len(pairs), _SHAPE[0] * _SHAPE[1] + 1)
         parts = [numbers[at : at + size] for at in range(0, size * (1 + judges), size)]

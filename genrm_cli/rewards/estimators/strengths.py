@@ -109,7 +109,6 @@ def fit_strengths(
     the predicted qualities, those of Newton's first step, in which strengths follow outcomes linearly.
 
     Args:
-        batch: the verdicts.
         outcomes: the choice that each verdict stands for, [G, M]; may lie between the values, or beyond.
         choices: model of the judge.
         noise: of the outcomes; None if it is unknown.

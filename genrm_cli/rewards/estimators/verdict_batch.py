@@ -24,7 +24,6 @@ class VerdictBatch:
     """G groups of n rollouts with up to M verdicts each; all arrays are [G, M].
 
     Attributes:
-        n: rollouts in each group.
         first: index of the rollout shown first, 0 to n - 1; also where there is no verdict.
         second: index of the other rollout.
         score_1: finite, also where there is no verdict; likewise the two below.
@@ -130,12 +129,7 @@ def verdict_array(verdicts: Verdicts) -> Floats:
 
 
 def batch_of(n: int, arrays: Iterable[Floats]) -> VerdictBatch:
-    """Return the verdicts of groups of n rollouts as a batch.
-
-    Args:
-        n: rollouts in each group.
-        arrays: one `verdict_array` per group, all of one shape; at least one.
-    """
+    """Return the verdicts of groups of n rollouts, at least one `verdict_array` and all of one shape, as a batch."""
     columns = np.stack(list(arrays))
     first, second = columns[..., 0].astype(np.intp), columns[..., 1].astype(np.intp)
     valid = np.ones(first.shape, dtype=np.bool_)

@@ -92,11 +92,7 @@ def _read(record: Record) -> list[Rollout]:
 
 
 def _asked_by(request: JsonObject) -> tuple[DecodedPrompt, tuple[Media, ...]]:
-    """Return the prompt of a request, and its images and files.
-
-    Raises:
-        UnreadableRecordError: the request has another field that could be a part of the prompt.
-    """
+    """Return the prompt of a request, and its images and files; refuse any other field that could be a part of it."""
     names = next((names for names in _ASKED if request.get(names[0])), ("prompt",))
     asked = request.get(names[0])
     whole = "\0".join(text for name in names for text in iter_texts(request.get(name)))

@@ -30,11 +30,7 @@ def whole_record(record: Record, position: int) -> Record:
 
 
 def written_scores(record: Record) -> list[Score]:
-    """Read back what `annotate_line` or `annotate_list` wrote, in the order of the rollouts.
-
-    Raises:
-        UnreadableRecordError: the line was not scored, or was changed since.
-    """
+    """Read back what `annotate_line` or `annotate_list` wrote, in the order of the rollouts."""
     detail = detail_of(record)
     if "rollouts" not in detail:
         return [Score(number_or_none(record.get("reward")), detail)]
@@ -43,11 +39,7 @@ def written_scores(record: Record) -> list[Score]:
 
 
 def detail_of(record: JsonObject) -> Record:
-    """Return the `genrm` object of a scored line.
-
-    Raises:
-        UnreadableRecordError: there is none.
-    """
+    """Return the `genrm` object of a scored line."""
     detail = record.get("genrm")
     if not isinstance(detail, dict):
         raise UnreadableRecordError("not scored: no genrm object; run `genrm score` on it first")
@@ -55,11 +47,7 @@ def detail_of(record: JsonObject) -> Record:
 
 
 def paired_scores(rewards: Sequence[object], detail: JsonObject) -> list[Score]:
-    """Return the scores of a line from its rewards and the `genrm` objects of its rollouts.
-
-    Raises:
-        UnreadableRecordError: their numbers differ.
-    """
+    """Return the scores of a line from its rewards and the `genrm` objects of its rollouts."""
     details = flattened(detail.get("rollouts"))
     if len(rewards) != len(details) or not all(isinstance(each, dict) for each in details):
         raise UnreadableRecordError(f"{len(rewards)} rewards but {len(details)} genrm objects; score it again")
@@ -81,10 +69,7 @@ def number_or_none(value: object) -> float | None:
 def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str] = ()) -> None:
     """Annotate a line that is one rollout: `reward` is the number, and `genrm` explains it.
 
-    Args:
-        record: the line.
-        scores: the one score.
-        also: other fields of the format that repeat the reward; they get the same number.
+    `also` names other fields of the format that repeat the reward; they get the same number.
     """
     (score,) = scores
     detail = score.detail | {"previous_reward": record.get("reward")}
@@ -99,11 +84,7 @@ def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str]
 def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards", also: Collection[str] = ()) -> None:
     """Annotate a line with several rollouts: the rewards and `genrm.rollouts` are lists in the same order.
 
-    Args:
-        record: the line.
-        scores: one per rollout.
-        field: the format's name for its list of rewards.
-        also: other lists of the format that repeat the rewards; they get the same numbers.
+    `field` is the format's name for its list of rewards; the lists in `also` repeat it, and get the same numbers.
     """
     rewards = [score.reward for score in scores]
     detail: Record = {"rollouts": [score.detail for score in scores]}
@@ -190,11 +171,7 @@ class Format:
         return self.fields.present_in(record) if self.resolve is None else self.resolve(record)
 
     def unexplained(self, record: Record) -> Message | None:
-        """Return why it does not account for every field of a record; None if it does.
-
-        Raises:
-            UnreadableRecordError: several fields could be the prompt, or the response.
-        """
+        """Return why it does not account for every field of a record; None if it does."""
         if self.owns_line:
             return None
         read = self.fields_in(record)

@@ -44,9 +44,6 @@ def line_format(
     """Return a format whose lines are one rollout each, with a prompt and a response.
 
     Args:
-        name: value of `format`.
-        fields: the fields that it reads, by role.
-        example: a short record in this format.
         recognise: whether a record looks like this format; see `having`.
         prompt: the prompt of a record; by default, the first field of that role that it has.
         observes: whether a decoded response holds what the environment said between turns of the policy.
@@ -282,11 +279,7 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
 
 
 def _value_at(record: Record, path: str) -> object:
-    """Return the value at a dotted path; below a list, the values of all items.
-
-    Raises:
-        UnreadableRecordError: there is none; the message names the keys present.
-    """
+    """Return the value at a dotted path; below a list, the values of all items."""
     value: object = record
     for part in path.split("."):
         if isinstance(value, list):

@@ -68,12 +68,9 @@ def _read_log(record: Record, log: object) -> Rollout:
 
 
 def _prompt_texts(record: Record, log: list[str]) -> int:
-    """Return how many texts are the prompt: those before the first text of the policy.
+    """Return how many texts are the prompt, those before the first text of the policy; refuse what cannot be told.
 
     Policy and environment alternate from there on, so it also tells whether the last text is an observation.
-
-    Raises:
-        UnreadableRecordError: it cannot be told.
     """
     is_framed = read_prompt(log[0]).template is not None  # otherwise only the policy may have written a frame
     texts = log[: -1 if is_framed else 1]

@@ -31,14 +31,9 @@ PARALLEL = (
 def read_completion(
     record: JsonObject, prompt: object, response: object, *, observes: bool = False, **known: Any
 ) -> Rollout:
-    """Read a rollout from the values of its two fields.
+    """Read a rollout from the values of its two fields; `known` overrides attributes of `Rollout`.
 
-    Args:
-        record: the line, or the part of it that belongs to the rollout.
-        prompt: the prompt: a text, decoded or not, or messages.
-        response: the response, in any shape.
-        observes: whether a decoded response may hold what the environment said between turns of the policy.
-        **known: attributes of `Rollout` that the format overrides.
+    `observes` says whether a decoded response may hold what the environment said between turns of the policy.
     """
     asked = asked_of(prompt)
     items = items_of_answer(asked, response, observes=observes or _holds_observations(record))
@@ -96,11 +91,7 @@ def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = 
 
 
 def _text_field(response: JsonObject) -> str | None:
-    """Return the field of an object that holds a response as text; None for objects of an API.
-
-    Raises:
-        UnreadableRecordError: several could, or one could be part of the prompt of this response alone.
-    """
+    """Return the field of an object that holds a response as text; None for objects of an API."""
     if any(isinstance(response.get(name), dict | list) for name in ("message", "choices", "content", "output")):
         return None
     names = [name for name, value in response.items() if name != "message" and part_named(name) and has_text(value)]
@@ -111,11 +102,7 @@ def _text_field(response: JsonObject) -> str | None:
 
 
 def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:
-    """Read a conversation whose last assistant turn is judged, with the tool turns before it.
-
-    Raises:
-        UnreadableRecordError: it is not a list of messages.
-    """
+    """Read a conversation whose last assistant turn is judged, with the tool turns before it."""
     if not isinstance(messages, list):
         raise UnreadableRecordError("no messages, expected a list of messages")
     turns = turns_of_messages(messages)
@@ -147,14 +134,7 @@ def read_trajectory(record: JsonObject, messages: list[Any], **known: Any) -> Ro
 
 
 def split_messages(record: JsonObject, messages: list[Any], opening: tuple[Turn, ...], **known: Any) -> Rollout:
-    """Read a conversation whose first messages are the prompt, and all others the response.
-
-    Args:
-        record: the line, or the part of it that belongs to the rollout.
-        messages: the conversation.
-        opening: the turns of the prompt, one for each of its messages.
-        **known: attributes of `Rollout` that the format overrides.
-    """
+    """Read a conversation whose first messages, of the turns `opening`, are the prompt, and all others the response."""
     start = len(opening)
     known = {"prompt_media": media_of_messages(messages[:start])} | known
     return rollout_of(record, opening, items_of_messages(messages[start:]), **known)
@@ -187,11 +167,7 @@ def read_list(record: JsonObject, prompt: object, responses: list[object]) -> li
 
 
 def read_choices(record: JsonObject, choices: list[Any], prompt: object, **known: Any) -> list[Rollout]:
-    """Read each choice of a completion as a rollout.
-
-    Raises:
-        UnreadableRecordError: a choice is not an object with a message or a text.
-    """
+    """Read each choice of a completion as a rollout."""
     if not all(isinstance(choice, dict) for choice in choices):
         raise UnreadableRecordError("a choice is not an object, expected one with message or text")
     known = {"prompt_media": media_of_messages(prompt)} | known

@@ -49,11 +49,7 @@ def turns_of_prompt(prompt: object) -> tuple[Turn, ...]:
 
 
 def turns_of_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
-    """Return chat messages as turns; an assistant's tool calls are written out after its text.
-
-    Raises:
-        UnreadableRecordError: an item is not a message.
-    """
+    """Return chat messages as turns; an assistant's tool calls are written out after its text."""
     return tuple(_turn_of_message(message) for message in messages)
 
 
@@ -68,11 +64,7 @@ def items_of_text(text: str) -> tuple[Item, ...]:
 
 
 def items_of_messages(messages: Sequence[object]) -> tuple[Item, ...] | None:
-    """Return the items of chat messages; None if no assistant message is among them.
-
-    Raises:
-        UnreadableRecordError: an item is not a message.
-    """
+    """Return the items of chat messages; None if no assistant message is among them."""
     roles = {_turn_of_message(message).role for message in messages}
     if "assistant" not in roles:
         return None
@@ -92,15 +84,7 @@ def tool_names(messages: Sequence[object]) -> dict[str, str]:
 
 
 def iter_items_of_message(message: object, tools: Mapping[str, str] | None = None) -> Iterator[Item]:
-    """Yield the items of one chat message.
-
-    Args:
-        message: the message.
-        tools: names of the tools by the ids of their calls, for results without a name.
-
-    Raises:
-        UnreadableRecordError: it is not a chat message.
-    """
+    """Yield the items of one chat message; `tools` names those of results without a name, by the ids of their calls."""
     if not isinstance(message, dict):
         raise UnreadableRecordError(f"a message is {kind_of(message)}, expected an object")
     role, content = _role_of(message), content_of(message)

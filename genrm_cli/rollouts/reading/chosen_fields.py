@@ -24,9 +24,6 @@ def criteria_at(record: JsonObject, path: str) -> tuple[Criterion, ...]:
 
     Objects have `criterion` and `points`, as in HealthBench, or `title`, `description` and `weight`, as in Rubrics as
     Rewards (arXiv 2507.17746).
-
-    Raises:
-        UnreadableRecordError: it is something else.
     """
     value = field_at(record, path)
     if isinstance(value, str):

@@ -56,12 +56,8 @@ def _is_column(value: object) -> bool:
 def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> Fields:
     """Return the fields of a line with one prompt and one response, or a list of alternative responses.
 
-    Args:
-        record: the line.
-        response: names of the field that holds the response; by default, any that could.
-
-    Raises:
-        UnreadableRecordError: several fields could be the prompt, or the response; the message lists them.
+    Of several that could be the prompt, or the response, none is chosen: the error lists them. `response` names those
+    that may hold the response; by default, all that could.
     """
     responses = _responses_in(record, RESPONSE_NAMES if response is None else response)
     prompts = _prompts_in(record, responses)
@@ -120,13 +116,7 @@ def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tu
 
 
 def unexplained(record: Record, read: Fields, format_: str) -> Message | None:
-    """Return why a format does not account for every field of a line; None if it does.
-
-    Args:
-        record: the line.
-        read: the fields that the format reads of it.
-        format_: name of the format.
-    """
+    """Return why a format, which reads these fields of a line, does not account for all others; None if it does."""
     names = [
         name
         for name in record.keys() - read.names()
@@ -173,11 +163,7 @@ def _responses_in(record: JsonObject, names: Sequence[str]) -> list[str]:
 
 
 def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
-    """Return the fields that could be the prompt; a field whose text another contains does not count.
-
-    Raises:
-        UnreadableRecordError: messages end in another turn of the policy than the response.
-    """
+    """Return the fields that could be the prompt; a field whose text another contains does not count."""
     present = [name for name in PROMPTS if name in record and name not in responses]
     asked = {name: _asked(record, name, responses) for name in present}
     texts = {name: list(iter_texts(value)) for name, value in asked.items()}

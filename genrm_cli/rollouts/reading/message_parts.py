@@ -24,9 +24,6 @@ def text_of_content(content: object) -> str:
 
     Text parts are joined without a separator, because servers split one text into several; an image or file part
     leaves its mark, so that a judge knows something is missing, or is shown the image there.
-
-    Raises:
-        UnreadableRecordError: the content is neither.
     """
     if content is None:
         return ""

@@ -63,10 +63,8 @@ def rstripped_end(text: str, end: int) -> int:
 def opened_at_end(text: str, is_template: bool) -> str:
     """Return the tag of reasoning that a prompt opens at its end, for the policy to continue; empty if there is none.
 
-    Args:
-        text: the prompt.
-        is_template: whether its end is known to begin the policy's turn. Otherwise, the tag must stand on a line of its
-            own or after `assistant`, because a question may end in the name of a tag.
+    If its end is not known to begin the policy's turn (`is_template`), the tag must stand on a line of its own or after
+    `assistant`, because a question may end in the name of a tag.
     """
     tag = _OPENED.search(text, max(0, len(text) - _OPENED_REACH))
     if tag is None:

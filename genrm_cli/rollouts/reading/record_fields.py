@@ -28,14 +28,7 @@ _CUT_OFF = frozenset(
 def rollout_of(
     record: JsonObject, prompt: tuple[Turn, ...], response: tuple[Item, ...] | None, **known: Any
 ) -> Rollout:
-    """Return a rollout with all attributes from its record.
-
-    Args:
-        record: the line, or the part of it that belongs to this rollout.
-        prompt: the prompt of the policy.
-        response: the response of the policy.
-        **known: attributes of `Rollout` that the format overrides.
-    """
+    """Return a rollout with all attributes from its part of a line; `known` are those that the format overrides."""
     said = {
         "principle": principle_of(record),
         "tools": tools_of(record),
@@ -156,11 +149,7 @@ def integer(value: object) -> int | None:
 
 
 def first_of(record: JsonObject, names: Sequence[str]) -> Any:
-    """Return the value of the first of these fields that exists.
-
-    Raises:
-        UnreadableRecordError: none exists.
-    """
+    """Return the value of the first of these fields that exists; one must."""
     for name in names:
         if name in record:
             return record[name]
@@ -168,11 +157,7 @@ def first_of(record: JsonObject, names: Sequence[str]) -> Any:
 
 
 def list_at(record: JsonObject, name: str) -> list[Any]:
-    """Return a field that must be a non-empty list.
-
-    Raises:
-        UnreadableRecordError: it is not.
-    """
+    """Return a field that must be a non-empty list."""
     value = record.get(name)
     if not isinstance(value, list) or not value:
         raise UnreadableRecordError(f"{name} is empty or missing, expected a list")

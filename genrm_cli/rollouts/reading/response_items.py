@@ -31,9 +31,6 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
     """Return the items of a response in any of its shapes; None if it is null or contains no turn of the policy.
 
     Shapes: a string, a list of messages, one message, a Responses API object, a chat completion or its choice.
-
-    Raises:
-        UnreadableRecordError: it has none of these shapes.
     """
     if is_empty(response):
         return None
@@ -96,9 +93,6 @@ def output_items(response: object) -> list[JsonObject]:
 
     Some environments store a list of growing histories, one per step, each beginning with the previous one: then only
     the last one counts.
-
-    Raises:
-        UnreadableRecordError: `output` is not a list of items.
     """
     output = response.get("output") if isinstance(response, dict) else None
     if isinstance(output, str):
@@ -113,11 +107,7 @@ def output_items(response: object) -> list[JsonObject]:
 
 
 def flatten_items(items: Iterable[object]) -> Iterator[JsonObject]:
-    """Yield the items of nested lists.
-
-    Raises:
-        UnreadableRecordError: one is not an object.
-    """
+    """Yield the items of nested lists."""
     for item in items:
         if isinstance(item, list):
             yield from flatten_items(item)

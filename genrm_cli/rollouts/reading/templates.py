@@ -117,11 +117,7 @@ def read_prompt(text: str, role: str = "user") -> DecodedPrompt:
 
     It is split at a template's tokens if it begins with one or ends where the policy begins; else, where special tokens
     were removed, at the names of roles if the text begins with one, ends with the policy's, and they follow each other
-    as in a conversation. Any other text is one turn.
-
-    Args:
-        text: the prompt.
-        role: role of a text without a template.
+    as in a conversation. Any other text is one turn of this role.
     """
     found = [(marks[0].start(), template, marks) for template in _TEMPLATES if (marks := _marks(template, text))]
     for _, template, marks in sorted(found, key=lambda each: each[0]):

@@ -55,11 +55,7 @@ def unpack(data: bytes, uri: str) -> bytes:
 
 
 def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a stream; an empty stream yields nothing.
-
-    Raises:
-        InputError: the data does not match the suffix, or is truncated.
-    """
+    """Yield the decompressed bytes of a stream; an empty stream yields nothing."""
     try:
         if uri.endswith(".gz"):
             yield from _iter_chunks(gzip.GzipFile(fileobj=stream))

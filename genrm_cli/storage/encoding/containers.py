@@ -48,9 +48,6 @@ class Container:
     Attributes:
         unit: unit of record numbers: `line` or `item`.
         is_packed: whether its records may be larger than the file.
-
-    Raises:
-        InputError: an unsupported kind of file; the message says how to convert it.
     """
 
     def __init__(self, uri: str, head: bytes) -> None:
@@ -104,9 +101,6 @@ def iter_as_lines(chunks: Iterable[bytes], uri: str, *, in_array: bool) -> Itera
 
     Line breaks within an item become `\r`, which JSON allows in the same places. Items that are not JSON stay as they
     are, as does text after the array.
-
-    Raises:
-        InputError: the array or the last object is incomplete.
     """
     splitter = _Splitter(in_array=in_array)
     for chunk in chunks:
@@ -170,11 +164,7 @@ class _Splitter:
 
 
 def _iter_table(file: BinaryIO, uri: str, max_bytes: int, *, delimiter: str) -> Iterator[Line]:
-    """Yield the rows of a text table as JSON objects, numbered from 1; a row over `max_bytes` is marked oversize.
-
-    Raises:
-        InputError: it is not UTF-8, columns have no names of their own, or a row has more or fewer fields than these.
-    """
+    """Yield the rows of a text table as JSON objects, numbered from 1; a row over `max_bytes` is marked oversize."""
     # The module limits fields to 128 KiB, for all of its readers.
     csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")

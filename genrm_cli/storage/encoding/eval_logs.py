@@ -55,9 +55,6 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
     """Yield the samples of a log, numbered from 1 in the order of the archive; the last of equal names counts.
 
     A sample over `max_bytes` is marked oversize, and no more than that of it is ever decompressed.
-
-    Raises:
-        InputError: the file is not a complete archive, not a log, encrypted or damaged.
     """
     try:
         with zipfile.ZipFile(file) as archive:

@@ -26,9 +26,6 @@ def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
     """Yield the rows as JSON, numbered from 1; a row over `max_bytes` is marked oversize.
 
     Dates become ISO texts, bytes become base64, and NaN becomes null.
-
-    Raises:
-        InputError: pyarrow is not installed, or the file is damaged.
     """
     try:
         import pyarrow as arrow
@@ -55,9 +52,6 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
     """Records in a temporary file, written as Parquet at the end.
 
     A field that a record lacks is null in it; all values of a field must have one type.
-
-    Raises:
-        UsageError: pyarrow is not installed, or a field has values of several types.
     """
 
     def __init__(self, uri: str) -> None:

@@ -108,11 +108,7 @@ def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
 
 
 def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
-    """Parse any JSON value; NaN and the infinities become null, and `on_null` is called with each.
-
-    Raises:
-        BadLineError: not valid JSON.
-    """
+    """Parse any JSON value; NaN and the infinities become null, and `on_null` is called with each."""
     try:
         value: object = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
