@@ -5,12 +5,11 @@ is in another file, and the id of the request names the group.
 """
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.formats.format import ANSWERED, ANSWERED_TOO, ASKED, Format, Score, annotate_line, annotate_list
+from genrm_cli.rollouts.formats.format import ANSWERED, ANSWERED_TOO, ASKED, Format, annotate_line, annotate_list
 from genrm_cli.rollouts.formats.nemo_gym_lines import turns_of_request
 from genrm_cli.rollouts.formats.shapes import asked_of, read_choices
 from genrm_cli.rollouts.reading.known_names import Fields, has_text, is_api_choices, is_messages, iter_texts, part_named
@@ -171,11 +170,6 @@ def _part_of(part: JsonObject) -> Record:
     return {"type": next((str(name) for name in part), "part")}
 
 
-def annotate_choices(record: Record, scores: Sequence[Score]) -> None:
-    """Annotate a line with one choice like a rollout, and a line with several like a list."""
-    (annotate_line if len(scores) == 1 else annotate_list)(record, scores)
-
-
 def _own_record(record: Record, position: int) -> Record:
     reply = _fields_in(record).response
     choices = _choices_of(_body_of(record[reply[0]])) if reply else None
@@ -186,7 +180,7 @@ FORMAT = Format(
     "api_call",
     _recognise,
     _read,
-    annotate_choices,
+    lambda record, scores: (annotate_line if len(scores) == 1 else annotate_list)(record, scores),
     _own_record,
     fields=Fields(prompt=_REQUESTS, response=_REPLIES, metadata=(*_IDS, "error")),
     resolve=_fields_in,

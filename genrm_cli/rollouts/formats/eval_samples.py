@@ -39,17 +39,9 @@ from genrm_cli.rollouts.reading.templates import DecodedPrompt
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 
-def _is_inspect(record: Record) -> bool:
-    return _is_sample(record) or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), dict))
-
-
 def _is_sample(record: Record) -> bool:
     output = record.get("output")
     return has_all(record, ("id", "epoch", "input")) and isinstance(output, dict) and "choices" in output
-
-
-def _read_inspect(record: Record) -> list[Rollout]:
-    return [_read_sample(sample) for sample in _samples(record)]
 
 
 def _samples(record: Record) -> list[Any]:
@@ -88,11 +80,9 @@ def _annotate_inspect(record: Record, scores: Sequence[Score]) -> None:
     for sample, score in zip(_samples(record), scores, strict=True):
         given = sample.get("scores")
         others = dict(given) if isinstance(given, dict) else {}
-        detail = (
-            score.detail | {"previous_genrm": without_history(others["genrm"])}
-            if "genrm" in others
-            else dict(score.detail)
-        )
+        detail = dict(score.detail)
+        if "genrm" in others:
+            detail["previous_genrm"] = without_history(others["genrm"])
         if "scores" in sample and not isinstance(given, dict):
             detail["previous_scores_of_inspect"] = given
         sample["scores"] = others | {"genrm": {"value": score.reward, "metadata": detail}}
@@ -110,17 +100,14 @@ def _scores_of_inspect(record: Record) -> list[Score]:
     return scores
 
 
-def _own_record(record: Record, position: int) -> Record:
-    sample: Record = _samples(record)[position]
-    return sample
-
-
 INSPECT = Format(
     "inspect_log",
-    _is_inspect,
-    _read_inspect,
+    lambda record: (
+        _is_sample(record) or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), dict))
+    ),
+    lambda record: list(map(_read_sample, _samples(record))),
     _annotate_inspect,
-    _own_record,
+    lambda record, position: _samples(record)[position],
     _scores_of_inspect,
     fields=Fields(
         prompt=("samples", "messages", "input"),
@@ -130,10 +117,6 @@ INSPECT = Format(
     owns_line=True,
     example={"id": "river", "epoch": 1, "input": QUESTION, "output": {"choices": [{"message": ANSWERED}]}},
 )
-
-
-def _is_lm_eval(record: Record) -> bool:
-    return has_all(record, ("doc_id", "resps", "arguments"))
 
 
 def _read_lm_eval(record: Record) -> list[Rollout]:
@@ -169,7 +152,7 @@ def _asked_by(arguments: object) -> DecodedPrompt:
 
 LM_EVAL = Format(
     "lm_eval",
-    _is_lm_eval,
+    lambda record: has_all(record, ("doc_id", "resps", "arguments")),
     _read_lm_eval,
     annotate_list,
     fields=Fields(

@@ -24,11 +24,6 @@ class Score:
     detail: Record
 
 
-def whole_record(record: Record, position: int) -> Record:
-    """Return the whole line: all of its fields belong to each of its rollouts."""
-    return record
-
-
 def written_scores(record: Record) -> list[Score]:
     """Read back what `annotate_line` or `annotate_list` wrote, in the order of the rollouts."""
     detail = detail_of(record)
@@ -145,7 +140,7 @@ class Format:
         read: the rollouts of a record, in order; raises `UnreadableRecordError`.
         annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
             All other fields stay; a replaced value is kept under `genrm`.
-        own_record: the fields of a record that belong to the rollout at a position.
+        own_record: the fields of a record that belong to the rollout at a position; by default, all of them.
         scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`; raises
             `UnreadableRecordError`.
         fields: the fields that it reads, by role.
@@ -159,7 +154,7 @@ class Format:
     recognise: Callable[[Record], bool]
     read: Callable[[Record], list[Rollout]]
     annotate: Callable[[Record, Sequence[Score]], None] = annotate_line
-    own_record: Callable[[Record, int], Record] = whole_record
+    own_record: Callable[[Record, int], Record] = lambda record, position: record
     scores: Callable[[Record], list[Score]] = written_scores
     fields: Fields = field(kw_only=True)
     example: Record = field(kw_only=True)

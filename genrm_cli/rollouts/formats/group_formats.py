@@ -72,10 +72,9 @@ def _is_nested(response: object) -> bool:
 
 
 def _read_columns(record: Record) -> list[Rollout]:
-    rollouts = [read_completion(_own_row(record, row), prompt, response) for row, prompt, response in _rows(record)]
-    if not rollouts:
+    if not (rows := _rows(record)):
         raise UnreadableRecordError("the lists of responses are empty")
-    return rollouts
+    return [read_completion(_own_row(record, row), prompt, response) for row, prompt, response in rows]
 
 
 def _annotate_columns(record: Record, scores: Sequence[Score]) -> None:
@@ -130,10 +129,6 @@ def _is_vllm(record: Record) -> bool:
     return texts and ("prompt" in record or "prompt_token_ids" in record)
 
 
-def _read_vllm(record: Record) -> list[Rollout]:
-    return read_choices(record, list_at(record, "outputs"), record.get("prompt"), line_is_group=True)
-
-
 def _is_openai_chat(record: Record) -> bool:
     choices = record.get("choices")
     return is_api_choices(choices) and (bool(choices) or has_prompt(record))
@@ -159,10 +154,6 @@ _ATROPOS_LISTS = (
 )
 
 
-def _is_atropos(record: Record) -> bool:
-    return isinstance(record.get("scores"), list) and "tokens" in record and "masks" in record
-
-
 def _read_atropos(record: Record) -> list[Rollout]:
     messages = record.get("messages")
     if not isinstance(messages, list) or not messages:
@@ -178,7 +169,7 @@ GROUP_FORMATS = (
     list_format(
         "atropos",
         Fields(prompt=("messages",), response=("messages",), metadata=("tokens", "masks", "scores")),
-        recognise=_is_atropos,
+        recognise=lambda record: isinstance(record.get("scores"), list) and "tokens" in record and "masks" in record,
         read=_read_atropos,
         parallel=_ATROPOS_LISTS,
         rewards="scores",
@@ -206,7 +197,7 @@ GROUP_FORMATS = (
         "vllm",
         Fields(prompt=("prompt",), response=("outputs",), metadata=("prompt_token_ids",)),
         recognise=_is_vllm,
-        read=_read_vllm,
+        read=lambda record: read_choices(record, list_at(record, "outputs"), record.get("prompt"), line_is_group=True),
         example={"prompt": QUESTION, "outputs": [{"text": ANSWER}, {"text": OTHER_ANSWER}]},
     ),
     list_format(

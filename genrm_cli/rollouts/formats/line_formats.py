@@ -78,10 +78,6 @@ def having(*names: str, unless: str = "") -> Recognise:
     return lambda record: has_all(record, names) and unless not in record
 
 
-def _has_list(name: str) -> Recognise:
-    return lambda record: isinstance(record.get(name), list)
-
-
 def _is_verl(record: Record) -> bool:
     texts = isinstance(record.get("input"), str) and isinstance(record.get("output"), str)
     return texts and "prompt" not in record and ("gts" in record or ("score" in record and "step" in record))
@@ -205,7 +201,7 @@ LINE_FORMATS = (
     ),
     Format(
         "sharegpt",
-        _has_list("conversations"),
+        lambda record: isinstance(record.get("conversations"), list),
         _read_sharegpt,
         fields=Fields(prompt=("conversations",), system=("system",), response=("conversations",)),
         example={"conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}]},

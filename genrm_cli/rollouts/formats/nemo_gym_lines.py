@@ -107,13 +107,14 @@ COMPARE = list_format(
 )
 
 
-def _is_output(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_item, value))
-
-
 def _is_item(item: object) -> bool:
     kind = item.get("type") if isinstance(item, dict) else None
     return isinstance(kind, str) and (kind in ("message", "reasoning") or kind.endswith(("_call", "_call_output")))
+
+
+def _is_object(record: Record) -> bool:
+    output = record.get("output")
+    return "input" in record and isinstance(output, list) and bool(output) and all(map(_is_item, output))
 
 
 def _read_object(record: Record) -> list[Rollout]:
@@ -125,7 +126,7 @@ def _read_object(record: Record) -> list[Rollout]:
 # An object of the Responses API, stored with its input.
 OBJECT = Format(
     "responses_object",
-    lambda record: "input" in record and _is_output(record.get("output")),
+    _is_object,
     _read_object,
     fields=Fields(
         prompt=("input",), system=("instructions",), response=("output",), metadata=("text", "prompt", "conversation")

@@ -36,10 +36,9 @@ def _recognise(record: Record) -> bool:
 
 
 def _read(record: Record) -> list[Rollout]:
-    return [
-        _read_log(_own_record(record, position) if _is_batch(record) else record, log)
-        for position, log in enumerate(_logs(record))
-    ]
+    content = list_at(record, "content")
+    logs = content if _is_batch(record) else [content]
+    return [_read_log(_own(record, position), log) for position, log in enumerate(logs)]
 
 
 def _read_log(record: Record, log: object) -> Rollout:
@@ -96,7 +95,9 @@ def _prompt_texts(record: Record, log: list[str]) -> int:
 
 def _start_by_mask(record: Record, texts: int) -> int | None:
     """Return the number of texts before the first generated one by `token_loss_mask`; None without a usable mask."""
-    mask, length = record.get("token_loss_mask"), _only(record.get("input_lengths"))
+    mask, length = record.get("token_loss_mask"), record.get("input_lengths")
+    if isinstance(length, list) and len(length) == 1:
+        length = length[0]
     if isinstance(mask, list) and mask and isinstance(mask[0], list):
         mask = mask[0]
     if not isinstance(mask, list) or not all(isinstance(each, int | float) for each in mask):
@@ -106,10 +107,6 @@ def _start_by_mask(record: Record, texts: int) -> int | None:
     if not any(runs):
         return None
     return texts - 2 * sum(runs) + (1 if runs[-1] else 0)
-
-
-def _only(value: object) -> object:
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _is_observation(text: str) -> bool:
@@ -133,11 +130,6 @@ def _read_messages(record: Record, log: list[Any]) -> Rollout:
 
 def _is_batch(record: Record) -> bool:
     return isinstance(record["content"][0], list)
-
-
-def _logs(record: Record) -> list[object]:
-    content = list_at(record, "content")
-    return content if isinstance(content[0], list) else [content]
 
 
 def _own(record: Record, position: int) -> Record:

@@ -31,21 +31,14 @@ def _is_rllm(record: Record) -> bool:
 
 
 def _read_rllm(record: Record) -> list[Rollout]:
-    return [_read_episode(record, trajectory) for trajectory in list_at(record, "trajectories")]
-
-
-def _read_episode(record: Record, trajectory: object) -> Rollout:
-    messages = _messages_of_steps(trajectory)
     reason = str(record.get("termination_reason") or "").lower()
     name = identifier(record.get("task_hash"))
-    failed = "failed (error)" if reason == "error" else None
-    return read_trajectory(
-        record,
-        messages,
-        task=None if name is None else f"task:{name}",
-        is_truncated=reason.startswith(_CUT_OFF),
-        excluded=excluded_of(record) or failed,
-    )
+    known = {
+        "task": None if name is None else f"task:{name}",
+        "is_truncated": reason.startswith(_CUT_OFF),
+        "excluded": excluded_of(record) or ("failed (error)" if reason == "error" else None),
+    }
+    return [read_trajectory(record, _messages_of_steps(each), **known) for each in list_at(record, "trajectories")]
 
 
 def _messages_of_steps(trajectory: object) -> list[Any]:
@@ -87,16 +80,12 @@ _RLLM = Format(
 
 def _is_ultrafeedback(record: Record) -> bool:
     completions = record.get("completions")
-    return (
-        "instruction" in record
-        and isinstance(completions, list)
-        and bool(completions)
-        and _have(completions, "response")
-    )
+    return "instruction" in record and _all_have(completions, "response")
 
 
-def _have(values: Sequence[object], name: str) -> bool:
-    return all(isinstance(each, dict) and name in each for each in values)
+def _all_have(values: object, name: str) -> bool:
+    """Whether a value is a list of objects that all have this field, and not empty."""
+    return isinstance(values, list) and bool(values) and all(isinstance(each, dict) and name in each for each in values)
 
 
 def _read_ultrafeedback(record: Record) -> list[Rollout]:
@@ -139,19 +128,13 @@ def _message_of(message: object) -> object:
 
 
 def _is_art(record: Record) -> bool:
-    trajectories = record.get("trajectories")
     one = isinstance(record.get("messages_and_choices"), list)
-    return one or (
-        isinstance(trajectories, list) and bool(trajectories) and _have(trajectories, "messages_and_choices")
-    )
+    return one or _all_have(record.get("trajectories"), "messages_and_choices")
 
 
 def _read_art(record: Record) -> list[Rollout]:
-    return [_read_trajectory(record, each) for each in _trajectories(record)]
-
-
-def _trajectories(record: Record) -> list[Any]:
-    return list_at(record, "trajectories") if "trajectories" in record else [record]
+    trajectories = list_at(record, "trajectories") if "trajectories" in record else [record]
+    return [_read_trajectory(record, each) for each in trajectories]
 
 
 def _read_trajectory(record: Record, trajectory: object) -> Rollout:
@@ -162,8 +145,7 @@ def _read_trajectory(record: Record, trajectory: object) -> Rollout:
     first = next((at for at, step in enumerate(steps) if isinstance(step, dict) and "message" in step), len(steps))
     messages = [step["message"] if isinstance(step, dict) and "message" in step else step for step in steps]
     reason = steps[-1].get("finish_reason") if steps and isinstance(steps[-1], dict) else None
-    is_cut = reason == "length"
-    return split_messages(record, messages, turns_of_messages(messages[:first]), is_truncated=is_cut)
+    return split_messages(record, messages, turns_of_messages(messages[:first]), is_truncated=reason == "length")
 
 
 def _annotate_art(record: Record, scores: Sequence[Score]) -> None:

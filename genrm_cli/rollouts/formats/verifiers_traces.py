@@ -45,11 +45,8 @@ def _trainable(record: Record) -> list[int]:
     for trace in traces:
         if not isinstance(trace, dict):
             raise UnreadableRecordError("a trace is not an object")
-    return [position for position, trace in enumerate(traces) if _is_trainable(trace.get("agent"))]
-
-
-def _is_trainable(agent: object) -> bool:
-    return not isinstance(agent, dict) or agent.get("trainable") is not False
+    agents = [trace.get("agent") for trace in traces]
+    return [at for at, each in enumerate(agents) if not isinstance(each, dict) or each.get("trainable") is not False]
 
 
 def _read_trace(record: Record, trace: JsonObject) -> Rollout:
