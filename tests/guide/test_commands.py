@@ -7,10 +7,13 @@ import re
 import shlex
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from answered_requests import answer_file
+from batch_server import serving
 from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 from pages import README, TEXTS
@@ -53,12 +56,24 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
     judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
     call("score", "rollouts.jsonl", *judge, "-o", "earlier.jsonl", "--journal", "rollouts.journal.sqlite")
     call("eval", "pairs.jsonl", *judge, "-o", "other.json")
+    offline = ("--model", "Qwen/Qwen3-8B", "--journal", "offline.sqlite")
+    call("score", "rollouts.jsonl", *offline, "--requests-to", "requests.jsonl")
+    genrm.write("replies.jsonl", answer_file(genrm.folder / "requests.jsonl", judge_server.base_url))
+    (genrm.folder / "requests.jsonl").unlink()
     return genrm.folder
 
 
-def here(text: str, judge_server: JudgeServer, s3_bucket: Any) -> str:
-    """Return a text with the endpoint and the bucket that exist here."""
+@pytest.fixture
+def batch_url() -> Iterator[str]:
+    """URL of a server with a batch API."""
+    with serving(looks=0) as server:
+        yield server.url
+
+
+def here(text: str, judge_server: JudgeServer, s3_bucket: Any, batch_url: str = "") -> str:
+    """Return a text with the endpoints and the bucket that exist here."""
     text = re.sub(r"http://[a-z]+:8000/v1", judge_server.base_url, text)
+    text = text.replace("https://api.openai.com/v1", batch_url)
     return text.replace("s3://bucket/", f"s3://{s3_bucket.name}/")
 
 
@@ -112,7 +127,9 @@ def test_every_example_of_the_help_runs(workplace: Path, call: Call, judge_serve
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "README")) for n in COMMANDS])
-def test_every_command_runs(name: str, workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any) -> None:
+def test_every_command_runs(
+    name: str, workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any, batch_url: str
+) -> None:
     """A command that a page shows ends with exit code 0 where its files and its judge exist."""
     body = b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts())
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{PREFIX}/run-7.jsonl", Body=body)
@@ -121,7 +138,7 @@ def test_every_command_runs(name: str, workplace: Path, call: Call, judge_server
         if block.startswith("base_url"):  # the settings file that the page's commands name
             (workplace / "genrm.toml").write_text(here(block, judge_server, s3_bucket))
     for command in COMMANDS[name]:
-        _, *words = shlex.split(here(command, judge_server, s3_bucket), comments=True)
+        _, *words = shlex.split(here(command, judge_server, s3_bucket, batch_url), comments=True)
         stdin = b""
         if "<" in words:
             stdin = (workplace / words.pop()).read_bytes()

@@ -58,6 +58,7 @@ OTHER_FLAGS = {
     "--worst",
     *(
         "--job-name",
+        "--gres",
         "--array",
         "--cpus-per-task",
         "--mem",

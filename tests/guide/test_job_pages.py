@@ -1,4 +1,4 @@
-"""The jobs that the page on scale shows: their commands run for each number that the scheduler would set."""
+"""The jobs that pages show for schedulers: their commands run for each number that the scheduler would set."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Genrm, make_rollouts, read_lines
+from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 from pages import PAGES
 
@@ -36,7 +36,7 @@ def run_shell(command: str, genrm: Genrm, judge: JudgeServer, folder: Path, **en
     """Run a command of the page with genrm on PATH and the test's own judge."""
     shim = folder / "bin" / "genrm"
     if not shim.exists():
-        shim.parent.mkdir()
+        shim.parent.mkdir(exist_ok=True)
         shim.write_text(f'#!/bin/sh\nexec {sys.executable} -W error -m genrm_cli "$@"\n')
         shim.chmod(0o755)
     here = command.replace("http://judge:8000/v1", judge.base_url)
@@ -61,6 +61,37 @@ def test_the_slurm_array_scores_a_set(genrm: Genrm, judge_server: JudgeServer, t
     assert judge_server.stats()["requests"] == asked
     scored = [line for path in genrm.folder.glob("*.scored.jsonl") for line in read_lines(path)]
     assert [line["genrm"]["status"] for line in scored] == ["scored"] * 24
+
+
+VLLM = f"""#!{sys.executable}
+import json, os, sys
+sys.path.insert(0, "{PACKAGE_ROOT / "tests"}")
+from answered_requests import answer_file
+from pathlib import Path
+_, command, _, requests, _, replies, *_ = sys.argv
+lines = answer_file(Path(requests), os.environ["JUDGE"])
+Path(replies).write_text("".join(json.dumps(line) + "\\n" for line in lines))
+"""
+
+
+@pytest.mark.slow
+def test_the_slurm_script_judges_without_an_endpoint(genrm: Genrm, judge_server: JudgeServer, tmp_path: Path) -> None:
+    """A profile with two turns and unreadable replies take rounds; the script, requeued in between, makes them all."""
+    genrm.write("rollouts.jsonl", make_rollouts())
+    judge_server.behave(fault={"content": "no verdict"}, fault_share=0.3, fault_times=1)
+    (script,) = re.findall(r"```bash\n(.*?)```", PAGES["no-endpoint"], re.DOTALL)
+    vllm = tmp_path / "bin" / "vllm"
+    vllm.parent.mkdir()
+    vllm.write_text(VLLM)
+    vllm.chmod(0o755)
+    given = {"JUDGE": judge_server.base_url, "GENRM_PROFILE": "brrm"}
+    run_shell(
+        script.replace("in 1 2 3 4 5 6", "in 1").replace("\nscore  #", "\n#"), genrm, judge_server, tmp_path, **given
+    )
+    assert not (genrm.folder / "rollouts.scored.jsonl").exists()
+    run_shell(script, genrm, judge_server, tmp_path, **given)
+    scored = read_lines(genrm.folder / "rollouts.scored.jsonl")
+    assert [line["genrm"]["status"] for line in scored] == ["scored"] * 8
 
 
 @pytest.mark.slow
