@@ -27,11 +27,7 @@ class Events:
     """Print and log the events of a run; safe to call from several threads."""
 
     def __init__(self, log_path: str | None, *, quiet: bool, log_only: Iterable[str] = ()) -> None:
-        """Open the log, if any. With `quiet`, print errors only; events in `log_only` are only logged.
-
-        Raises:
-            StorageError: the log cannot be opened.
-        """
+        """Open the log, if any. With `quiet`, print errors only; events in `log_only` are only logged."""
         self._quiet = quiet
         self._log_only = set(log_only)
         self._lock = threading.Lock()

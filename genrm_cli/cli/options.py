@@ -176,11 +176,7 @@ def say_endpoint_source(invocation: Invocation) -> None:
 
 @contextmanager
 def ending(on_error: Callable[[GenrmError], None] = lambda error: None) -> Iterator[None]:
-    """Print the error of a command, call `on_error`, and exit with the code of the error.
-
-    Raises:
-        typer.Exit: the command ended with an error.
-    """
+    """Print the error of a command, call `on_error`, and exit with the code of the error."""
     try:
         yield
         if sys.stdout is not None:  # the parent process may have closed it

@@ -6,31 +6,20 @@ from typing import Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.metrics.win_counts import WinRate
-from genrm_cli.rewards.estimators import Calibration
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRecord:
     """The calibration used for a group's rewards.
 
-    Attributes:
-        groups: groups that it is based on, as many as older ones still count for; likewise `comparisons`.
+    `groups` and `comparisons` are those that it is based on, as many as older ones still count for.
     """
 
     groups: int
     comparisons: int
-    fitted: Calibration
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the record, JSON-ready."""
-        fitted = self.fitted
-        return {
-            "groups": self.groups,
-            "comparisons": self.comparisons,
-            "gap_bias": fitted.gap_bias,
-            "ranking_bias": fitted.ranking_bias,
-            "first_share": fitted.first_share,
-        }
+    gap_bias: float
+    ranking_bias: float
+    first_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +27,13 @@ class GroupCounts:
     """Members, comparisons and calls of one group, as shown in its reply and the log.
 
     Attributes:
-        came: number of members judged together.
-        reliability: reliability of the rewards, 0 to 1; None if unknown.
-        reward_mean: mean over the members with a reward; None without any.
-        reward_mean_before: mean of all rewards that the server gave before; None without any.
-        reward_min: lowest reward; None without any.
-        reward_spread: highest minus lowest reward; None without any.
-        sabotaged: number of members whose texts made requests fail.
-        unanswered: number of comparisons that failed because of the judge, whatever the texts.
+        came: members judged together.
+        reliability: of the rewards, 0 to 1; None if unknown.
+        reward_mean: over the members with a reward; None without any, as for the other figures of rewards.
+        reward_mean_before: of all rewards that the server gave before.
+        reward_spread: highest minus lowest reward.
+        sabotaged: members whose texts made requests fail.
+        unanswered: comparisons that failed because of the judge, whatever the texts.
         reference: how often the members beat the reference answer to their prompt; None if there is none.
     """
 
@@ -109,11 +97,7 @@ class GroupCounts:
 
 @dataclass(frozen=True, slots=True)
 class GroupAnswer:
-    """The rewards of a group.
-
-    Attributes:
-        ids: ids of the members judged together, in order.
-    """
+    """The rewards of a group, and the ids of the members judged together, in order."""
 
     name: str
     ids: Sequence[str]
@@ -132,14 +116,7 @@ class GroupAnswer:
 
 @dataclass(slots=True)
 class ServiceCounts:
-    """Server-only counters, since the start.
-
-    Attributes:
-        refused: requests answered with 429, or with 503 while draining.
-        wasted: comparisons made early that the whole group did not need.
-        reward_sum: sum of the rewards that were given; `reward_count` says of how many.
-        spread_sum: highest minus lowest reward, summed over the groups that have rewards.
-    """
+    """Server-only counters, since the start; `genrm_cli.serve.prometheus` says what each counts."""
 
     groups: dict[str, int] = field(default_factory=lambda: {"scored": 0, "partial": 0, "failed": 0})
     deadlines: int = 0

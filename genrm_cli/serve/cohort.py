@@ -9,6 +9,7 @@ of which is compared with the members that it closed with and with no other late
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from hashlib import sha256
 from typing import Any, Self
 
 from genrm_cli.rollouts.group_keys import digest_of_prompt
@@ -61,8 +62,8 @@ class Member:
     Attributes:
         id: unique in its cohort; it fixes the order of the members.
         line: the rollout as in a line of a file.
-        digest: digest of the line; equal lines have equal digests.
-        task: prompt, principle and reference, which all members of a cohort share.
+        digest: of the line.
+        task: digest of the prompt, the principle and the reference, which all members of a cohort share.
         size_bytes: length of the line as JSON.
     """
 
@@ -70,14 +71,14 @@ class Member:
     line: Mapping[str, Any]
     rollout: Rollout
     digest: bytes
-    task: tuple[int, str | None, str | None]
+    task: str
     size_bytes: int = 0
 
     @classmethod
     def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes, size_bytes: int = 0) -> Self:
         """Return a member; its task is that of its rollout."""
-        task = digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference
-        return cls(id_, line, rollout, digest, task, size_bytes)
+        task = repr((digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference))
+        return cls(id_, line, rollout, digest, sha256(task.encode()).hexdigest(), size_bytes)
 
 
 NO_ROLLOUT = Rollout((), None)
@@ -95,12 +96,7 @@ def index_in(id_: str) -> int | None:
 
 @dataclass(slots=True)
 class Cohort:
-    """One cohort.
-
-    Attributes:
-        members: members that came in time, by id.
-        late: members that came after it closed, by id.
-    """
+    """One cohort: its members that came in time, and those that came after it closed, by id."""
 
     name: str
     size: int
@@ -110,12 +106,17 @@ class Cohort:
     _has_indices: bool = True
 
     def join(self, member: Member, size: int) -> Joining:
-        """Process a request of a member.
-
-        Raises:
-            DisagreementError: the request contradicts an earlier one. Nothing has changed.
-        """
-        self._check(member, size)
+        """Process a request of a member; raise `DisagreementError`, and change nothing, if it contradicts another."""
+        if size != self.size:
+            raise DisagreementError(
+                f"group {self.name!r}: member {member.id!r} says size {size}, the first member said {self.size}"
+            )
+        first = next(iter(self.members.values()), None)
+        if first is not None and first.task != member.task:
+            raise DisagreementError(
+                f"group {self.name!r}: messages, principle or reference of member {member.id!r} are not those of "
+                f"{first.id!r}"
+            )
         known = self.members.get(member.id) or self.late.get(member.id)
         if known is not None:
             if known.digest != member.digest:
@@ -137,18 +138,6 @@ class Cohort:
         self._has_indices = self._has_indices and index is not None and index < self.size
         return Joining.NEW
 
-    def _check(self, member: Member, size: int) -> None:
-        if size != self.size:
-            raise DisagreementError(
-                f"group {self.name!r}: member {member.id!r} says size {size}, the first member said {self.size}"
-            )
-        first = next(iter(self.members.values()), None)
-        if first is not None and first.task != member.task:
-            raise DisagreementError(
-                f"group {self.name!r}: messages, principle or reference of member {member.id!r} are not those of "
-                f"{first.id!r}"
-            )
-
     def release_texts(self) -> None:
         """Drop the texts of a cohort that takes no late member."""
         self.members = {id_: replace(each, line={}, rollout=NO_ROLLOUT) for id_, each in self.members.items()}
@@ -159,10 +148,7 @@ class Cohort:
         return len(self.members) == self.size
 
     def index_of(self, member_id: str) -> int | None:
-        """Return the index that a member has if all come; None where that is not certain before all have come.
-
-        It is certain where the ids are 0 to size - 1.
-        """
+        """Return the index that a member has if all come; None unless all ids so far are 0 to size - 1."""
         return index_in(member_id) if self._has_indices else None
 
     def in_order(self, *late: str) -> list[Member]:

@@ -19,7 +19,6 @@ from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import KeptRecords
 from genrm_cli.rewards.component import Column
-from genrm_cli.rewards.estimators import Calibration
 from genrm_cli.scored.json_form import FormError, from_json, to_json
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts
 from genrm_cli.serve.cohort import NO_ROLLOUT, Cohort, Member
@@ -82,8 +81,7 @@ class KnownGroup:
 class KnownGroups:
     """Groups and cohorts by name, from the first request until their answers were kept long enough.
 
-    Attributes:
-        held_bytes: length of the responses that they hold, as JSON.
+    `held_bytes` is the length of the responses that they hold, as JSON.
     """
 
     def __init__(self, settings: ServeSettings) -> None:
@@ -141,27 +139,24 @@ class KeptAnswer:
     ids: tuple[str, ...]
     scores: tuple[RolloutScore, ...]
     columns: Mapping[str, tuple[float | None, ...]]
-    calibration: Mapping[str, float]
+    calibration: CalibrationRecord
     counts: GroupCounts
     weight: float
 
     @classmethod
     def of(cls, answer: GroupAnswer) -> Self:
         """Return an answer as it is kept."""
-        columns = {name: tuple(column.values) for name, column in answer.rewards.columns.items()}
         rewards = answer.rewards
-        fitted, weight = answer.calibration.as_dict(), rewards.weight
-        return cls(tuple(answer.ids), tuple(rewards.scores), columns, fitted, answer.counts, weight)
+        columns = {name: tuple(column.values) for name, column in rewards.columns.items()}
+        scores = tuple(rewards.scores)
+        return cls(tuple(answer.ids), scores, columns, answer.calibration, answer.counts, rewards.weight)
 
     def answer(self, name: str) -> GroupAnswer:
         """Return the answer for the members of the cohort of this name."""
         columns = {name: Column(list(values)) for name, values in self.columns.items()}
         scores, reliability = list(self.scores), self.counts.reliability
         rewards = GroupRewards(None, scores, {}, {}, reliability, converged=True, columns=columns, weight=self.weight)
-        fitted = dict(self.calibration)
-        groups, comparisons = int(fitted.pop("groups")), int(fitted.pop("comparisons"))
-        calibration = CalibrationRecord(groups, comparisons, Calibration(**fitted))  # type: ignore[arg-type]
-        return GroupAnswer(name, self.ids, rewards, calibration, self.counts)
+        return GroupAnswer(name, self.ids, rewards, self.calibration, self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +165,14 @@ class KeptCohort:
 
     Attributes:
         name: of the cohort; a round's is not the name under which it is kept.
-        prompt, principle, reference: the task of its members.
-        members: digest of each member that came in time, by id.
-        late: the same for late members.
+        task: as of its members.
+        members: digest of each member that came in time, by id; likewise `late`.
         answers: answer of each late member by id, and of all others by the empty id.
     """
 
     name: str
     size: int
-    prompt: int
-    principle: str | None
-    reference: str | None
+    task: str
     members: Mapping[str, str]
     late: Mapping[str, str]
     answers: Mapping[str, KeptAnswer]
@@ -193,13 +185,12 @@ class KeptCohort:
             {id_: member.digest.hex() for id_, member in each.items()} for each in (cohort.members, cohort.late)
         )
         kept = {id_: KeptAnswer.of(answer) for id_, answer in answers.items()}
-        return cls(cohort.name, cohort.size, *task, members, late, kept)
+        return cls(cohort.name, cohort.size, task, members, late, kept)
 
     def cohort(self) -> Cohort:
         """Return the cohort, closed."""
-        task = self.prompt, self.principle, self.reference
         members, late = (
-            {id_: Member(id_, {}, NO_ROLLOUT, bytes.fromhex(digest), task) for id_, digest in each.items()}
+            {id_: Member(id_, {}, NO_ROLLOUT, bytes.fromhex(digest), self.task) for id_, digest in each.items()}
             for each in (self.members, self.late)
         )
         return Cohort(self.name, self.size, members, late, is_closed=True)
@@ -209,12 +200,7 @@ class KeptCohorts:
     """The answered cohorts of one server in its journal."""
 
     def __init__(self, journal: Journal | None, owner: str, keep_s: float) -> None:
-        """Prepare.
-
-        Args:
-            journal: where they are kept; None to keep nothing.
-            owner: what distinguishes this server, also after a restart, from others on the same journal.
-        """
+        """Keep them in a journal, if there is one; `owner` tells this server from others on it, after a restart too."""
         self._records: KeptRecords | None = None if journal is None else journal.kept_records()
         self._owner = owner
         self._keep_s = keep_s

@@ -24,10 +24,6 @@ class ServiceCollector(Collector):
         self._service = service
         self._scorer = scorer
 
-    def describe(self) -> Iterator[Metric]:
-        """Name nothing in advance."""
-        return iter(())
-
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
         yield from self._groups()
@@ -49,8 +45,8 @@ class ServiceCollector(Collector):
             ("oldest_group_age_seconds", "Age of the oldest group without an answer", service.known.oldest_s),
             ("waiting_requests", "Requests that wait for an answer", service.waiting),
             ("comparisons_being_judged", "Comparisons of groups whose members have come", service.being_judged),
-            ("judge_calls_in_flight", "Calls to judges in flight", self._scorer.in_flight),
-            ("position_preference", "Share of verdicts for position 1", calibration.fitted.first_share),
+            ("judge_calls_in_flight", "Calls to judges in flight", self._scorer.open_judges.in_flight),
+            ("position_preference", "Share of verdicts for position 1", calibration.first_share),
             ("calibration_comparisons", "Comparisons that the calibration is based on", calibration.comparisons),
         ):
             yield GaugeMetricFamily(f"genrm_{name}", text, value)
@@ -79,7 +75,7 @@ class ServiceCollector(Collector):
         yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
         tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
         yield labelled_counter("judge_tokens", "Tokens of judges", "kind", tokens)
-        yield _histogram(self._scorer.latencies)
+        yield _histogram(self._scorer.open_judges.latencies)
 
 
 def labelled_counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:

@@ -36,12 +36,7 @@ class Recorder(RollingFiles[RunTotals]):
     def __init__(
         self, folder: str, settings: Settings, plan: GroupPlan, judges: Sequence[JudgeSpec], on_event: OnEvent
     ) -> None:
-        """Prepare the folder; writes nothing.
-
-        Raises:
-            UsageError: an S3 folder outside `rl/`.
-            StorageError: the folder cannot be written.
-        """
+        """Prepare the folder; writes nothing."""
         super().__init__(folder, settings.serve.record_every, on_event, any_prefix=settings.storage.any_prefix)
         self._settings, self._plan, self._judges = settings, plan, judges
         self._names: set[str | None] = set()
@@ -56,9 +51,6 @@ class Recorder(RollingFiles[RunTotals]):
 
         Args:
             mark: says that the group was recorded, for `open` after a kill; empty if it may be recorded again.
-
-        Raises:
-            StorageError: nothing could be written for so long that no further group may wait in memory.
         """
         comparisons = b"".join(
             orjson.dumps(comparison_json(each, with_reply=self._plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)

@@ -30,11 +30,7 @@ async def serve(
     on_event: OnEvent,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C.
-
-    Raises:
-        GenrmError: a setting cannot be used, a judge does not answer, or the journal cannot be opened.
-    """
+    """Serve until SIGTERM or Ctrl-C."""
     if settings.rewards.unscored not in ("null", "lowest"):
         more = naming(" is for the lines of a file; a server sends $on_failure where a trainer requires a number.")
         raise UsageError(SettingRef("unscored", settings.rewards.unscored), more)
@@ -44,7 +40,7 @@ async def serve(
         async with scorer:
             recorder = steps = None
             if settings.serve.record is not None:
-                recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.specs, on_event)
+                recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.open_judges.specs, on_event)
             log = RunLog(trackers, on_event)
             windows = None
             if settings.panel.watch is not None:

@@ -57,13 +57,7 @@ async def probe_own_server(
 
 
 async def probe_server(trainers: Sequence[str], url: str, token: str | None, on_check: OnCheck) -> None:
-    """Send a cohort to a server as each of these trainers would, one after another.
-
-    Raises:
-        UsageError: the server does not answer, or refuses the token.
-        JudgeError: the server has no rewards.
-        GenrmError: a reply is not what the trainer needs.
-    """
+    """Send a cohort to a server as each of these trainers would, one after another."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     timeout = httpx.Timeout(30.0, read=_REPLY_LIMIT_S)
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False) as client:

@@ -11,10 +11,9 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.journal_file import KeptSums, faded
-from genrm_cli.judging.opening.judge_spec import JudgeSpec, ignore_event
+from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.pool import OnEvent
-from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.rewards.estimators import RunStatistics, Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.settings import Settings
@@ -33,13 +32,9 @@ class RunningCalibration:
     """
 
     def __init__(self, sums: KeptSums | None, name: str, half_life: float, judges: int = 0) -> None:
-        """Continue with the sums of this name.
+        """Continue with the sums of these judges and settings in the journal; without `sums`, nothing is kept.
 
-        Args:
-            sums: sums in the journal; None to keep nothing.
-            name: name of the judges and settings whose verdicts are summed.
-            half_life: comparisons after which a group counts half as much.
-            judges: number of judges, if they answer different comparisons.
+        `judges` is their number if they answer different comparisons, otherwise 0.
         """
         self._sums = sums
         self._half_life = half_life
@@ -50,15 +45,13 @@ class RunningCalibration:
         self._variances: list[float] = []  # of rewards that are known since the last group was added
         if sums is not None:
             self._numbers = sums.read(self.name) or self._numbers
-        self._record = self._fit()
+        self._fit()
 
     def add(self, part: bytes, size: int, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> bool:
         """Add the verdicts of a group of this size, unless they have been added before; return whether they were.
 
-        Args:
-            part: digest of the group; equal groups have equal digests.
-            verdicts: verdicts that count.
-            own: the verdicts of each judge that count, where judges answer different comparisons; else none.
+        Equal groups have equal digests `part`. `own` are the verdicts of each judge, where judges answer different
+        comparisons.
         """
         if part in self._pending or (self._sums is not None and self._sums.has(self.name, part)):
             return False
@@ -75,10 +68,10 @@ class RunningCalibration:
             self._variances.append(variance)
 
     def latest(self) -> CalibrationRecord:
-        """Return the calibration, fitted again if enough groups have come."""
+        """Return the figures of `fitted`, which is fitted again if enough groups have come."""
         if self._pending and len(self._pending) >= min(_MOST_PENDING, _REFIT_AFTER * self._record.groups):
             self.flush()
-            self._record = self._fit()
+            self._fit()
         return self._record
 
     def flush(self) -> None:
@@ -94,9 +87,11 @@ class RunningCalibration:
                 self._numbers = faded(self._numbers, share, numbers)
         self._pending = {}
 
-    def _fit(self) -> CalibrationRecord:
+    def _fit(self) -> None:
         total = RunStatistics.of_numbers(self._numbers, self._judges)
-        return CalibrationRecord(total.joined.groups, total.joined.verdicts, total.fit())
+        self.fitted = fitted = total.fit()
+        biases = fitted.gap_bias, fitted.ranking_bias, fitted.first_share
+        self._record = CalibrationRecord(total.joined.groups, total.joined.verdicts, *biases)
 
 
 class ServedScorer(GroupScorer):
@@ -132,11 +127,6 @@ class ServedScorer(GroupScorer):
         return self._plan
 
     @property
-    def specs(self) -> list[JudgeSpec]:
-        """The judges as they are asked."""
-        return [] if self._open_judges is None else self._open_judges.specs
-
-    @property
     def open_judges(self) -> OpenJudges:
         """The judges, while the server runs."""
         if self._open_judges is None:
@@ -153,20 +143,6 @@ class ServedScorer(GroupScorer):
         """The calibration so far."""
         return self._running.latest()
 
-    @property
-    def latencies(self) -> Latencies:
-        """Of all calls."""
-        return Latencies() if self._open_judges is None else self._open_judges.latencies
-
-    @property
-    def in_flight(self) -> int:
-        """Calls in flight."""
-        return 0 if self._open_judges is None else self._open_judges.in_flight
-
-    async def is_ready(self, timeout_s: float) -> bool:
-        """Whether the judges can be asked."""
-        return self._open_judges is not None and await self._open_judges.is_reachable(timeout_s)
-
     def arriving(self, key: str, size: int | None, plan: GroupPlan | None = None) -> ArrivingGroup:
         """Begin a group under this plan or the server's; with its size, `ArrivingGroup.add` may ask early."""
         return ArrivingGroup(key, plan or self._plan, self._open_set(), size)
@@ -174,13 +150,9 @@ class ServedScorer(GroupScorer):
     def conclude(
         self, groups: Sequence[tuple[bytes, Group, JudgedGroup]]
     ) -> tuple[list[GroupRewards], CalibrationRecord]:
-        """Return the rewards of judged groups, with the calibration of everything judged so far.
+        """Return the rewards of judged groups, each given with its digest, and the calibration of all judged so far.
 
-        Args:
-            groups: each with a digest of its rollouts. Several together cost little more than one.
-
-        Raises:
-            StorageError: the journal cannot be written.
+        Several groups together cost little more than one. Raises `StorageError` if the journal cannot be written.
         """
         found, are_new = [], []
         for part, group, judged in groups:
@@ -190,7 +162,7 @@ class ServedScorer(GroupScorer):
             self.metrics.groups_done += 1
             found.append(verdicts)
         record = self._running.latest()
-        results = self._reward(found, self._plan, record.fitted)
+        results = self._reward(found, self._plan, self._running.fitted)
         for result, is_new in zip(results, are_new, strict=True):
             self._running.add_variance(result.variance if is_new else None)
         return results, record
@@ -198,5 +170,5 @@ class ServedScorer(GroupScorer):
     def reward_late(self, judged: JudgedGroup) -> tuple[GroupRewards, CalibrationRecord]:
         """Return the rewards of a group with a late rollout; the statistics stay unchanged."""
         record = self._running.latest()
-        (rewards,) = reward_verdicts([verdicts_of(judged, self._plan)], self._plan, record.fitted)
+        (rewards,) = reward_verdicts([verdicts_of(judged, self._plan)], self._plan, self._running.fitted)
         return rewards, record

@@ -37,7 +37,7 @@ class StepMetrics:
 
     def _begin(self, number: int) -> None:
         self._number, self._metrics, self._wins = number, RunMetrics(), WinCounts()
-        self._earlier, self._begun_s = copy.deepcopy(self._scorer.latencies), time.monotonic()
+        self._earlier, self._begun_s = copy.deepcopy(self._scorer.open_judges.latencies), time.monotonic()
 
     def add(self, judged: JudgedGroup, rewards: GroupRewards, compared: Compared | None) -> None:
         """Count a group, and its comparisons with a reference answer."""
@@ -55,9 +55,9 @@ class StepMetrics:
         """Log the step, unless it is empty, and begin the next."""
         if not self._metrics.groups:
             return
-        self._metrics.latencies = self._scorer.latencies.since(self._earlier)
+        self._metrics.latencies = self._scorer.open_judges.latencies.since(self._earlier)
         wall_time_s, plan = time.monotonic() - self._begun_s, self._scorer.plan
-        totals = run_totals(self._settings, self._metrics, plan, self._scorer.specs, wall_time_s)
+        totals = run_totals(self._settings, self._metrics, plan, self._scorer.open_judges.specs, wall_time_s)
         if (rate := self._wins.rate()) is not None:
             self.win_rate = rate
         shares = {kind: count / totals.comparisons_planned for kind, count in totals.failures_by_kind.items()}

@@ -100,11 +100,7 @@ class ComponentKind:
 
 
 def kind_names() -> tuple[str, ...]:
-    """Return the names of all kinds, those of installed packages last.
-
-    Raises:
-        UsageError: two packages register the same name.
-    """
+    """Return the names of all kinds, those of installed packages last."""
     return (*_built_in(), *extension_names(Seam.COMPONENTS))
 
 
@@ -116,11 +112,7 @@ def _built_in() -> tuple[str, ...]:
 
 
 def find_kind(name: str) -> ComponentKind:
-    """Return a kind of component by its name.
-
-    Raises:
-        UsageError: the package that registers it cannot be imported.
-    """
+    """Return a kind of component by its name."""
     if name not in _built_in():
         return load_extension(Seam.COMPONENTS, name, ComponentKind)
     kind: ComponentKind = import_module(f"{_BUILT_IN}.{name}").KIND

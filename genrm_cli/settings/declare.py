@@ -91,11 +91,7 @@ class Setting:
         return is_needed and value != self.default
 
     def convert(self, raw: object, where: Part) -> Value:
-        """Convert text, or a value from a TOML file, to the setting's type.
-
-        Raises:
-            UsageError: the value has the wrong type or is out of bounds. The message begins with `where`.
-        """
+        """Convert text, or a value from a TOML file, to the setting's type."""
         if not self.is_many:
             return self._convert_one(raw, where)
         if self.is_guard and raw in ("", [""], ("",)):

@@ -48,11 +48,7 @@ class JudgeConfig:
 
 @lru_cache(maxsize=64)
 def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
-    """Return the judges of a run, one or more, in the order of the settings file.
-
-    Raises:
-        UsageError: two judges of a panel have the same name, or the quorum exceeds their number.
-    """
+    """Return the judges of a run, one or more, in the order of the settings file."""
     judge, panel = settings.judge, settings.panel
     if not panel.judges:
         return (_config(judge.judge_id or judge.judge or judge.model or "", 1.0, settings, judge, {}),)
@@ -167,11 +163,7 @@ def _further_judge(name: str, values: Iterable[tuple[str, Value | None]], settin
 
 
 def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
-    """Parse the `[[judge]]` tables of a settings file.
-
-    Raises:
-        UsageError: a key is missing, unknown or out of bounds; the message names it.
-    """
+    """Parse the `[[judge]]` tables of a settings file."""
     if isinstance(tables, Mapping):
         raise UsageError(f"{where}: [judge] is a single table; write a panel as [[judge]], once for each judge.")
     if not isinstance(tables, list) or not 0 < len(tables) <= MAX_JUDGES:
@@ -210,11 +202,7 @@ _AUDIT: Mapping[str, Check] = {"share": checks.number(0.0, 1.0)}
 
 
 def parse_watch(raw: object, where: str) -> WatchTable:
-    """Parse the `[watch]` table, and `[watch.auditor]` in it.
-
-    Raises:
-        UsageError: something is unknown, missing or out of bounds; the message names it.
-    """
+    """Parse the `[watch]` table, and `[watch.auditor]` in it."""
     given = table(raw, where)
     refuse_unknown(given, (*_WATCH, "auditor"), where)
     watch = WatchTable(**read_values(given, where, _WATCH))

@@ -54,12 +54,7 @@ class Origin:
 def resolve_settings(
     flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
 ) -> tuple[Settings, list[Origin]]:
-    """Resolve all settings and their origins; flags are by flat name, None if not given.
-
-    Raises:
-        UsageError: a value has the wrong type or is out of bounds, the file has an unknown setting, or an untrusted
-            one.
-    """
+    """Resolve all settings and their origins; flags are by flat name, None if not given."""
     known = (*(setting.key for setting in all_settings()), *TABLES)
     for key in file.values:
         if key not in known:
@@ -185,9 +180,6 @@ def state_folder() -> Path:
     """Return the user's folder for persistent state; create it, private, if it is missing.
 
     It is `genrm` in XDG_STATE_HOME, otherwise in ~/.local/state.
-
-    Raises:
-        UsageError: the user has no home folder, or the folder cannot be created.
     """
     base = os.environ.get("XDG_STATE_HOME")
     try:

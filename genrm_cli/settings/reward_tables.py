@@ -48,11 +48,7 @@ _TOTAL: Mapping[str, Check] = {
 
 
 def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple[Component, ...]:
-    """Parse the `[components]` tables of a settings file, and the values of `--component`.
-
-    Raises:
-        UsageError: something is unknown, missing, defined twice, or depends on itself; the message names it.
-    """
+    """Parse the `[components]` tables of a settings file, and the values of `--component`."""
     if not isinstance(tables, Mapping):
         raise UsageError(f"{where}: expected tables, as in [components.safety].")
     components = [_parse_table(str(name), table, f"{where}.{name}") for name, table in tables.items()]
@@ -114,11 +110,7 @@ def _checked(component: Component, where: Part) -> Component:
 
 
 def parse_diversity(raw: object, where: str) -> Diversity:
-    """Parse the `[diversity]` table.
-
-    Raises:
-        UsageError: something is unknown or out of bounds; the message names it.
-    """
+    """Parse the `[diversity]` table."""
     given = checks.table(raw, where)
     is_judged = given.get("method") == "llm"
     refuse_unknown(given, (*_DIVERSITY, *(JUDGE_KEYS if is_judged else ())), where)
@@ -131,11 +123,7 @@ def parse_diversity(raw: object, where: str) -> Diversity:
 
 
 def parse_total(raw: object, where: str) -> TotalTable:
-    """Parse the `[total]` table.
-
-    Raises:
-        UsageError: something is unknown, missing or out of bounds; the message names it.
-    """
+    """Parse the `[total]` table."""
     given = checks.table(raw, where)
     refuse_unknown(given, _TOTAL, where)
     total = TotalTable(**{"weights": (), **read_values(given, where, _TOTAL)})

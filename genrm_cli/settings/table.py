@@ -75,19 +75,12 @@ def settings_from(**flat: Any) -> Settings:
     """Build settings from flat keywords, without checking files or the environment.
 
     Takes `panel` for the judges of a panel.
-
-    Raises:
-        TypeError: a keyword is not the name of a setting.
     """
     return changed(Settings(), **flat)
 
 
 def changed(settings: Settings, **flat: Any) -> Settings:
-    """Return a copy of the settings with other values, given by flat name.
-
-    Raises:
-        TypeError: a keyword is not the name of a setting.
-    """
+    """Return a copy of the settings with other values, given by flat name."""
     given: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in flat.items():
         if (location := _locations().get(name)) is None:

@@ -53,11 +53,7 @@ def page_names() -> list[str]:
 
 
 def read_page(name: str) -> str:
-    """Return a page as Markdown.
-
-    Raises:
-        UsageError: there is no such page.
-    """
+    """Return a page as Markdown."""
     if name == "settings":  # generated, so that it always describes this version
         return render_settings_page()
     if name != _INDEX and name not in page_names():

@@ -202,7 +202,7 @@ def build_app(
     async def readyz() -> JsonReply:
         if service.is_draining:
             return JsonReply({"status": "draining"}, 503)
-        if not await scorer.is_ready(_LOOK_LIMIT_S):
+        if not await scorer.open_judges.is_reachable(_LOOK_LIMIT_S):
             return JsonReply({"status": "judge down"}, 503)
         if not service.is_recording:
             return JsonReply({"status": "not recording"}, 503)

@@ -55,11 +55,7 @@ class _Server(uvicorn.Server):
 
 
 def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
-    """Open the listening socket.
-
-    Raises:
-        UsageError: the address cannot be used, or is public without a token and without `allow_public`.
-    """
+    """Open the listening socket."""
     host, _, port = settings.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise UsageError(SettingRef("listen", settings.listen), ": expected HOST:PORT, for example 127.0.0.1:8330.")

@@ -42,22 +42,13 @@ class Call:
     is_gone: Callable[[], Awaitable[bool]]
 
     def take_json(self) -> Json:
-        """Return the body as a JSON object, and forget it.
-
-        Raises:
-            BadLineError: it is not a JSON object.
-            UnreadableRecordError: it contains NaN or an infinity, which JSON lacks.
-        """
+        """Return the body as a JSON object, and forget it."""
         body, self.body = self.body, b""
         return parse_body(body)
 
     @property
     def on_failure(self) -> float | Literal["mean"] | None:
-        """The replacement for a missing reward: that of the URL, or else of the settings.
-
-        Raises:
-            UnreadableRecordError: it is neither a number nor `mean`.
-        """
+        """The replacement for a missing reward: that of the URL, or else of the settings."""
         if (said := self.query.get("on_failure", self.settings.on_failure)) is None:
             return None
         if (parsed := ON_FAILURE.parse(said)) is None:
@@ -145,11 +136,7 @@ def size_of(value: object, name: str = "size") -> int:
 
 
 def cohort_size_of(value: object, call: Call) -> int:
-    """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `cohort_size` does.
-
-    Raises:
-        UnreadableRecordError: none says it, or it is not a size.
-    """
+    """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `cohort_size` does."""
     if value is not None:
         return size_of(value)
     if (size := call.query.get("size")) is not None:
@@ -180,9 +167,6 @@ def rollout_of(id_: str, name: str, request: Json, response: Json, plan: GroupPl
         request: has the messages.
         response: has the text or the item.
         plan: of the run; an object of the Responses API may be shown as by NeMo Gym.
-
-    Raises:
-        UnreadableRecordError: a field is missing or has another type.
     """
     line = line_of(name, request, response)
     as_line = gym_line(line["prompt"], line["completion"]) if plan.shows_as_gym else None
@@ -194,11 +178,7 @@ def rollout_of(id_: str, name: str, request: Json, response: Json, plan: GroupPl
 
 
 def line_of(name: str, request: Json, response: Json) -> Json:
-    """Return a response to the messages of a request as a line that `genrm score` reads.
-
-    Raises:
-        UnreadableRecordError: a field is missing or has another type.
-    """
+    """Return a response to the messages of a request as a line that `genrm score` reads."""
     messages = request.get("messages")
     if not isinstance(messages, str | list) or not messages:
         raise UnreadableRecordError("messages is neither a text nor a list of messages")
@@ -215,11 +195,7 @@ def line_of(name: str, request: Json, response: Json) -> Json:
 
 
 def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion") -> Member:
-    """Read a member from a line in this format.
-
-    Raises:
-        UnreadableRecordError: the line cannot be read, or `genrm score` would read it as another format.
-    """
+    """Read a member from a line in this format."""
     try:
         recognised = recognise(line)
     except UnreadableRecordError as error:

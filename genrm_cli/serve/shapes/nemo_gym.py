@@ -118,11 +118,7 @@ async def _aggregate_metrics(call: Call) -> JsonReply:
 
 
 def aggregate(body: Json) -> Json:
-    """Return NeMo Gym's metrics of verified rows.
-
-    Raises:
-        UnreadableRecordError: `verify_responses` is not a list of rows.
-    """
+    """Return NeMo Gym's metrics of verified rows."""
     rows = body.get("verify_responses")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UnreadableRecordError("verify_responses is not a list of objects")

@@ -50,7 +50,7 @@ async def _judge(call: Call) -> JsonReply:
         "responses": [_response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)],
         "comparisons": [_comparison_record(each, answer) for each in answer.rewards.comparisons],
         "metrics": asdict(answer.counts),
-        "calibration": answer.calibration.as_dict(),
+        "calibration": asdict(answer.calibration),
     }
     return JsonReply(content)
 
@@ -70,7 +70,7 @@ async def _join(call: Call) -> JsonReply:
         **_response_record(member_id, answer.score_of(member_id), answer),
         "members": list(answer.ids),
         "metrics": asdict(answer.counts),
-        "calibration": answer.calibration.as_dict(),
+        "calibration": asdict(answer.calibration),
     }
     return JsonReply(content)
 

@@ -50,11 +50,7 @@ async def _openrlhf(call: Call) -> JsonReply:
 
 
 def response_in(query: object, prompt: object) -> str:
-    """Return the response in a query, which begins with its prompt, or with the end of it if it was truncated.
-
-    Raises:
-        UnreadableRecordError: it begins with neither.
-    """
+    """Return the response in a query, which begins with its prompt, or with the end of it if it was truncated."""
     if not isinstance(query, str) or not isinstance(prompt, str):
         raise UnreadableRecordError("query or prompts contains something other than texts")
     if query.startswith(prompt):
@@ -77,11 +73,7 @@ async def _slime(call: Call) -> JsonReply:
 async def join_sample(
     prompt: object, response: object, label: object, call: Call, *, needs_all: bool = False
 ) -> tuple[RolloutScore, GroupAnswer]:
-    """Join the cohort of a response to a decoded text or a list of messages, and return its result.
-
-    Raises:
-        UnreadableRecordError: the sample cannot be read, or its cohort's size is not known.
-    """
+    """Join the cohort of a response to a decoded text or a list of messages, and return its result."""
     said = _said_by(label)
     name = f"sample-{digest_of([prompt, label]).hex()[:24]}"
     if said.get("group_id") is not None:

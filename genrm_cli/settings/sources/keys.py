@@ -20,9 +20,6 @@ def find_api_keys(settings: Settings, *, api_key: str | None = None) -> dict[str
     Args:
         settings: settings that name the judges.
         api_key: replaces the variable `GENRM_API_KEY`.
-
-    Raises:
-        UsageError: a key that the settings name is missing, or cannot be sent.
     """
     environ = os.environ if api_key is None else {**os.environ, API_KEY_VARIABLES[0]: api_key}
     keys = {}
@@ -37,11 +34,7 @@ def find_api_keys(settings: Settings, *, api_key: str | None = None) -> dict[str
 
 
 def find_token() -> str | None:
-    """Return the bearer token of a server from `GENRM_SERVE_TOKEN`; None if it has none.
-
-    Raises:
-        UsageError: the token cannot be sent.
-    """
+    """Return the bearer token of a server from `GENRM_SERVE_TOKEN`; None if it has none."""
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     return _checked_key(token, TOKEN_VARIABLE) if token else None
 
@@ -50,9 +43,6 @@ def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named
     """Find a judge's API key; None if it has none.
 
     With `only_named`, ignore the default variables; use only the file or variable that the settings name.
-
-    Raises:
-        UsageError: the named variable is not set, the file cannot be read, or the key cannot be sent.
     """
     if judge.api_key_file is not None:
         return _checked_key(_read_key_file(judge.api_key_file), f"the file {judge.api_key_file}")

@@ -55,11 +55,7 @@ class SettingsFile:
 
 
 def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
-    """Read the named TOML file, otherwise `genrm.toml` of the folder, if there is one.
-
-    Raises:
-        UsageError: the named file is missing, or a file is not valid TOML.
-    """
+    """Read the named TOML file, otherwise `genrm.toml` of the folder, if there is one."""
     if path is not None:
         return SettingsFile(path, _in_our_names(read_toml(Path(path)), path))
     if (folder / NAME).is_file():
@@ -77,11 +73,7 @@ def _in_our_names(table: Table, where: str) -> Table:
 
 
 def read_toml(path: Path) -> Table:
-    """Read a TOML file.
-
-    Raises:
-        UsageError: it cannot be read, or is not valid TOML.
-    """
+    """Read a TOML file."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
         repr(values)  # fails on integers of thousands of digits and on deep nesting, which no message could show
@@ -126,11 +118,7 @@ def _places_needing_trust(tables: Table, settings: Mapping[str, Setting]) -> Ite
 
 
 def state_of(file: SettingsFile, folder: Path) -> State:
-    """Return whether the user trusts this file of this folder with its current settings.
-
-    Raises:
-        UsageError: the user's list cannot be read, or other users can write it.
-    """
+    """Return whether the user trusts this file of this folder with its current settings."""
     known = read_trusted().get(str(folder.resolve() / file.path))
     if known is None:
         return "not trusted"
@@ -138,20 +126,12 @@ def state_of(file: SettingsFile, folder: Path) -> State:
 
 
 def trust(file: SettingsFile, folder: Path) -> None:
-    """Trust the current settings of a file of this folder.
-
-    Raises:
-        UsageError: the user's list cannot be read or written.
-    """
+    """Trust the current settings of a file of this folder."""
     _write_trusted(read_trusted() | {str(folder.resolve() / file.path): _digest_of(file)})
 
 
 def distrust(folder: Path) -> bool:
-    """Stop trusting the files of this folder; return whether any was trusted.
-
-    Raises:
-        UsageError: the user's list cannot be read or written.
-    """
+    """Stop trusting the files of this folder; return whether any was trusted."""
     known = read_trusted()
     kept = {path: digest for path, digest in known.items() if Path(path).parent != folder.resolve()}
     if kept != known:
@@ -160,11 +140,7 @@ def distrust(folder: Path) -> bool:
 
 
 def read_trusted() -> dict[str, str]:
-    """Return the digest of each trusted file, by its absolute path.
-
-    Raises:
-        UsageError: the list cannot be read, is damaged, or other users can write it.
-    """
+    """Return the digest of each trusted file, by its absolute path."""
     try:
         path = _list_path()
         with path.open(encoding="utf-8") as opened:
