@@ -9,7 +9,6 @@ of which is compared with the members that it closed with and with no other late
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from hashlib import sha256
 from typing import Any, Self
 
 from genrm_cli.rollouts.group_keys import digest_of_prompt
@@ -63,7 +62,7 @@ class Member:
         id: unique in its cohort; it fixes the order of the members.
         line: the rollout as in a line of a file.
         digest: of the line.
-        task: digest of the prompt, the principle and the reference, which all members of a cohort share.
+        task: the prompt's digest, the principle and the reference, which all members of a cohort share.
         size_bytes: length of the line as JSON.
     """
 
@@ -78,7 +77,7 @@ class Member:
     def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes, size_bytes: int = 0) -> Self:
         """Return a member; its task is that of its rollout."""
         task = repr((digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference))
-        return cls(id_, line, rollout, digest, sha256(task.encode()).hexdigest(), size_bytes)
+        return cls(id_, line, rollout, digest, task, size_bytes)
 
 
 NO_ROLLOUT = Rollout((), None)

@@ -26,19 +26,18 @@ class ServiceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        yield from self._groups()
-        yield from self._judging()
-        if (rate := self._service.win_rate) is not None:
+        yield from self._of_groups()
+        yield from self._of_judges()
+        if self._service.steps is not None and (rate := self._service.steps.win_rate) is not None:
             text = "Win rate against the reference answers in the latest step, and its 95 % interval"
             family = GaugeMetricFamily("genrm_reference_win_percent", text, labels=["value"])
             for value in ("win", "low", "high"):
                 family.add_metric([value], getattr(rate, f"{value}_percent"))
             yield family
-
         if (windows := self._service.windows) is not None and windows.latest is not None:
             yield from _watched(windows.latest)
 
-    def _groups(self) -> Iterator[Metric]:
+    def _of_groups(self) -> Iterator[Metric]:
         service, calibration, counts = self._service, self._scorer.latest, self._service.counts
         for name, text, value in (
             ("open_groups", "Groups and cohorts without an answer", service.open_groups),
@@ -65,7 +64,7 @@ class ServiceCollector(Collector):
             "genrm_reward_spread", "Highest less lowest reward of a group", counts.spread_count, counts.spread_sum
         )
 
-    def _judging(self) -> Iterator[Metric]:
+    def _of_judges(self) -> Iterator[Metric]:
         metrics = self._scorer.metrics
         results = {"verdict": metrics.verdicts, "journal": metrics.journal_hits, "failure": metrics.failed}
         yield labelled_counter("comparisons", "Comparisons with a result", "result", results)

@@ -49,8 +49,7 @@ class Recorder(RollingFiles[RunTotals]):
     def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards, mark: bytes) -> None:
         """Record a group. A file never holds two groups of one name.
 
-        Args:
-            mark: says that the group was recorded, for `open` after a kill; empty if it may be recorded again.
+        `mark` says that the group was recorded, for `open` after a kill; empty if it may be recorded again.
         """
         comparisons = b"".join(
             orjson.dumps(comparison_json(each, with_reply=self._plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)

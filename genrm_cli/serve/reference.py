@@ -32,12 +32,7 @@ class ReferenceAnswers:
     """The answers of a file, one for each of its prompts. No reward, and no calibration, depends on them."""
 
     def __init__(self, settings: Settings, scorer: ServedScorer) -> None:
-        """Read the file, if the settings name one.
-
-        Raises:
-            InputError: a line is not a prompt with one answer, or two answer one prompt; the message names it.
-            StorageError: an S3 object cannot be fetched.
-        """
+        """Read the file, if the settings name one; raise `InputError` for a line without one prompt and one answer."""
         self._scorer = scorer
         self._answers: dict[int, tuple[Item, ...]] = {}
         uri = settings.serve.reference
@@ -46,8 +41,7 @@ class ReferenceAnswers:
         with open_source(uri, s3_options(settings), settings.input.max_line_bytes) as source:
             for line in source.iter_lines():
                 try:
-                    _, _, rollouts = parse_line(line, settings.input)
-                    self._add(rollouts)
+                    self._add(parse_line(line, settings.input)[2])
                 except (BadLineError, UnreadableRecordError) as error:
                     raise InputError(f"{uri}: {source.unit} {line.number}: ", error.message, ".") from error
 
@@ -70,15 +64,8 @@ class ReferenceAnswers:
     async def compare(self, group: Group, timeout_s: float | None) -> Compared | None:
         """Compare each response of a group once with the answer to its prompt; None if there is none.
 
-        Equal responses share a comparison, and count each.
-
-        The answer is shown first for one half of the responses, second for the others. A panel gives its joint verdict.
-
-        Args:
-            timeout_s: after this, comparisons without a verdict have failed.
-
-        Raises:
-            GenrmError: the journal cannot be written.
+        Equal responses share a comparison, and count each. The answer is shown first for one half of the responses,
+        second for the others. A panel gives its joint verdict. Comparisons without one after `timeout_s` have failed.
         """
         first = group.rollouts[0]
         answer = self._answers.get(digest_of_prompt(first.prompt))

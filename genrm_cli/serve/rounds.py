@@ -24,11 +24,10 @@ IsGone = Callable[[], Awaitable[bool]]
 
 @dataclass(slots=True)
 class Ticket:
-    """The requests of one member in one round.
+    """The requests of one member in one round, whose key is unique among all rounds of all groups.
 
     Attributes:
-        round: key of the round, unique among all rounds of all groups.
-        has_left: whether it has left without a reward.
+        has_left: whether the client has left without a reward.
         is_delivered: whether a reward was sent to a client that was still there.
     """
 
@@ -42,12 +41,9 @@ class Ticket:
 
 @dataclass(slots=True)
 class Rounds:
-    """The latest round of one group.
+    """The latest round of one group: its key, empty before the first, and its tickets by member id.
 
-    Attributes:
-        round: key of the round; empty before the first.
-        tickets: tickets of the members that came, by member id.
-        turn: held while a request is admitted.
+    `turn` is held while a request is admitted.
     """
 
     name: str
@@ -58,11 +54,7 @@ class Rounds:
 
     @classmethod
     def of_kept(cls, name: str, cohort: Cohort | None) -> Self:
-        """Return the rounds of a group after a restart; the clients of the latest one, if any, may not have its answer.
-
-        Args:
-            cohort: of the latest round; None if none is kept.
-        """
+        """Return the rounds of a group after a restart: clients of the latest, if it is kept, may lack its answer."""
         if cohort is None:
             return cls(name)
 
@@ -82,12 +74,9 @@ class Rounds:
     def admit(
         self, digest: bytes, size: int, serial: int, is_gone: IsGone, member_id: str | None = None, *, is_kept: bool
     ) -> Ticket:
-        """Return the ticket of a request.
+        """Return the ticket of a request; `serial` is unique to the round that it may begin.
 
-        Args:
-            serial: a number unique to the round that this request may begin.
-            member_id: id from the trainer; None if it sends none.
-            is_kept: whether the cohort of the latest round is still known.
+        `member_id` is None if the trainer sends none. `is_kept`: the cohort of the latest round is still known.
         """
         if not is_kept or not self.round:
             self._begin_round(serial)
@@ -138,11 +127,8 @@ class RoundsService:
     ) -> tuple[RolloutScore, GroupAnswer]:
         """Join the cohort that a request means, as `RewardService.join` does; return the member's result, and all.
 
-        Args:
-            name: name of the group, the same in each epoch.
-            member: the response; its id counts only if `is_named`.
-            asks_again: whether a client that gets no reward sends its request again.
-            needs_all: as for `RewardService.join`.
+        The name of the group is the same in each epoch. The id of the member counts only if `is_named`. `asks_again`: a
+        client that gets no reward sends its request again.
         """
         key = f"{name}#"
         rounds = self._groups.get(name)

@@ -8,11 +8,9 @@ from dataclasses import asdict, replace
 
 from genrm_cli.errors import StorageError
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
-from genrm_cli.metrics.win_counts import WinRate
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member, SupersededError
@@ -32,8 +30,8 @@ class RewardService:
     """Judges groups and cohorts, each once, however often they are requested.
 
     Attributes:
-        open_groups: groups and cohorts that have no answer yet.
-        known: those that repeated requests may name.
+        known: groups and cohorts that repeated requests may name.
+        open_groups: number of those that have no answer yet.
         being_judged: comparisons of groups whose members have come, and that have no answer yet.
     """
 
@@ -45,40 +43,22 @@ class RewardService:
         recorder: Recorder | None = None,
         steps: StepMetrics | None = None,
     ) -> None:
-        self._recorder, self._steps = recorder, steps
-        self._on_event = on_event
+        self._scorer, self._settings, self._on_event = scorer, settings, on_event
+        self.recorder, self.steps = recorder, steps
+        self.plan = scorer.plan
         self.counts = ServiceCounts()
-        self.waiting = 0
-        self._scorer = scorer
-        self._settings = settings
-        self._journal = KeptCohorts(scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep)
         self.known = KnownGroups(settings)
-        self._attempts: dict[str, int] = {}
-        self.open_groups = 0
-        self.being_judged = 0
+        self.open_groups = self.being_judged = self.waiting = 0
         self.is_draining = False
+        self._journal = KeptCohorts(scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep)
+        self._attempts: dict[str, int] = {}
         self._ready: list[KnownGroup] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
-    def plan(self) -> GroupPlan:
-        """The compiled plan."""
-        return self._scorer.plan
-
-    @property
-    def is_recording(self) -> bool:
-        """Whether all served groups have been recorded, if they are to be."""
-        return self._recorder is None or not self._recorder.is_failing
-
-    @property
     def windows(self) -> WatchedWindows | None:
         """What watches the judges; None if nothing does."""
-        return None if self._steps is None else self._steps.windows
-
-    @property
-    def win_rate(self) -> WinRate | None:
-        """Against the reference answers in the latest step; None without one."""
-        return None if self._steps is None else self._steps.win_rate
+        return None if self.steps is None else self.steps.windows
 
     def knows(self, name: str) -> bool:
         """Whether a cohort of this name is open or kept."""
@@ -102,8 +82,8 @@ class RewardService:
 
     async def open(self) -> None:
         """Record what killed servers left, before the first request."""
-        if self._recorder is not None:
-            await self._recorder.open(lambda marks: self._journal.write({}, marks))
+        if self.recorder is not None:
+            await self.recorder.open(lambda marks: self._journal.write({}, marks))
 
     def drop(self, key: str) -> None:
         """Forget the cohort kept under a name: another one of this name begins."""
@@ -112,8 +92,7 @@ class RewardService:
     def supersede(self, group: str, attempt: int) -> None:
         """Give up the cohort of the attempt before, if its members still wait: nobody will complete it.
 
-        Raises:
-            SupersededError: a later attempt has begun.
+        Raises `SupersededError` if a later attempt has begun.
         """
         latest = self._attempts.get(group, 0)
         if attempt == latest:
@@ -141,12 +120,8 @@ class RewardService:
 
         A cancelled caller cancels nothing. The deadline is that of the first member; it limits the wait for members.
         The answer is kept in the journal under `key`, by default the name. With `needs_all`, the answer of a cohort
-        that lacks members is not kept: those who ask again form a new one.
-
-        Raises:
-            DisagreementError: the request contradicts an earlier one.
-            BusyError: it would open a cohort, and no further one may be opened.
-            GenrmError: the group cannot be judged.
+        that lacks members is not kept: those who ask again form a new one. Raises `RefusedError` if the request cannot
+        be served, and `GenrmError` if the group cannot be judged.
         """
         if name not in self.known.cohorts and key is None:
             self.restore(name)
@@ -172,10 +147,7 @@ class RewardService:
     async def judge(self, name: str, members: Sequence[Member], deadline_s: float | None = None) -> GroupAnswer:
         """Judge a whole group; its members have different ids. The deadline limits the wait for the judge.
 
-        Raises:
-            DisagreementError: a group of this name has other members, or the members disagree.
-            BusyError: too many comparisons are waiting.
-            GenrmError: the group cannot be judged.
+        Raises as `join` does.
         """
         known = self.known.groups.get(name)
         if known is None:
@@ -245,8 +217,8 @@ class RewardService:
             known.deadline.cancel()
         group = _group_of(known.cohort.in_order())
         known.requests = self.plan.count_requests(len(group.rollouts))
-        if self._steps is not None:
-            known.requests += self._steps.references.count_requests(group)
+        if self.steps is not None:
+            known.requests += self.steps.references.count_requests(group)
         self.being_judged += known.requests
         task = asyncio.ensure_future(self._judge(known, group, deadline_s))
         self._tasks.add(task)
@@ -255,10 +227,10 @@ class RewardService:
     async def _judge(self, known: KnownGroup, group: Group, deadline_s: float | None) -> None:
         try:
             judging = known.arriving.judge(group, deadline_s)
-            if self._steps is None:
+            if self.steps is None:
                 known.judged = await judging
             else:
-                comparing = self._steps.references.compare(group, deadline_s)
+                comparing = self.steps.references.compare(group, deadline_s)
                 known.judged, known.compared = await asyncio.gather(judging, comparing)
         except Exception as error:  # noqa: BLE001  (those who wait get it)
             self.being_judged -= known.requests
@@ -299,8 +271,7 @@ class RewardService:
     def _store(self, ready: Sequence[KnownGroup], answers: Sequence[GroupAnswer], parts: Sequence[bytes]) -> None:
         """Record groups, and keep the answers of cohorts. A group that is repeated after a kill is not recorded again.
 
-        Args:
-            parts: digest of each group.
+        `parts` are the digests of the groups.
         """
         kept, recorded = {}, []
         for known, answer, part in zip(ready, answers, parts, strict=True):
@@ -308,15 +279,15 @@ class RewardService:
             if known.key is not None and is_final:
                 kept[known.key] = KeptCohort.of(known.cohort, {"": answer})
             is_worth_it = answer.counts.scored and not (known.needs_all and answer.counts.shortfall)
-            if self._recorder and known.judged and is_worth_it and not self._journal.has(part):
-                self._recorder.add(known.cohort.in_order(), known.judged, answer.rewards, part if is_final else b"")
+            if self.recorder and known.judged and is_worth_it and not self._journal.has(part):
+                self.recorder.add(known.cohort.in_order(), known.judged, answer.rewards, part if is_final else b"")
                 recorded += [part] if is_final else []
         self._journal.write(kept, recorded)
 
     def _answer(self, known: KnownGroup, answer: GroupAnswer) -> None:
         self.open_groups -= 1
-        if self._steps is not None and known.judged is not None:
-            self._steps.add(known.judged, answer.rewards, known.compared)
+        if self.steps is not None and known.judged is not None:
+            self.steps.add(known.judged, answer.rewards, known.compared)
             known.compared = None
         counts = answer.counts
         self.counts.add(counts)
@@ -374,8 +345,8 @@ class RewardService:
             else:
                 judged = await known.arriving.judge(_group_of(members))
         rewards, calibration = self._scorer.reward_late(judged)
-        if self._recorder is not None and rewards.scores[index].reward is not None:
-            self._recorder.add_late(member, rewards, index)
+        if self.recorder is not None and rewards.scores[index].reward is not None:
+            self.recorder.add_late(member, rewards, index)
         answer = self._answer_of(known, members, rewards, calibration)
         done = {id_: task.result() for id_, task in known.late.items() if task.done() and not task.exception()}
         answers = {"": known.answer.result(), **done, member.id: answer}

@@ -65,12 +65,7 @@ class AccessLimits:
         return response
 
     async def read(self, request: Request) -> bytes:
-        """Read a body.
-
-        Raises:
-            TooLargeError: it is too large; the rest is not read.
-            TimeoutError: it has not arrived in time.
-        """
+        """Read a body; raise `TooLargeError` before the end of one that is too large, `TimeoutError` for a slow one."""
         declared = request.headers.get("Content-Length", "")
         if declared.isdecimal() and int(declared) > self.max_body:
             raise TooLargeError
@@ -137,20 +132,19 @@ def build_router(
 ) -> Router:
     """Return an ASGI application: a bare router, as the layers of Starlette cost memory for each request that waits.
 
-    Args:
-        open_pages: path and content of each page that needs no token, such as health.
+    `open_pages` are paths with the contents of pages that need no token, such as health.
     """
+
+    def showing(page: Callable[[], Awaitable[JsonReply]]) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            del request
+            return response_of(await page())
+
+        return show
+
     routes = [Route(path, GuardedEndpoint(answer, gate), methods=[method]) for method, path, answer in endpoints]
-    pages = [Route(path, _open(page), methods=["GET"]) for path, page in open_pages]
+    pages = [Route(path, showing(page), methods=["GET"]) for path, page in open_pages]
     return Router([*routes, *pages], redirect_slashes=False)  # a redirect would name the Host that the client sent
-
-
-def _open(page: Callable[[], Awaitable[JsonReply]]) -> Callable[[Request], Awaitable[Response]]:
-    async def show(request: Request) -> Response:
-        del request
-        return response_of(await page())
-
-    return show
 
 
 def response_of(reply: JsonReply) -> Response:
@@ -204,7 +198,7 @@ def build_app(
             return JsonReply({"status": "draining"}, 503)
         if not await scorer.open_judges.is_reachable(_LOOK_LIMIT_S):
             return JsonReply({"status": "judge down"}, 503)
-        if not service.is_recording:
+        if service.recorder is not None and service.recorder.is_failing:
             return JsonReply({"status": "not recording"}, 503)
         return JsonReply({"status": "ready"})
 

@@ -90,8 +90,7 @@ async def run_server(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process.
 
-    Args:
-        on_ready: takes the URL, once clients can connect and a signal drains.
+    `on_ready` takes the URL, once clients can connect and a signal drains.
     """
     config = uvicorn.Config(
         app,

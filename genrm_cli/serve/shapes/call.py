@@ -27,10 +27,8 @@ from genrm_cli.storage.encoding.records import parse_record
 class Call:
     """One request.
 
-    Attributes:
-        body: as it was sent; `take_json` empties it, as thousands of requests may wait for long.
-        path: as it was sent, with its percent-encoding: an id may contain slashes.
-        rounds: of trainers that do not name their groups anew in each step.
+    `take_json` empties the body, as thousands of requests may wait for long. The path has its percent-encoding, as ids
+    may contain slashes.
     """
 
     body: bytes
@@ -71,7 +69,7 @@ class NoRewardError(RefusedError):
 
 
 def parse_body(body: bytes) -> Json:
-    """Return a body as a JSON object; raise `BadLineError` or `UnreadableRecordError` as `Call.take_json` does."""
+    """Return a body as a JSON object."""
 
     def refuse(value: str) -> None:
         raise UnreadableRecordError(f"the body contains {value}, which is not JSON")
@@ -96,10 +94,7 @@ def number_of(score: RolloutScore, answer: GroupAnswer, call: Call, *, needs_all
 
     With `needs_all`, a reward from a cohort that lacks members counts as none. `mean` is the mean of the rewards in its
     group, or of all groups so far if its group has none. No replacement is above the lowest reward of the group for a
-    rollout whose text made the judge fail.
-
-    Raises:
-        NoRewardError: there is neither.
+    rollout whose text made the judge fail. Raises `NoRewardError` if there is neither.
     """
     shortfall = answer.counts.shortfall if needs_all else None
     if score.reward is not None and shortfall is None:
@@ -120,7 +115,7 @@ MAX_DEADLINE_S = 86_400
 
 
 def identifier_of(value: object, name: str) -> str:
-    """Return a text or an integer as an id; raise `UnreadableRecordError` if it is neither, or too long."""
+    """Return a text or an integer as an id."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise UnreadableRecordError(f"{name} is not a text or an integer")
     if len(str(value)) > MAX_ID_CHARS:
@@ -129,7 +124,7 @@ def identifier_of(value: object, name: str) -> str:
 
 
 def size_of(value: object, name: str = "size") -> int:
-    """Return the size of a cohort; raise `UnreadableRecordError` if it is not an integer from 1 to `MAX_SIZE`."""
+    """Return the size of a cohort, from 1 to `MAX_SIZE`."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
         raise UnreadableRecordError(f"{name} is not an integer between 1 and {MAX_SIZE}")
     return value
@@ -149,7 +144,7 @@ def cohort_size_of(value: object, call: Call) -> int:
 
 
 def deadline_of(record: Json) -> float | None:
-    """Return `deadline_s`; None if it is not given; raise `UnreadableRecordError` if it is not within a day."""
+    """Return `deadline_s`, at most a day; None if it is not given."""
     value = record.get("deadline_s")
     if value is None:
         return None
@@ -161,12 +156,7 @@ def deadline_of(record: Json) -> float | None:
 def rollout_of(id_: str, name: str, request: Json, response: Json, plan: GroupPlan) -> Member:
     """Return a response to the messages of a request as a member of the group `name`.
 
-    Args:
-        id_: of the member.
-        name: of its group.
-        request: has the messages.
-        response: has the text or the item.
-        plan: of the run; an object of the Responses API may be shown as by NeMo Gym.
+    By the plan, an object of the Responses API may be shown as by NeMo Gym.
     """
     line = line_of(name, request, response)
     as_line = gym_line(line["prompt"], line["completion"]) if plan.shows_as_gym else None
