@@ -19,8 +19,11 @@ def parse_models(listing: object) -> dict[str, int | None]:
     if not isinstance(data, list):
         raise ValueError("no list of models")
     cards = {name: card for card in map(_object, data) if (name := _text(card.get("id"))) and name.isprintable()}
-    base_of = {name: cards.get(str(card.get("parent")), {}) for name, card in cards.items()}
-    return {name: _context_length(cards[name]) or _context_length(base_of[name]) for name in sorted(cards)}
+    lengths = {
+        name: next((tokens for field in _CONTEXT_FIELDS if (tokens := _count(card.get(field)))), None)
+        for name, card in cards.items()
+    }
+    return {name: lengths[name] or lengths.get(str(cards[name].get("parent"))) for name in sorted(cards)}
 
 
 def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Reply:
@@ -51,10 +54,6 @@ def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Re
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError("no choice with a message") from error
-
-
-def _context_length(card: _Object) -> int | None:
-    return next((tokens for name in _CONTEXT_FIELDS if (tokens := _count(card.get(name)))), None)
 
 
 def _text_in(content: object) -> str:

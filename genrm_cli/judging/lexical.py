@@ -7,7 +7,6 @@ knows stop words and refusals in English only.
 
 import math
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 
 from genrm_cli.judging.requests import PairwisePrompt
@@ -40,7 +39,8 @@ _STOP_WORDS = _OPEN_ENDED.union(_OTHER_STOP_WORDS.split(), [""])
 
 def judge_lexically(prompt: PairwisePrompt) -> Verdict:
     """Compare two responses by their words; swapped responses get swapped scores and the ranking 7 - r."""
-    question = question_of(prompt.conversation)
+    last_turn = prompt.conversation[-1][1] if prompt.conversation else ""
+    question = next((text for role, text in reversed(prompt.conversation) if role == "user"), last_turn)
     score_1, score_2 = (score_response(question, response) for response in (prompt.response_1, prompt.response_2))
     return Verdict(score_1, score_2, rank_difference(score_1, score_2))
 
@@ -50,12 +50,6 @@ def rank_difference(score_1: float, score_2: float) -> float:
     gap = round(abs(score_1 - score_2), 2)
     step = 0.0 if gap == 0 else 0.5 if gap < 0.5 else 1.5 if gap < 1.5 else 2.5
     return MIDDLE_RANKING - math.copysign(step, score_1 - score_2)
-
-
-def question_of(conversation: Sequence[tuple[str, str]]) -> str:
-    """Return the last user turn, else the last turn, else an empty text."""
-    last_turn = conversation[-1][1] if conversation else ""
-    return next((text for role, text in reversed(conversation) if role == "user"), last_turn)
 
 
 @lru_cache(maxsize=256)  # a response takes part in several comparisons

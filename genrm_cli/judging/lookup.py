@@ -49,9 +49,8 @@ class ProfileSource(StrEnum):
 @cache
 def _builtin_names() -> tuple[str, ...]:
     names = [file.name.rpartition(".") for file in files(_FAMILIES).iterdir()]
-    return tuple(
-        sorted(stem.replace("_", "-") for stem, _, kind in names if kind in ("py", "toml") and stem != "__init__")
-    )
+    stems = (stem for stem, _, kind in names if kind in ("py", "toml") and stem != "__init__")
+    return tuple(sorted(stem.replace("_", "-") for stem in stems))
 
 
 @cache

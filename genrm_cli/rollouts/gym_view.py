@@ -60,16 +60,12 @@ def refuse_unanswered(row: JsonObject) -> None:
 def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
     """Return the NeMo Gym view of a group: the input of its first record, and the response of each record."""
     if "conversation_history" in records[0]:
-        return view_gym_request({**records[0], "response_objs": [record.get("response_objs") for record in records]})
-    first = records[0].get("responses_create_params")
-    given = first.get("input") if isinstance(first, dict) else None
-    return _view(gym_conversation(given), [record.get("response") for record in records])
-
-
-def view_gym_request(request: JsonObject) -> SharedView:
-    """Return the NeMo Gym view of a compare request."""
-    responses = request.get("response_objs")
-    return _view(gym_history(request.get("conversation_history")), responses if isinstance(responses, list) else [])
+        conversation = gym_history(records[0]["conversation_history"])
+    else:
+        first = records[0].get("responses_create_params")
+        conversation = gym_conversation(first.get("input") if isinstance(first, dict) else None)
+    # Nothing is blank in NeMo Gym: the judge is asked about the word None.
+    return SharedView(conversation, [gym_response_text(_response_of(record)) for record in records], "answer")
 
 
 def gym_conversation(given: object) -> tuple[Turn, ...]:
@@ -135,12 +131,6 @@ def with_gym_response(rollout: Rollout, record: JsonObject) -> Rollout:
 
 def _response_of(record: JsonObject) -> object:
     return record.get("response_objs" if "conversation_history" in record else "response")
-
-
-def _view(conversation: tuple[Turn, ...], responses: Sequence[object]) -> SharedView:
-    texts = [gym_response_text(response) for response in responses]
-    # Nothing is blank in NeMo Gym: the judge is asked about the word None.
-    return SharedView(conversation, texts, "answer")
 
 
 def _turn_of_item(item: JsonObject) -> Turn:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 from typing import NamedTuple, Self
 
 from genrm_cli.errors import BadInputLineError
@@ -26,18 +26,12 @@ class Turn(NamedTuple):
 
 
 class CallingTurn(Turn):
-    """A turn of a prompt that calls tools. It equals the plain turn with the calls as text.
-
-    Attributes:
-        words: text without the calls.
-        calls: its calls.
-    """
+    """A turn of a prompt that calls tools. It equals the plain turn with the calls as text; `words` lacks them."""
 
     words: str
     calls: "tuple[ToolCall, ...]"
 
     def __new__(cls, role: str, text: str, words: str = "", calls: "tuple[ToolCall, ...]" = ()) -> Self:
-        """Return a turn; `text` is that of the plain turn."""
         turn = super().__new__(cls, role, text)
         turn.words, turn.calls = words, calls
         return turn
@@ -62,11 +56,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Text(_Part):
-    """Text that the policy wrote for its reader, without reasoning.
-
-    Attributes:
-        stripped_tokens: number of chat-template tokens removed from its end.
-    """
+    """Text that the policy wrote for its reader; `stripped_tokens` of a chat template were removed from its end."""
 
     text: str
     stripped_tokens: int = 0
@@ -74,11 +64,7 @@ class Text(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Reasoning(_Part):
-    """Reasoning of the policy, not shown to a judge.
-
-    Attributes:
-        is_opened: whether it is known to begin as reasoning; otherwise only a closing tag says so.
-    """
+    """Reasoning of the policy, not shown to a judge; unless it `is_opened`, only a closing tag says what it is."""
 
     text: str
     is_opened: bool = True
@@ -109,11 +95,7 @@ class ToolResult(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Media(_Part):
-    """An image, a file or another part that is not text, named by its kind.
-
-    Attributes:
-        url: of an image that a judge could be shown, also as `data:`; None for everything else.
-    """
+    """An image, a file or another part that is not text; `url`, also `data:`, of an image that could be shown."""
 
     kind: str
     url: str | None = None
@@ -137,22 +119,6 @@ def join_texts(texts: Iterable[str]) -> str:
 def words_of(items: Iterable[Item]) -> str:
     """Return the policy's own text: texts and refusals, joined."""
     return join_texts([item.text for item in items if isinstance(item, _WORDS)])
-
-
-def reasoning_of(items: Iterable[Item]) -> str:
-    """Return all reasoning, joined without a separator."""
-    return "".join([item.text for item in items if isinstance(item, Reasoning)])
-
-
-def final_words_of(items: Iterable[Item]) -> str:
-    """Return the policy's text after the last call, result or turn; empty if the response ends with one of these."""
-    backwards = list(items)[::-1]
-    last: list[Item] = []
-    for item in backwards:
-        if isinstance(item, ToolCall | ToolResult | Turn):
-            break
-        last.append(item)
-    return words_of(last[::-1])
 
 
 def last_arguments_of(items: Iterable[Item], tool: str) -> str | None:
@@ -310,13 +276,15 @@ class Rollout:
 
     @cached_property
     def final_answer(self) -> str:
-        """The text after the last call, result or turn of the environment."""
-        return final_words_of(self.response or ())
+        """The text after the last call, result or turn of the environment; empty if the response ends with one."""
+        backwards = reversed(self.response or ())
+        last = list(takewhile(lambda item: not isinstance(item, ToolCall | ToolResult | Turn), backwards))
+        return words_of(last[::-1])
 
     @cached_property
     def reasoning(self) -> str:
-        """The policy's reasoning, never shown to a judge."""
-        return reasoning_of(self.response or ())
+        """The policy's reasoning, joined without a separator; never shown to a judge."""
+        return "".join([item.text for item in self.response or () if isinstance(item, Reasoning)])
 
     @cached_property
     def session(self) -> tuple[Turn, ...] | None:

@@ -174,16 +174,11 @@ def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
     )
     if plain < sum(unproven):
         return rollouts
-    return [
-        replace(
-            each,
-            response=tuple(
-                Text(item.text) if isinstance(item, Reasoning) and not item.is_opened else item
-                for item in each.response or ()
-            ),
-        )
-        for each in rollouts
-    ]
+    return [replace(each, response=tuple(map(_as_text, each.response or ()))) for each in rollouts]
+
+
+def _as_text(item: Item) -> Item:
+    return Text(item.text) if isinstance(item, Reasoning) and not item.is_opened else item
 
 
 def _with_tools(conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int) -> tuple[Turn, ...]:

@@ -15,7 +15,6 @@ from genrm_cli.rollouts.gym_view import (
     refuse_as_gym,
     refuse_unanswered,
     view_gym_group,
-    view_gym_request,
 )
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
@@ -114,19 +113,12 @@ def test_a_line_shows_neither_instructions_nor_the_environments_opening():
 
 def test_a_request_takes_a_message_without_a_role_for_the_users():
     """One empty object among the responses is shown as None and refuses nothing; one or many responses are taken."""
-    request = {
-        "conversation_history": [{"content": "Why?"}, {"role": "assistant"}],
-        "response_objs": [{}, {"output": None}, *({"output": [message(str(n))]} for n in range(70))],
-    }
-    view = view_gym_request(request)
-    assert (
-        view.conversation
-        == gym_history(request["conversation_history"])
-        == (Turn("user", "Why?"), Turn("assistant", ""))
-    )
+    history = [{"content": "Why?"}, {"role": "assistant"}]
+    responses = [{}, {"output": None}, *({"output": [message(str(n))]} for n in range(70))]
+    view = view_gym_group([{"conversation_history": history, "response_objs": each} for each in responses])
+    assert view.conversation == gym_history(history) == (Turn("user", "Why?"), Turn("assistant", ""))
     assert view.responses[:4] == ["None", "None", "0", "1"]
     assert len(view.responses) == 72
-    assert view_gym_request({"response_objs": []}).responses == []
 
 
 ROW = {"responses_create_params": {"input": []}, "response": {"output": []}}

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from genrm_cli.errors import JudgeError, Message, SettingRef
+from genrm_cli.errors import JudgeError, Message, SettingRef, naming
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.pool import OnEvent
@@ -20,35 +20,28 @@ _CONVERSATION = (("user", "Which planet of the solar system is closest to the su
 _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
 _BAD = "I like turtles."
 
-_BASE_URL, _MODEL, _TOKENS = SettingRef("base_url"), SettingRef("model"), SettingRef("max_reply_tokens")
-_PLAIN, _NO_PROBE = SettingRef("profile", "nemotron-plain"), SettingRef("probe", False)
-_ADDRESS = Message.of("Check ", _BASE_URL, " (it usually ends in /v1)")
-_SKIPS = Message.of(_NO_PROBE, " skips this test.")
+_PLAIN = SettingRef("profile", "nemotron-plain")
+_ADDRESS = naming("Check $base_url (it usually ends in /v1)")
+_SKIPS = naming("$probe skips this test.", probe=False)
 _REMEDIES = {
     FailureKind.CONNECTION: Message.of(
-        "Is the server running? ", _ADDRESS, ". If its certificate is private, set ", SettingRef("ca_bundle"), "."
+        "Is the server running? ", _ADDRESS, naming(". If its certificate is private, set $ca_bundle.")
     ),
-    FailureKind.TIMEOUT: Message.of(
-        "It accepts connections but does not answer; look at its log, or pass ", _NO_PROBE, "."
+    FailureKind.TIMEOUT: naming(
+        "It accepts connections but does not answer; look at its log, or pass $probe.", probe=False
     ),
-    FailureKind.AUTH: Message.of(
-        "Export its key as GENRM_API_KEY, or name another variable with ", SettingRef("api_key_env"), "."
-    ),
-    FailureKind.REFUSED: Message.of(
-        "Check ",
-        _MODEL,
-        "; if the server does not know a role of the request (SGLang), try ",
-        _PLAIN,
-        ", or, if it does not take a field, change the field with ",
-        SettingRef("request_field"),
-        ".",
+    FailureKind.AUTH: naming("Export its key as GENRM_API_KEY, or name another variable with $api_key_env."),
+    FailureKind.REFUSED: naming(
+        "Check $model; if the server does not know a role of the request (SGLang), try $profile, or, if it does not "
+        "take a field, change the field with $request_field.",
+        profile="nemotron-plain",
     ),
     FailureKind.BAD_BODY: Message.of("Something else answers at this address. ", _ADDRESS, "."),
-    FailureKind.TRUNCATED: Message.of("Give it room with ", _TOKENS, "."),
-    FailureKind.EMPTY: Message.of("Give it room with ", _TOKENS, ", or check its reasoning parser."),
+    FailureKind.TRUNCATED: naming("Give it room with $max_reply_tokens."),
+    FailureKind.EMPTY: naming("Give it room with $max_reply_tokens, or check its reasoning parser."),
 }
-_OTHER_REMEDY = Message.of(_ADDRESS, " and ", _MODEL, "; ", _SKIPS)
-_TOO_LONG_REMEDY = Message.of("Lower ", _TOKENS, ", or serve the model with a longer context.")
+_OTHER_REMEDY = Message.of(_ADDRESS, naming(" and $model; "), _SKIPS)
+_TOO_LONG_REMEDY = naming("Lower $max_reply_tokens, or serve the model with a longer context.")
 _LOGPROBS_WORD = "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
 _LOGPROBS_REMEDY = Message.of(
     "This profile needs the log probabilities of the 20 likeliest tokens (vLLM's option max-logprobs)."
@@ -56,10 +49,9 @@ _LOGPROBS_REMEDY = Message.of(
 _UNREAD_REMEDY = Message.of(
     "The profile may not fit this judge; try ", _PLAIN, " (`genrm profiles` lists others). ", _SKIPS
 )
-_INSANE_REMEDY = Message.of(
-    "Its rewards would be meaningless: try another ", SettingRef("profile"), " or a stronger judge. ", _NO_PROBE,
-    " uses it anyway.",
-)  # fmt: skip
+_INSANE_REMEDY = naming(
+    "Its rewards would be meaningless: try another $profile or a stronger judge. $probe uses it anyway.", probe=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +143,7 @@ class _DownError(JudgeError):
 
 
 class _BusyError(JudgeError):
-    """An endpoint cannot be tested, because it refuses for lack of capacity. The run will wait for it."""
+    """An endpoint refuses for lack of capacity. The run will wait for it."""
 
 
 class _UnreadError(JudgeError):

@@ -88,11 +88,7 @@ def parse_prose(
     reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
 ) -> Said | Failure:
     """Parse an answer in prose, in which `<think>` always begins a thought and is never a quotation."""
-
-    def read_closed(answer: Answer) -> Said | Failure:
-        return open_thought() if THINK in answer.text else read(answer)
-
-    return parse_answer(reply, shown, read_closed, opening)
+    return parse_answer(reply, shown, lambda answer: open_thought() if THINK in answer.text else read(answer), opening)
 
 
 def parse_first_turn(reply: Reply, shown: Prompt) -> str | Failure:

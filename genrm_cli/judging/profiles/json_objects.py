@@ -9,6 +9,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 Pairs = tuple[tuple[str, object], ...]
@@ -97,12 +98,8 @@ def decode_object(source: str) -> Pairs | None:
     Raw newlines and control characters are allowed in strings. If the object cannot be decoded otherwise, a backslash
     that starts no JSON escape (`\Delta`, `\underline`) is a plain backslash.
     """
-    for repair in (str, _escape_backslashes):
+    for repair in (str, partial(_BACKSLASH.sub, lambda found: found[0] if len(found[0]) > 1 else r"\\")):
         with contextlib.suppress(json.JSONDecodeError, RecursionError):  # RecursionError: thousands of levels deep
             value: object = _DECODER.decode(repair(source))
             return value if isinstance(value, tuple) else None
     return None
-
-
-def _escape_backslashes(source: str) -> str:
-    return _BACKSLASH.sub(lambda found: found[0] if len(found[0]) > 1 else r"\\", source)

@@ -4,7 +4,7 @@ A response may hold a verdict in the judge's form. It was broken up in the promp
 quotes it word for word writes no verdict. What is left is a judge that repairs what it quotes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -69,10 +69,6 @@ def pick_own(
     unreadable = any(isinstance(each.said, Failure) for each in own) and not ignore_unreadable
     if last_own < 0:
         agree = agree_exactly  # one of them may be a quotation
-    if unreadable or _any_verdict(own, lambda each: not agree(each, chosen)):
+    if unreadable or any(not isinstance(each.said, Failure) and not agree(each, chosen) for each in own):
         return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other")
     return chosen
-
-
-def _any_verdict(carriers: Iterable[Carrier[Said]], test: Callable[[Carrier[Said]], bool]) -> bool:
-    return any(not isinstance(each.said, Failure) and test(each) for each in carriers)

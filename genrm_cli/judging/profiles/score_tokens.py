@@ -95,7 +95,8 @@ def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> 
     base, sums = _numbers_of(sampled), [0.0, 0.0, 0.0]
     end, weight, used = -1, 1.0, list[Place]()
     for place in places:
-        if _continues_number(text, place) or not _SCORE.search(place.token):
+        continues = place.start > 0 and text[place.start - 1] in "0123456789." and place.token[:1].isdecimal()
+        if continues or not _SCORE.search(place.token):
             continue
         if read(text[: place.start] + _NO_SCORE + text[place.end :]) == sampled:
             continue
@@ -137,10 +138,6 @@ def _decides(text: str, place: Place, sampled: Verdict, read: Read) -> bool:
     """Whether a place holds a score or label, as some other one there gives another verdict."""
     said = (read(text[: place.start] + other + text[place.end :]) for other in "12345AB")
     return any(each is not None and each != sampled for each in said)
-
-
-def _continues_number(text: str, place: Place) -> bool:
-    return place.start > 0 and text[place.start - 1] in "0123456789." and place.token[:1].isdecimal()
 
 
 @dataclass(frozen=True, slots=True)

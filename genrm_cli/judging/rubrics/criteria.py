@@ -100,15 +100,14 @@ def _parse_reply(listed: _List, reply: Reply, prompt: ListwisePrompt) -> Grades 
 
 
 def _read_entries(listed: _List, prompt: ListwisePrompt, pairs: Pairs) -> Grades | Failure:
-    found = read_entries(pairs, listed.key, listed.keys, len(prompt.criteria), partial(_read_entry, listed))
+    def read(entry: object) -> tuple[object, str] | Failure:
+        if intruder := find_intruder(entry, listed.keys, (listed.key,)):
+            return intruder
+        value, quoted = find_member(entry, listed.field, object), find_member(entry, "evidence", str)
+        return value if isinstance(value, Failure) else (value, quoted if isinstance(quoted, str) else "")
+
+    found = read_entries(pairs, listed.key, listed.keys, len(prompt.criteria), read)
     return found if isinstance(found, Failure) else listed.grade(prompt, *zip(*found, strict=True))
-
-
-def _read_entry(listed: _List, entry: object) -> tuple[object, str] | Failure:
-    if intruder := find_intruder(entry, listed.keys, (listed.key,)):
-        return intruder
-    value, quoted = find_member(entry, listed.field, object), find_member(entry, "evidence", str)
-    return value if isinstance(value, Failure) else (value, quoted if isinstance(quoted, str) else "")
 
 
 def _grade_criteria(prompt: ListwisePrompt, met: Sequence[Any], _quoted: Sequence[str]) -> Grades | Failure:

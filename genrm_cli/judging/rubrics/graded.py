@@ -23,7 +23,7 @@ from genrm_cli.judging.profiles.answer import (
     parse_answer,
     parse_decimal,
 )
-from genrm_cli.judging.profiles.json_objects import FoundObject, Pairs, iter_objects, text_without
+from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, text_without
 from genrm_cli.judging.profiles.profile import GREEDY, ChatMessage, Fields, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.profiles.quotation import Carrier, pick_own
@@ -84,7 +84,7 @@ def _read_object(
 ) -> Grades | Failure:
     text = answer.text
     objects = list(iter_objects(text, keys))
-    carriers = [found for found in objects if _has_member(found, keys)]
+    carriers = [found for found in objects if any(key in keys for key, _ in found.pairs or ())]
     if THINK in text_without(text, carriers):
         return open_thought()
     said = [Carrier(found.start, found.end, parse(found.pairs or ())) for found in carriers]
@@ -101,10 +101,6 @@ def _read_object(
     if _has_key(behind, keys + inner_keys):
         return make_failure(FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}")
     return own.said
-
-
-def _has_member(found: FoundObject, keys: tuple[str, ...]) -> bool:
-    return any(key in keys for key, _ in found.pairs or ())
 
 
 def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:

@@ -176,7 +176,9 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
         about=f"all responses of a group ranked in one call; {rubric_set.about}",
         request_fields=request_object("ranking", {"reasoning": {"type": "string"}, "tiers": _TIERS}),
         render_messages=partial(_render_ranking, rubric_set),
-        parse_reply=_parse_ranking,
+        parse_reply=lambda reply, prompt: parse_object(
+            reply, prompt, ("tiers",), (), partial(_read_tiers, len(prompt.responses))
+        ),
         verdict_forms=(key_form(("tiers",)),),
         whole_group=True,
     )
@@ -202,10 +204,6 @@ def _render_ranking(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[ChatM
     rubrics = [f"{each.title} ({directions[each.positive]})\n{each.description}" for each in rubric_set.rubrics]
     plan = "\n\n".join([*rubrics, _RANK_PLAN])
     return render_graded(prompt, _RANK, plan, _RANK_CLOSING.format(count=len(prompt.responses)))
-
-
-def _parse_ranking(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_object(reply, prompt, ("tiers",), (), partial(_read_tiers, len(prompt.responses)))
 
 
 def _read_tiers(count: int, pairs: Pairs) -> Grades | Failure:
@@ -251,14 +249,6 @@ _KEYS = ("index", "cluster_id")
 _Cluster = tuple[float | str, str]
 
 
-def _render_sorting(prompt: ListwisePrompt) -> list[ChatMessage]:
-    return render_graded(prompt, _SORT, _SORT_PLAN, _SORT_CLOSING.format(count=len(prompt.responses)))
-
-
-def _parse_sorting(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_object(reply, prompt, ("assignments",), _KEYS, partial(_read_assignments, len(prompt.responses)))
-
-
 def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
     clusters = read_entries(pairs, "assignments", _KEYS, count, _read_cluster)
     if isinstance(clusters, Failure):
@@ -288,8 +278,12 @@ CLUSTERS = GradingProfile(
     version=2,
     about="all responses of a group sorted by their tactic in one call; values are the clusters' numbers from 0",
     request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),
-    render_messages=_render_sorting,
-    parse_reply=_parse_sorting,
+    render_messages=lambda prompt: render_graded(
+        prompt, _SORT, _SORT_PLAN, _SORT_CLOSING.format(count=len(prompt.responses))
+    ),
+    parse_reply=lambda reply, prompt: parse_object(
+        reply, prompt, ("assignments",), _KEYS, partial(_read_assignments, len(prompt.responses))
+    ),
     verdict_forms=(key_form(("assignments", *_KEYS)),),
     whole_group=True,
 )

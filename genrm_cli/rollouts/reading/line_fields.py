@@ -45,12 +45,12 @@ def is_line(record: JsonObject) -> bool:
 
 def has_prompt(record: JsonObject) -> bool:
     """Whether a line has a field that can hold a prompt on its own."""
-    return any(name in record and not _is_column(record[name]) for name in PROMPTS)
-
-
-def _is_column(value: object) -> bool:
-    """Whether a value is several prompts, or an object of its writer."""
-    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, str) for each in value))
+    values = (record[name] for name in PROMPTS if name in record)
+    # A list of texts is several prompts, and an object is one of its writer.
+    return not all(
+        isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, str) for each in value))
+        for value in values
+    )
 
 
 def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> Fields:
@@ -60,11 +60,9 @@ def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> F
     that may hold the response; by default, all that could.
     """
     responses = _responses_in(record, RESPONSE_NAMES if response is None else response)
-    prompts = _prompts_in(record, responses)
+    prompts, also = _prompts_in(record, responses), list[str]()
     if prompts == ["instruction", "input"]:
         prompts, also = prompts[:1], prompts[1:]
-    else:
-        also = []
     is_unclear = response is None and not set(responses).issubset(_READ_RESPONSES)
     if len(prompts) != 1 or len(responses) != 1 or is_unclear:
         raise UnreadableRecordError(_choices_of(prompts, responses))
@@ -80,7 +78,7 @@ def parts_of(record: JsonObject, read: Fields) -> Fields:
         for name, value in others.items()
         if plain_name(name) == plain and not (plain == "options" and isinstance(value, dict) and not _options_of(value))
     ]
-    history = tuple(name for name in beside if _is_history(others[name]))
+    history = tuple(name for name in beside if is_messages(others[name]) or _is_pairs(others[name]))
     context = tuple(name for name in beside if name not in history and not is_api_choices(others[name]))
     return Fields(
         prompt=read.prompt,
@@ -208,10 +206,6 @@ def _repeats(record: Record, name: str, read: Fields) -> bool:
 def _is_within(texts: Iterable[str], others: Iterable[str]) -> bool:
     whole = "\0".join(others)
     return all(text in whole for text in texts)
-
-
-def _is_history(value: object) -> bool:
-    return is_messages(value) or _is_pairs(value)
 
 
 def _is_pairs(value: object) -> bool:

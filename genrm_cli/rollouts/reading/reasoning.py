@@ -27,16 +27,8 @@ END_TOKENS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<end_of_turn>"),
     *("<|end|>", "<|return|>", "<|call|>", "<|end_of_turn|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<|eos|>"),
     *("<｜end▁of▁sentence｜>", "[EOS]", "<pad>", "<|pad|>", "[PAD]", "<|finetune_right_pad_id|>", "<turn|>"),
-    *(
-        "<|endofprompt|>",
-        "<|user|>",
-        "<|observation|>",
-        "[e~[",
-        "<|role_end|>",
-        "<|eot|>",
-        "<seed:eos>",
-        "<SPECIAL_12>",
-    ),
+    *("<|endofprompt|>", "<|user|>", "<|observation|>", "[e~[", "<|role_end|>", "<|eot|>", "<seed:eos>"),
+    "<SPECIAL_12>",
 )
 
 

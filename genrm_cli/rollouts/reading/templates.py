@@ -65,16 +65,9 @@ _TEMPLATES = (
     ),  # Harmony: gpt-oss
 )
 _ROLES = {
-    **{
-        "model": "assistant",
-        "ai": "assistant",
-        "chatbot": "assistant",
-        "observation": "tool",
-        "developer": "system",
-        "ipython": "tool",
-        "environment": "tool",
-    },
-    **{"tool▁outputs▁begin": "tool", "tool▁outputs▁end": "assistant"},
+    **dict.fromkeys(("model", "ai", "chatbot", "tool▁outputs▁end"), "assistant"),
+    **dict.fromkeys(("observation", "ipython", "environment", "tool▁outputs▁begin"), "tool"),
+    "developer": "system",
     **{"[INST]": "user", "[/INST]": "assistant", "<</SYS>>": "user", "[SYSTEM_PROMPT]": "system"},
     **{"[TOOL_RESULTS]": "tool", "[/TOOL_RESULTS]": "assistant", "[AVAILABLE_TOOLS]": "system"},
 }
@@ -119,8 +112,8 @@ def read_prompt(text: str, role: str = "user") -> DecodedPrompt:
     were removed, at the names of roles if the text begins with one, ends with the policy's, and they follow each other
     as in a conversation. Any other text is one turn of this role.
     """
-    found = [(marks[0].start(), template, marks) for template in _TEMPLATES if (marks := _marks(template, text))]
-    for _, template, marks in sorted(found, key=lambda each: each[0]):
+    every = ((template, list(template.pattern.finditer(text))) for template in _TEMPLATES)
+    for template, marks in sorted(((one, marks) for one, marks in every if marks), key=lambda each: each[1][0].start()):
         lead = text[: marks[0].start()]
         lead = _body(lead[frame.end() :] if (frame := _FRAME_START.match(lead)) else lead).strip()
         prompt = _prompt_of_marks(text, marks, template)
@@ -158,10 +151,6 @@ def split_output(text: str, template: Template) -> Iterator[Turn]:
     yield Turn(role, text[start:])
 
 
-def _marks(template: Template, text: str) -> list[re.Match[str]]:
-    return list(template.pattern.finditer(text))
-
-
 def _role_of(mark: re.Match[str]) -> str:
     role = mark["role"]
     if role.endswith("<<SYS>>"):
@@ -195,14 +184,11 @@ def _proven_roles(text: str) -> list[re.Match[str]]:
         if not marks or marks[0].start() or marks[0]["role"] not in ("system", "user"):
             continue
         last = marks[-1]
-        if _role_of(last) != "assistant" or not _only_prefill(text, last):
+        awaits = _PREFILL.fullmatch(text, last.end()) or opened_at_end(text[last.start() :], is_template=True)
+        if _role_of(last) != "assistant" or not awaits:
             continue
         marks = [mark for mark in marks if mark["role"] == last["role"] or _role_of(mark) != "assistant"]
         if _IN_ORDER.fullmatch("".join(_role_of(mark)[0] for mark in marks)):
             return marks
         return [marks[0], last] if marks[0]["role"] == "user" else []
     return []
-
-
-def _only_prefill(text: str, mark: re.Match[str]) -> bool:
-    return _PREFILL.fullmatch(text, mark.end()) is not None or bool(opened_at_end(text[mark.start() :], True))

@@ -120,7 +120,7 @@ def _advice(record: Record) -> Message:
         looks_like = "an error reply of a server: download the file again"
     if looks_like is not None:
         return Message.of("this looks like ", looks_like)
-    paths = [path for path in _iter_readable(record) if not _is_reference(path) and not _says_other(path)]
+    paths = [path for path in _iter_readable(record) if not _says_other(path)]
     gold = [name for name in REFERENCES if has_text(record.get(name))]
     prompts = [path for path in paths if not _has_word(path, ("system",))]
     responses = [path for path in paths if part_named(path.split(".")[-1]) != "prompt"]
@@ -156,11 +156,8 @@ def _iter_readable(value: object, path: str = "", depth: int = 0) -> Iterator[st
 
 def _says_other(path: str) -> bool:
     words = path.lower().split(".")[-1].split("_")
-    return words[-1] in _NO_TEXTS or words[0] in ("extracted", "parsed")
-
-
-def _is_reference(path: str) -> bool:
-    return path.split(".")[-1] in REFERENCES or _has_word(path, _NO_RESPONSES)
+    is_reference = path.split(".")[-1] in REFERENCES or _has_word(path, _NO_RESPONSES)
+    return is_reference or words[-1] in _NO_TEXTS or words[0] in ("extracted", "parsed")
 
 
 def _has_word(path: str, words: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 
 from genrm_cli.judging.profiles.answer import MEANINGS, Answer, excerpt, make_failure, parse_prose
 from genrm_cli.judging.profiles.families.nemotron_boxed import FORMS, RANKING, read_boxes
-from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, Profile
+from genrm_cli.judging.profiles.profile import THINKING, Profile
 from genrm_cli.judging.profiles.prompt import NUMBERS, render_pairwise
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
@@ -21,10 +21,6 @@ drop those that do not hold. Then name the better response, in this form and wit
 [The Begin of Ranking Score]
 \\boxed{1 or 2}
 [The End of Ranking Score]"""
-
-
-def _render_second_turn(first_answer: str) -> list[ChatMessage]:
-    return [{"role": "assistant", "content": first_answer}, {"role": "user", "content": _SECOND_TURN}]
 
 
 def _read(answer: Answer) -> Verdict | Failure:
@@ -46,6 +42,6 @@ PROFILE = Profile(
     takes_reference=True,
     render_messages=partial(render_pairwise, names=NUMBERS, closing=_FIRST_TURN),
     parse_reply=partial(parse_prose, read=_read),
-    render_second_turn=_render_second_turn,
+    render_second_turn=lambda said: [{"role": "assistant", "content": said}, {"role": "user", "content": _SECOND_TURN}],
     verdict_forms=FORMS,
 )

@@ -24,10 +24,8 @@ _JUDGEMENT = re.compile(r"Final Judge?ment:\s*+(Yes|No)\b")
 
 def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
     history = [nemotron.render_turn(role, text) for role, text in prompt.conversation]
-    if not history:
-        history = [{"role": "user", "content": NOT_RECORDED}]
     return [
-        *history,
+        *(history or [{"role": "user", "content": NOT_RECORDED}]),
         {"role": "assistant", "content": prompt.responses[0]},
         {"role": "principle", "content": prompt.principle or _PRINCIPLE},
     ]
