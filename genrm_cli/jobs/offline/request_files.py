@@ -6,9 +6,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from genrm_cli.judging.offline import CHAT_URL, Wanted
-from genrm_cli.storage.location import S3Options, is_stream, stem_of
+from genrm_cli.storage.local import remove_unfinished
+from genrm_cli.storage.location import S3Options, is_s3, is_stream, stem_of
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import Sink
+from genrm_cli.storage.sink import Sink, is_streamed
 
 MOST_BYTES = 190_000_000  # of one file; OpenAI takes 200 MB
 ID_PART = 8
@@ -87,6 +88,8 @@ class RequestFiles(AbstractContextManager["RequestFiles"]):
         stem = stem_of(self._uri)
         ending = self._uri.removeprefix(stem)
         uri = f"{stem}{self._names[model]}{f'.part{part}' if part > 1 else ''}{ending}"
+        if not is_s3(uri) and not is_streamed(uri):
+            remove_unfinished([uri])
         file = RequestFile(uri, model, self._outputs.open(uri))
         self.files.append(file)
         return file

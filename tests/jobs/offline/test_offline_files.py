@@ -2,13 +2,14 @@
 
 import json
 import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from answered_requests import Json, answer_file, openai_line, vllm_line
-from genrm_process import Call, Finished, Genrm, make_rollouts, read_lines
+from genrm_process import PACKAGE_ROOT, Call, Finished, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 PLAIN = ("--model", "m", "--profile", "nemotron-plain")
@@ -136,6 +137,86 @@ def test_a_run_says_which_commands_follow(genrm: Genrm, judge_server: JudgeServe
     assert genrm.run("score", "in.jsonl", *PLAIN, *pattern).code == 0
     assert genrm.metrics()["verdicts"] == 8
     assert "refused" not in genrm.run("score", "in.jsonl", *PLAIN, *pattern).err  # all inputs are up to date
+
+
+KILLER = """
+import itertools, os, signal, sys, threading
+
+at, calls, is_begun = int(os.environ.get("KILL_AT", 0)), itertools.count(1), []
+
+def watch(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("in.jsonl"):
+        is_begun.append(True)
+
+def count(frame, event, argument):
+    if event == "call" and is_begun and next(calls) == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(watch)
+sys.setprofile(count)
+threading.setprofile(count)
+exit_at_once = os._exit
+os._exit = lambda code: (print(f"calls {next(calls)}", file=sys.stderr, flush=True), exit_at_once(code))
+"""
+
+
+@pytest.mark.slow
+def test_ten_kills_ask_nothing_twice_and_lose_nothing(
+    genrm: Genrm, judge_server: JudgeServer, soak_rng: random.Random, tmp_path: Path
+) -> None:
+    """Killed at calls of chance and run again, each command leaves what it leaves without a kill."""
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(KILLER)
+    judge_server.behave(verdict="hash")
+    genrm.write("in.jsonl", make_rollouts(groups=6, size=4))
+
+    def run(round_: int, kill_at: int = 0) -> tuple[int, int]:
+        """Run a round; return its exit code and its calls."""
+        replies = ("--replies-from", f"replies-{round_ - 1}*.jsonl") if round_ > 1 else ()
+        given = ("score", "in.jsonl", *PLAIN, "--goal", "pair", "--force", "--requests-per-file", "4", *replies)
+        path = f"{hook}:{PACKAGE_ROOT}"
+        process = genrm.start(
+            *given, "--requests-to", f"requests-{round_}.jsonl", PYTHONPATH=path, KILL_AT=str(kill_at)
+        )
+        _, err = process.communicate(timeout=60)
+        return process.returncode, 0 if process.returncode else int(err.rsplit(b"calls ", 1)[1])
+
+    def go_through(calls: list[int], kills: int) -> tuple[object, list[str], int]:
+        """Run all rounds, each killed a few times; return the outputs, the ids of the requests, and the kills."""
+        killed = round_ = 0
+        ids: list[str] = []
+        while True:
+            round_ += 1
+            for _ in range(kills):
+                code, _ = run(round_, soak_rng.randint(1, calls[round_ - 1]))
+                killed += code == -signal.SIGKILL
+                if not code:
+                    break
+            else:
+                code, count = run(round_)
+                calls.append(count)
+            assert code == 0
+            files = sorted(genrm.folder.glob(f"requests-{round_}*.jsonl"))
+            if not files:
+                return outputs_of(genrm), sorted(ids), killed
+            for path in files:
+                ids += [line["custom_id"] for line in read_lines(path)]
+                write_replies(genrm, judge_server, path)
+                path.unlink()
+
+    calls: list[int] = []
+    calm = go_through(calls, 0)[:2]
+    assert len(calls) == 3
+    assert len(set(calm[1])) == len(calm[1])
+    kills = 0
+    while kills < 10:
+        for path in genrm.folder.glob("replies-*"):
+            path.unlink()
+        *found, killed = go_through(calls, 4)
+        assert tuple(found) == calm
+        kills += killed
+    assert genrm.names() == {"in.jsonl", *(path.name for path in genrm.folder.glob("replies-*"))}
 
 
 def _torn(lines: list[Json]) -> bytes:
