@@ -54,11 +54,6 @@ class BatchReport:
     Attributes:
         alone: whether the user named a single input, or a set of files.
         keeps: whether results are kept; with many inputs, those that are up to date are not.
-        results: the results that were kept.
-        last: result of the last input.
-        judges: the judges that were asked; empty if none was.
-        fatal: the error that ended the run early; None without one.
-        is_interrupted: whether Ctrl-C or SIGTERM ended it.
         is_listed: whether all inputs were found before the run ended.
     """
 
@@ -133,10 +128,8 @@ async def score_inputs(
 ) -> BatchReport:
     """Score all inputs that are not up to date, a few at a time.
 
-    A failed input does not stop the others; an unusable judge or a cancellation stops the run.
-
-    Args:
-        held: outputs and leases that the caller took; no other output is written.
+    A failed input does not stop the others; an unusable judge or a cancellation stops the run. With `held`, leases that
+    the caller took, no other outputs are written.
     """
     check_settings(run.settings)
     check_journal_place(run.settings)

@@ -21,11 +21,9 @@ KEY = "compare"
 
 
 def parse_request(text: bytes, where: str, plan: GroupPlan, require_metadata: Sequence[str] = ()) -> Group:
-    """Read a compare request: `conversation_history`, `response_objs`, and perhaps a `principle`.
+    """Read a compare request; under `compat`, what NeMo Gym accepts and refuses is accepted and refused.
 
-    Args:
-        plan: of the run; under `compat`, what NeMo Gym accepts and refuses is accepted and refused.
-        require_metadata: `FIELD=VALUE` pairs that the request must declare.
+    `where` is its name in errors; it must declare all `FIELD=VALUE` pairs of `require_metadata`.
     """
     requirements = [parse_requirement(required) for required in require_metadata]
     try:

@@ -37,13 +37,10 @@ class RunContext:
 
     Attributes:
         api_keys: API keys by judge name; never shown, not even by `repr`.
-        metrics: metrics of one input.
-        progress: progress over all inputs; another thread may read it.
         on_event: called with each event that a user or a log should see: `plan`, `probe`, `paused`,
             `endpoint_down`, `endpoint_up`, `stopped`, `file`, ...
         stop: set when the run is interrupted: threads that loop over an input then end soon.
         threads: executor for blocking work; None for the event loop's default.
-        started_s: when the run began, by the monotonic clock.
         shards_stopped_by: with `conclude`: the limit that stopped the shards; None without one.
         exchange: how a run without calls gets its replies; None for a run that calls its judges.
         watch: watches the judges: takes the output's URI, its index, its outcomes, the judges and this context once an

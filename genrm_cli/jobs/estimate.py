@@ -35,11 +35,7 @@ class Estimate:
 
     Attributes:
         planned: requests, most of them comparisons.
-        known: requests whose answers are in the journal.
         calls: calls to make, exact without retries. A judge with two turns takes two calls per comparison.
-        tokens_in: tokens of their prompts.
-        tokens_out: tokens of the replies.
-        tokens_from: source of the token counts.
         cost: cost in the currency of the prices; None without prices.
         time_s: time to make the calls; None if the journal holds no reply, or the concurrency is `auto`.
     """

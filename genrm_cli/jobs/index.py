@@ -45,7 +45,6 @@ class Reject:
 
     Attributes:
         kind: rejects of one kind differ only in details of their reasons.
-        unit: what `line` counts: `line`, or `item` of a container.
         file: of a set of files; None if the input is a single file.
     """
 
@@ -76,11 +75,6 @@ class InputIndex(AbstractContextManager["InputIndex"]):
     """The rollouts of an input, in groups. Use it as a context manager.
 
     Attributes:
-        shard: the shard whose groups are asked about; None for all.
-        lines: number of lines of each file.
-        checksums: checksum of the lines of each file.
-        unit: unit of line numbers: `line`, or `item` of a container.
-        table: the groups that the rollouts form.
         plan: plan of the run, with the largest ring that a budget allows.
     """
 
@@ -175,12 +169,10 @@ class FirstRejects(list[Reject]):
 def index_input(
     sources: Sources, run: RunContext, on_reject: Callable[[Reject], None], key_of: KeyOf | None = None
 ) -> InputIndex:
-    """Read all lines of an input; the caller closes the index.
+    """Read all lines of an input, and count them in the metrics of the run; the caller closes the index.
 
-    Args:
-        run: settings, plan, and the metrics that count lines, rollouts, groups and planned comparisons.
-        on_reject: called with each line that cannot be read or does not declare what it must.
-        key_of: groups the rollouts, and is called once for each, in order; None groups them as the settings say.
+    `on_reject` gets each line that cannot be read or does not declare what it must. `key_of` is called for each
+    rollout, in order, for its group; None groups them as the settings say.
     """
     index = InputIndex(sources, run.plan, run.settings.input, run.metrics, run.shard)
     try:

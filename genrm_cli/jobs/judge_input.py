@@ -37,12 +37,7 @@ async def judge_input(
     """Judge all groups of an input and keep their scores; False if they wait for replies that a later run will have.
 
     The judges are settled and announced. What the journal knows, and what needs no judge, comes first; then the plan
-    is announced, the judges are probed, and the rest is asked.
-
-    Args:
-        journal: journal of the input; None for none.
-        scores: receives scores and comparisons; None to ask only, so that another run concludes.
-        on_concluded: called with the judged groups after their scores were kept.
+    is announced, the judges are probed, and the rest is asked. Without `scores` another run concludes.
     """
     if run.metrics.planned:
         if judges.is_remote:

@@ -41,14 +41,8 @@ async def score_task(
 ) -> RunRecord | None:
     """Score one input, write its outputs, all of them or none, and return its metrics.
 
-    Return None, without outputs, if it waits for replies that a later run will have.
-
-    Reading and writing run in threads, alongside the calls of other inputs.
-
-    Args:
-        run: settings, plan, events, and the metrics of this input.
-        lease: lease on the output; checked again before anything appears.
-        overwrite: whether existing outputs may be replaced.
+    Return None, without outputs, if it waits for replies that a later run will have. Reading and writing run in
+    threads, alongside the calls of other inputs. The lease is checked again before anything appears.
     """
     opened = ExitStack()
     watched: WatchRecord | None = None

@@ -49,12 +49,9 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         return judged
 
     def calibrate(self, sizes: Iterator[int]) -> Calibration:
-        """Return the statistics of the judge over all verdicts.
+        """Return the statistics of the judge over all verdicts, from the number of rollouts of each group, in order.
 
         Groups are added in their own order: sums must not depend on which was answered first.
-
-        Args:
-            sizes: number of rollouts of each group, in order.
         """
         statistics = RunStatistics()
         for number, size in zip(range(len(self._verdicts)), sizes, strict=False):

@@ -24,12 +24,9 @@ _OK = 200
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A request to be made elsewhere.
+    """A request to be made elsewhere, whose earlier reply, if any, was a `failure`.
 
-    Attributes:
-        id: its `custom_id`: the key of the request, or that of its second turn.
-        turns_left: further turns that follow its reply.
-        failure: why the reply that it had gives no verdict; None if it had none.
+    `id` is its `custom_id`: the key of the request, or that of its second turn. `turns_left` turns follow its reply.
     """
 
     id: bytes

@@ -69,9 +69,6 @@ class RemoteJudge:
         Args:
             given: request fields that replace those of the profile; None leaves one out.
             fixed: request fields that are sent as they are, even if the server refuses them.
-            form: how the model's server takes requests; shared with other judges of this model.
-            is_probed: whether the judge is tested before it is asked.
-            judge_id: name of this judge in the journal; the model's name by default.
         """
         self._latencies = latencies or Latencies()
         self.model = model
@@ -183,11 +180,7 @@ class RemoteJudge:
         return parse_reply(self.profile, reply, request.shown)
 
     def second_turn(self, request: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
-        """Return the request that follows the first reply; None for profiles with one turn.
-
-        Returns:
-            A failure if the first reply is empty or truncated.
-        """
+        """Return the request that follows the first reply, or why that is none; None for profiles with one turn."""
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
         said = parse_first_turn(reply, request.shown)

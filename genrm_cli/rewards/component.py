@@ -61,13 +61,9 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalKind(ComponentKind):
-    """A kind that needs neither judge nor verdict.
+    """A kind that needs neither judge nor verdict; if it is `of_a_group`, rollouts of different prompts have no values.
 
-    Attributes:
-        compute: returns the column of a component from the rollouts of a group, their lines and their ids. May be slow;
-            runs in a thread.
-        reads_record: whether it reads fields of the line.
-        of_a_group: whether rollouts that answer different prompts have no values.
+    `compute` takes the rollouts of a group, their lines and their ids. May be slow; runs in a thread.
     """
 
     compute: Callable[[Component, Sequence[Rollout], Sequence[JsonObject], Sequence[RolloutId]], Column]
@@ -77,11 +73,9 @@ class LocalKind(ComponentKind):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupKind(ComponentKind):
-    """A kind that is computed from the verdicts on a group, or from other components of it.
+    """A kind that is computed from the verdicts on a group, or from other components of it (`inputs`).
 
-    Attributes:
-        compute: returns the values of a component from the number of rollouts, the verdicts and the columns of
-            `inputs`. It is called only where the rollouts answer one prompt.
+    `compute` takes the number of rollouts, too. It is called only where the rollouts answer one prompt.
     """
 
     compute: Callable[[Component, int, Verdicts, Mapping[str, Column]], Values]

@@ -15,8 +15,6 @@ class RolloutReward:
 
     Attributes:
         base_score: score from the estimator. Without a verdict it is None, as are reward, rank and advantage.
-        adjustments: the length and style terms.
-        reward: base score plus adjustments.
         rank: 1 = best of the group; equal rewards share the better rank.
         advantage: (reward - group mean) / group standard deviation, of unit variance; 0 without spread.
     """
@@ -85,15 +83,11 @@ def weight_of(kind: str, variance: float | None, pool: float | None, reliability
 
     - `unit`: 1.
     - `pooled`: √2 / √(1 + pool / variance): a group without real differences, whose spread is noise, counts less.
-    - `reliability`: the share of its spread that is signal.
+      `pool` is the mean of the variances over the groups of the run.
+    - `reliability`: the share of its spread that is signal, 0 to 1.
     - `raw`: its standard deviation, so that advantages are reward less mean.
 
-    Args:
-        kind: one of `catalog.ADVANTAGES`.
-        variance: of the rewards of the group; None for fewer than two.
-        pool: mean of the variances over the groups of the run; None if it is unknown, which makes `pooled` the same as
-            `unit`, as an unknown reliability does.
-        reliability: of the group, 0 to 1.
+    An unknown pool or reliability is the same as `unit`; variances are None for fewer than two rewards.
     """
     if kind == "raw":
         return math.sqrt(variance or 0.0)
@@ -160,12 +154,8 @@ def compose_total(
 
     Missing takes precedence over gated: without a component that a weight or a gate requires, the value is None, not
     0. It is also None if every optional component is missing, or if the present weights add up to 0 and
-    `normalise` would divide by that. A gated total stays 0, regardless of `clip`.
-
-    Args:
-        sizes: cluster sizes by which components are divided before they are weighted; gates apply to the undivided
-            ones.
-        broken: further gates, known to be broken.
+    `normalise` would divide by that. A gated total stays 0, regardless of `clip`. Components are divided by `sizes`, of
+    clusters, before they are weighted; gates apply to the undivided ones. `broken` gates are known to be.
     """
     sizes = sizes or {}
     present = {name: value for name, value in components.items() if value is not None}

@@ -10,12 +10,9 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The clusters of near-duplicates in a group.
+    """The number and the size of the cluster of near-duplicates of each rollout; None and 1 without a response.
 
-    Attributes:
-        numbers: the cluster of each rollout; None without a response.
-        sizes: size of each rollout's cluster; 1 without a response.
-        failed: whether the judge gave no clusters, so that the fallback applies.
+    It has `failed` if the judge gave no clusters, so that the fallback applies.
     """
 
     numbers: list[int | None]
@@ -24,18 +21,11 @@ class Clusters:
 
 
 def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> list[int]:
-    """Cluster texts by single linkage: a text joins a cluster if it is similar to any of its members.
+    """Cluster texts by single linkage, numbered from 0: a text joins a cluster if it is similar to any of its members.
 
     The similarity is Jaccard's index of the sets of character n-grams of the texts, lower-cased and stripped. A text
     shorter than n is a single gram. Two empty texts have similarity 1.0, an empty and a non-empty one 0.0. Time grows
     with the square of the number of different texts, and with their length.
-
-    Args:
-        n: characters of a gram, 1 or more.
-        threshold: minimum similarity that joins two texts, 0 to 1.
-
-    Returns:
-        The cluster of each text, numbered from 0 by first appearance.
     """
     normalised = [text.lower().strip() for text in texts]
     distinct = list(dict.fromkeys(normalised))

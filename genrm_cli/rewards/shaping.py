@@ -35,8 +35,7 @@ _ADDRESSED = re.compile(
 class ShapingTerms:
     """Weights of the terms, under the reference's names; all 0 or more; 0 disables a term.
 
-    Attributes:
-        top_percentile: share of the group (0 to 1) that counts as the top for the two bonuses; at least one.
+    `top_percentile` is the share of the group (0 to 1) that counts as the top for the two bonuses; at least one.
     """
 
     reasoning_bonus: float = 0.0
@@ -49,11 +48,9 @@ class ShapingTerms:
 
 @dataclass(frozen=True, slots=True)
 class TextShape:
-    """The lengths and the style of one rollout's texts, as needed by the terms.
+    """The lengths in characters and the style of one rollout's stripped texts, as needed by the terms.
 
-    Attributes:
-        style_density: style density of the answer; 0 if not measured.
-        addresses_judge: whether the answer speaks to a judge; False if not measured.
+    The style density of the answer, and whether it speaks to a judge, are 0 and False if they were not measured.
     """
 
     reasoning_chars: int
@@ -101,12 +98,7 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
 
     Bonuses come first and count towards the threshold of the second one; lengths are characters of the stripped
     text; group terms are 1 for the least and 0 for the most, centred on the group's mean, and 0 where all are
-    equal. A group of one gets no adjustment.
-
-    Args:
-        scores: base scores, n of them.
-        shapes: shapes of the n rollouts; an empty text counts as shortest for the group term but never gets the bonus.
-        terms: the weights.
+    equal. A group of one gets no adjustment. An empty text is the shortest for the group term but never gets the bonus.
     """
     n = len(scores)
     adjustments = [Adjustments() for _ in range(n)]

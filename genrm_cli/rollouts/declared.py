@@ -15,12 +15,9 @@ _SETTING = SettingRef("require_metadata")
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A field and its required value.
+    """A field, by its dotted path, and its required value as the user wrote it.
 
-    Attributes:
-        path: dotted path of the field.
-        text: the value as the user wrote it.
-        value: `text` read as JSON if it is true, false, null or a number; else `text`.
+    `value` is that text read as JSON if it is true, false, null or a number.
     """
 
     path: str
@@ -43,11 +40,7 @@ class Requirement:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse `FIELD=VALUE`, or raise `UsageError`; spaces around are dropped, and VALUE may contain equals signs.
-
-    Raises:
-        UsageError: the equals sign, the field or a part of the field's path is missing.
-    """
+    """Parse `FIELD=VALUE`, or raise `UsageError`; spaces around are dropped, and VALUE may contain equals signs."""
     path, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not all(path.split(".")):
         raise UsageError(_SETTING, f": {text!r} is not FIELD=VALUE, for example synthetic=true.")

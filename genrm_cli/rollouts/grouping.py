@@ -22,13 +22,7 @@ _WAS_SPLIT, _BY_PROMPT = 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The position of a rollout in the input.
-
-    Attributes:
-        line: number of the line, from 1.
-        position: position among the rollouts of its line, from 0.
-        file: number of the file in a set of files, from 0.
-    """
+    """The position of a rollout in the input: its line, from 1, its position in it and its file of a set, from 0."""
 
     line: int
     position: int
@@ -38,12 +32,9 @@ class Place:
 class GroupTable:
     """The groups that the rollouts of an input form.
 
-    Rows are rollouts in the order of the input. The number of a row identifies the rollout within a run.
-
-    Args:
-        spans_files: whether the input is a set of several files, whose task ids may contradict each other. A task id
-            then names a group only if all its rollouts have one prompt. Rollouts of other ids, and all others with
-            the same prompts, are grouped by the prompt.
+    Rows are rollouts in the order of the input. The number of a row identifies the rollout within a run. In a set of
+    several files, task ids may contradict each other: one names a group only if all its rollouts have one prompt.
+    Rollouts of other ids, and all others with the same prompts, are grouped by the prompt.
     """
 
     def __init__(self, *, spans_files: bool = False) -> None:

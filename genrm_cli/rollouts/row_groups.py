@@ -38,10 +38,7 @@ class RareNumbers:
 
 
 class TornPrompts:
-    """Counts the prompts that several inputs answer: groups that are torn over files, if these belong together.
-
-    Keeps 8 bytes for each prompt of an input.
-    """
+    """Counts the prompts that several inputs answer, as groups torn over files; 8 bytes for each prompt of an input."""
 
     def __init__(self) -> None:
         self._prompts: list[Words] = []

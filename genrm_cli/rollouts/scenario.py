@@ -10,12 +10,7 @@ _DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The scenario of a session; fields that the record lacks are empty.
-
-    Attributes:
-        expected_outcomes: outcomes and explicit tasks, each one text.
-        client_profile: tags or short texts.
-    """
+    """The scenario of a session; fields that the record lacks are empty."""
 
     goal: str = ""
     constraints: tuple[str, ...] = ()

@@ -18,12 +18,7 @@ _LEAST_TOKENS = 64  # less of a text is not worth judging
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The space for texts in the prompts of a judge.
-
-    Attributes:
-        tokens: for the conversation and the responses of one prompt.
-        responses: number of responses in one prompt; None for all of a group.
-    """
+    """The tokens for conversation and responses in one prompt of a judge; None stands for all responses of a group."""
 
     tokens: int
     responses: int | None
@@ -46,12 +41,8 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     Conversation and responses get the same limit, the largest with which the longest responses fit into one prompt. So
     a rollout is shown alike in all its comparisons. The conversation may take half of the room before the responses do:
     otherwise long responses would hide the task from the judge, also where others are compared. Principle, rubric,
-    reference and background stay whole.
-
-    Args:
-        view: the texts. It is returned as it is if they fit, or if too little would be left of them.
-        rooms: of the judges.
-        is_marked: whether the texts have markers already, so that nothing in them can imitate one.
+    reference and background stay whole. So does a view that fits, or of which too little would be left. If
+    the texts are marked already, nothing in them can imitate a marker.
     """
     if not rooms or not view.responses:
         return view

@@ -53,7 +53,6 @@ class ViewOptions:
         answer_field: dotted path of the text to show in an answer that is JSON.
         answer_tool: show the arguments of the last call to this tool.
         tool_definitions: show the tools that the policy could call before a transcript.
-        images: show images that have a URL.
     """
 
     view: View = "auto"
@@ -83,8 +82,6 @@ class SharedView:
     """The view of a group for a judge: one conversation, and one text per rollout in the group's order.
 
     Attributes:
-        conversation: the turns that all rollouts answer.
-        responses: the texts.
         view: the view chosen by `auto`.
         reference: the known answer of the task, to be shown as such; None for none.
         principle: the criterion to judge by; None leaves it to the profile.

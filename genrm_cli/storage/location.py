@@ -31,8 +31,7 @@ _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 class S3Options:
     """Options for S3; None leaves an option to the AWS configuration and credential chain.
 
-    Attributes:
-        max_attempts: attempts for one request; with 8, the waits between them add up to about half a minute.
+    With 8 attempts for one request, the waits between them add up to about half a minute.
     """
 
     endpoint_url: str | None = None
@@ -47,7 +46,6 @@ class InputIdentity:
 
     Attributes:
         size_bytes: stored size, before decompression.
-        etag: ETag of an S3 object, without quotes.
         mtime_ns: modification time of a local file, which programs can set to any value.
         ctime_ns: change time of a local file, which the kernel sets whenever the file or its attributes change.
         inode: inode of a local file; a copy has another one.
@@ -71,7 +69,6 @@ class Mark:
     """Identity of a written output; outputs of equal name and content differ in it.
 
     Attributes:
-        size_bytes: stored size, after compression.
         upload: unique id stored with the output; None for copied files and file systems without extended attributes.
         mtime_ns: modification time of a local file; None for an S3 object, which never changes in place.
         sha256: digest of the stored bytes, if they were just written; not compared.

@@ -140,12 +140,8 @@ def _holds(path: Path, mark: Mark) -> bool:
 class Outputs(AbstractContextManager["Outputs"]):
     """The outputs of one run, which appear in the order they were opened, all of them or none.
 
-    Open the output that readers wait for last. Leaving the context without `commit` discards all of them.
-
-    Args:
-        manifest_uri: URI of the manifest of the commit, in the folder of the outputs or above it; None for a single
-            output or streams.
-        mode: mode of new local files, subject to the umask.
+    Open the output that readers wait for last. Leaving the context without `commit` discards all of them. The manifest
+    of the commit is in the folder of the outputs or above it; None for a single output or streams.
     """
 
     def __init__(self, s3: S3Options, *, overwrite: bool, manifest_uri: str | None = None, mode: int = 0o666) -> None:

@@ -29,10 +29,9 @@ SealedT = TypeVar("SealedT")
 
 
 class RecordSpool:
-    """Records that are not in a file yet: a hidden local file that outlives a killed server.
+    """Records that are not in a file yet: a hidden local file that outlives a killed server; its writer locks it.
 
-    Blocks of some parts, one after another; locked while a process writes it. Blocks that the disk has no room for wait
-    in memory.
+    Blocks of some parts, one after another. Blocks that the disk has no room for wait in memory.
     """
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
@@ -119,12 +118,7 @@ class RollingFiles(ABC, Generic[SealedT]):
     def __init__(
         self, folder: str, every_s: float, on_event: Callable[[str, Record], None], *, any_prefix: bool
     ) -> None:
-        """Prepare the folder; writes nothing.
-
-        Args:
-            every_s: how long records are spooled before they become a file.
-            any_prefix: whether a folder on S3 may be outside `rl/`.
-        """
+        """Prepare the folder; writes nothing. Records are spooled for `every_s` before they become a file."""
         self._folder = folder.rstrip("/")
         require_rl_prefix(f"{self._folder}/x", any_prefix)
         self._every_s, self._on_event = every_s, on_event

@@ -30,8 +30,7 @@ Stop = Callable[[], bool]
 class Source(AbstractContextManager["Source"]):
     """An input whose records can be read repeatedly.
 
-    Attributes:
-        mode: maximum mode of its outputs: that of a local file, plus read and write access for its owner.
+    `mode` is the maximum mode of its outputs: that of a local file, plus read and write access for its owner.
     """
 
     def __init__(
@@ -138,11 +137,8 @@ def open_source(
 ) -> Source:
     """Open an input; anything other than an uncompressed local file is first decompressed into a temporary file.
 
-    Args:
-        uri: a local path, an S3 URI, or `-` for standard input.
-        max_line_bytes: longer records are marked oversize.
-        stop: polled while copying and reading; if it returns True, `StoppedError` is raised.
-        max_unpacked: maximum unpacked size of a stream or a compressed input; None for no limit.
+    Records longer than `max_line_bytes` are marked oversize. `stop` is polled while copying and reading; if it returns
+    True, `StoppedError` is raised. `max_unpacked` limits the unpacked size of a stream or a compressed input.
     """
     if is_stream(uri):
         if sys.stdin is None:

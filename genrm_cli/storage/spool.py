@@ -113,12 +113,7 @@ def temporary_error(error: OSError) -> StorageError:
 
 
 class UnpackedLimit:
-    """Counts the unpacked bytes of an input.
-
-    Args:
-        max_bytes: maximum allowed by the user; None for no limit.
-        room_bytes: available space for temporary data; None if nothing is stored there.
-    """
+    """Counts the unpacked bytes of an input; `room_bytes` is None if nothing is stored in temporary files."""
 
     def __init__(self, uri: str, max_bytes: int | None, room_bytes: int | None = None) -> None:
         self._uri = uri

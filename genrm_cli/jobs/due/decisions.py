@@ -59,10 +59,8 @@ class Decision:
     """The decision about an input, and later its result.
 
     Attributes:
-        reason: reason for the status, or a summary of the scores.
         error: the error that occurred; also set if too many rollouts stayed unscored.
         freshness: state of the outputs before the run; None if they were not checked.
-        scored: metrics of an input that this run scored.
         plan: estimated cost of scoring it; dry runs only.
     """
 
@@ -148,9 +146,7 @@ def iter_decisions(
 ) -> Iterator[Decision]:
     """Yield what to do with each input, in the order of the listing; blocks on storage.
 
-    Args:
-        leases: skip inputs that another run holds; scoring takes a lease anyway.
-        leftovers: treat an up-to-date input as due if a killed run left files next to it.
+    Inputs that another run holds `leases` on wait. An up-to-date input is due if a killed run left `leftovers`.
     """
 
     def look(task: Task) -> Decision:

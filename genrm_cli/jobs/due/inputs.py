@@ -35,11 +35,7 @@ from genrm_cli.storage.sink import is_same_place, is_streamed
 
 @dataclass(frozen=True, slots=True)
 class OutputPlaces:
-    """The output locations of an input; None next to a stream or pipe.
-
-    Attributes:
-        scored: the scored lines. For a set, not a file but the name that its other outputs share.
-    """
+    """The output locations of an input; None next to a stream or pipe. The files of a set share the name `scored`."""
 
     scored: str
     comparisons: str | None = None
@@ -75,12 +71,9 @@ NO_ROLLOUT_FILES = "no rollout files; expected names such as run.jsonl or run.js
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One input and its output locations.
+    """One input and its output locations, or the `problem` because of which it cannot be scored.
 
-    Attributes:
-        found: its entry in a listing; None for a set or an input that the user named.
-        problem: why it cannot be scored; None if it can. The input may then be a folder or prefix that could not be
-            listed completely.
+    `found` is its entry in a listing; None for a set or an input that the user named.
     """
 
     uri: str
@@ -112,10 +105,7 @@ def is_one_input(inputs: Sequence[str]) -> bool:
 def iter_tasks(
     inputs: Sequence[str], settings: Settings, s3: S3Options, on_event: OnEvent = ignore_event
 ) -> Iterator[Task]:
-    """Yield the inputs of a command line, each once; with `together`, one set of all their files.
-
-    The arguments and errors are those of `iter_files`.
-    """
+    """Yield the inputs of a command line, each once, as `iter_files`; with `together`, one set of all their files."""
     tasks = iter_files(inputs, settings, s3, on_event)
     if not settings.input.together:
         yield from tasks
@@ -145,13 +135,6 @@ def iter_files(
     Side files (outputs of genrm and NeMo Gym) in folders, prefixes and patterns are skipped. An input that cannot be
     listed or has no output location yields a task with a problem; the others continue. So do folders and patterns if
     none of them has rollout files; an empty prefix of S3 may have some later.
-
-    Args:
-        on_event: called for an input without rollout files, and for one with other files of data.
-
-    Raises:
-        UsageError: `-` or one output for several inputs, or a template that does not tell their outputs apart from
-            each other and from inputs; the only input has no place for its output.
     """
     if is_one_input(inputs):
         yield Task(inputs[0], output_places(inputs[0], settings))

@@ -81,8 +81,7 @@ def _each(work: Callable[[Given], Result], things: Iterable[Given]) -> list[Resu
 class Leftovers:
     """Finds the outputs with leases or manifests next to them. Lists each folder once; thread-safe.
 
-    Args:
-        one_output: whether there is only one output, so that its folder need not be listed.
+    If there is only `one_output`, its folder need not be listed.
     """
 
     def __init__(self, s3: S3Options, *, one_output: bool) -> None:

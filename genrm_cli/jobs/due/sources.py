@@ -12,12 +12,7 @@ from genrm_cli.storage.source import Source, mode_of
 
 
 class Sources(AbstractContextManager["Sources"]):
-    """The files of an input. Those of a set are open one at a time, except those that can be read only once.
-
-    Attributes:
-        identities: identities of the versions read so far.
-        uri: URI of the only file, or the name of the set.
-    """
+    """The files of an input. Those of a set are open one at a time, except those that can be read only once."""
 
     def __init__(self, uris: Sequence[str], run: RunContext, name: str | None = None) -> None:
         self.uris = uris

@@ -69,15 +69,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the first line of a format is read.
-
-    Attributes:
-        line: its line number.
-        roles: the fields that are read, by role.
-        not_read: its other fields.
-        prompt: the beginning of the last turn of its prompt.
-        response: the beginning of its first response; None without one.
-    """
+    """How the first line of a format is read: its fields by role, the beginnings of its prompt and first response."""
 
     line: int
     roles: dict[str, list[str]]
@@ -91,9 +83,6 @@ class Preview:
     """The contents of an input, and the requests of a run over it.
 
     Attributes:
-        counts: counts of lines, rollouts, groups and planned comparisons.
-        without_response: rollouts that cannot be compared.
-        readings: which field is read as what, in the first line of each format.
         can_be_scored: whether anything would be asked, or rewards need no judge.
     """
 

@@ -23,13 +23,9 @@ class ProblemKind(StrEnum):
 
 @dataclass(slots=True)
 class Problem:
-    """One kind of problem.
+    """One kind of problem, with details of its first occurrence, and where the first of the affected units are.
 
-    Attributes:
-        problem: the problem, with details of its first occurrence.
-        unit: what is affected: `line`, `item`, `rollout` or `group`.
-        count: number of affected units.
-        where: the first affected units: line numbers, or keys of groups.
+    The unit is `line`, `item`, `rollout` or `group`; groups are named by their keys.
     """
 
     problem: Message

@@ -26,13 +26,9 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class ShownRequest:
-    """One request about a group, as the judge would receive it.
+    """One request about a group, as the judge would receive it; `shown` are indices of its rollouts, in display order.
 
-    Attributes:
-        group: key of the group.
-        profile: name of the profile that rendered it.
-        shown: indices of the rollouts, in display order.
-        messages: the messages of all turns, with a placeholder for the reply between two.
+    Between the messages of two turns is a placeholder for the reply.
     """
 
     group: str | None

@@ -47,7 +47,6 @@ class OpenOptions:
     """Options that apply to all judges of a run.
 
     Attributes:
-        probe: test each judge before the first request.
         api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: start of the run, by the monotonic clock; the deadline counts from it.
         resumes: continue after the judge was down for `give_up_after`, as a server does.

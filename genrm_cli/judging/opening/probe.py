@@ -79,7 +79,7 @@ async def probe_judge(
     known: KnownAnswer | None = None,
     on_event: OnEvent = lambda event, fields: None,
 ) -> list[Message]:
-    """Ask the judge about a good and a bad answer, and again with the two swapped, on every endpoint.
+    """Ask the judge about a good and a bad answer, and with the two swapped; warn of endpoints that are down or busy.
 
     The verdict must follow the swap. If it does not, the token count of a longer prompt shows whether the responses
     reach the model at all. An endpoint that is down is marked unhealthy while others work.
@@ -87,12 +87,8 @@ async def probe_judge(
     Args:
         timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may need all of it.
         compares: whether the better answer must get the better verdict; False for a grader of something else.
-        role: the names of the model and its settings in errors.
         name: its name in errors, for example that of a component; None to name only its model.
         known: this judge's answer to the first request, which is then skipped.
-
-    Returns:
-        A warning about each endpoint that is down, or too busy to be tested.
     """
     _announce(judge, timeout_s, on_event)
     endpoints = judge.pool.endpoints
@@ -115,9 +111,7 @@ async def probe_judge(
 async def answer_to_roles(judge: RemoteJudge, timeout_s: float, on_event: OnEvent) -> KnownAnswer | None:
     """Show a judge a good and a bad answer with the GenRM roles, on the first endpoint that answers.
 
-    Returns:
-        The answer if it is a verdict for the good one; None if the profile does not fit the judge, or no endpoint
-        answers.
+    None if it does not prefer the good answer, the profile does not fit the judge, or no endpoint answers.
     """
     _announce(judge, timeout_s, on_event)
     request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, _GOOD, _BAD), 0)

@@ -16,13 +16,9 @@ class BurstDetector:
     def __init__(
         self, most_share: float, *, added_share: float, calls_to_false_alarm: float, remembered_calls: float
     ) -> None:
-        """Start with a guess of the usual share.
+        """Start with a guess of the usual share, which is estimated from `remembered_calls` and at most `most_share`.
 
-        Args:
-            most_share: upper bound of the usual share.
-            added_share: share of the usually successful calls that a burst makes fail.
-            calls_to_false_alarm: minimum mean number of calls before a false alarm.
-            remembered_calls: number of recent calls from which the usual share is estimated.
+        A burst makes `added_share` of the usually successful calls fail.
         """
         self._most_share = most_share
         self._added_share = added_share

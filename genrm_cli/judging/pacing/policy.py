@@ -10,13 +10,9 @@ MAX_RETRY_AFTER_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """Timeouts, retries, and the waits between them.
+    """Timeouts, retries, and the waits between them, of which the upper bound doubles from `base_s` to `cap_s`.
 
-    Attributes:
-        comparison_timeout_s: timeout of a comparison, including all calls and waits.
-        reask: number of times to ask again if a reply has no readable verdict.
-        base_s: upper bound of the first wait; the bound doubles with each wait.
-        cap_s: upper bound of all waits, except those requested by the server.
+    The timeout of a comparison includes all calls and waits. `reask` is how often to ask again for a readable verdict.
     """
 
     call_timeout_s: float

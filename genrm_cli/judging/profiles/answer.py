@@ -47,8 +47,6 @@ def parse_answer(
     """Parse the text after the last `</think>`.
 
     Args:
-        reply: the judge's reply.
-        shown: the prompt that it replies to.
         read: called with a non-blank answer. Its `no_verdict` becomes `truncated` if the answer was cut off.
         opening: matches the beginning of the family's answers, but not of thoughts. In a reply that begins this way, a
             `</think>` may be quoted, and the text after it may come from a candidate.
@@ -141,10 +139,7 @@ def verdict_of_scores(first: float, second: float, low: float, high: float) -> V
     """Map two scores, higher is better, linearly from `low`..`high` to 1..5, and their distance to the ranking.
 
     The ranking of equal scores is 3.5. It is 3 for a lead below 3/8 of the scale (1.5 points of 1..5), 2 below 3/4
-    (3 points), otherwise 1; 4, 5 and 6 if the second leads.
-
-    Returns:
-        `out_of_range` for a score outside the scale.
+    (3 points), otherwise 1; 4, 5 and 6 if the second leads. A score outside the scale is `out_of_range`.
     """
     for score in (first, second):
         if not low <= score <= high:  # also true for NaN

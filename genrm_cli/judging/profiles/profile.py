@@ -66,12 +66,10 @@ class AnyProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile(AnyProfile):
-    """A profile of judges that compare two responses.
+    """A profile of judges that compare two responses; parsing never raises.
 
-    Attributes:
-        parse_reply: never raises.
-        render_second_turn: for families with two turns: the first reply without its thinking → the messages that
-            follow the first ones. The second reply holds the verdict.
+    For families with two turns, `render_second_turn` takes the first reply without its thinking, and returns the
+    messages that follow the first ones. The second reply holds the verdict.
     """
 
     render_messages: Callable[[PairwisePrompt], list[ChatMessage]]
@@ -81,12 +79,7 @@ class Profile(AnyProfile):
 
 @dataclass(frozen=True, slots=True)
 class GradingProfile(AnyProfile):
-    """A profile of judges that grade responses one by one or as a group.
-
-    Attributes:
-        parse_reply: never raises.
-        whole_group: True for one prompt with all responses of a group, False for one prompt per response.
-    """
+    """A profile of judges that grade responses one by one, or a `whole_group` in one prompt; parsing never raises."""
 
     render_messages: Callable[[ListwisePrompt], list[ChatMessage]]
     parse_reply: Callable[[Reply, ListwisePrompt], Grades | Failure]

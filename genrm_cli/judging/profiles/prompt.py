@@ -52,11 +52,8 @@ def render_listwise(
 ) -> list[ChatMessage]:
     """Render conversation, background, reference, all responses and the evaluation plan as one user message.
 
-    Args:
-        prompt: the prompt; `DEFAULT_PRINCIPLE` is the plan if it has no principle.
-        names: the name of each response, after the word RESPONSE.
-        closing: the requested form of the answer, at the end.
-        task: the instruction at the beginning; by default to judge helpfulness.
+    `task` is the instruction at the beginning, `closing` the requested form of the answer. `DEFAULT_PRINCIPLE` is the
+    plan of a prompt without a principle.
     """
     background = [] if prompt.background is None else [_render_section("BACKGROUND", prompt.background)]
     reference = []

@@ -38,17 +38,9 @@ def pick_own(
 ) -> Carrier[Said] | Failure | None:
     """Return the last carrier in the judge's own words, or None if the answer has no carriers.
 
-    A carrier that says what was broken up in a response is a quotation if another carrier follows it that does not.
-
-    Args:
-        answer: the judge's answer.
-        carriers: its carriers, in order.
-        agree: returns whether two carriers state the same verdict.
-        ignore_unreadable: whether an own carrier that cannot be read contradicts none.
-
-    Returns:
-        `ambiguous` if own carriers disagree, or if a response holds all of them and the last one stands among other
-        words in an answer without signs.
+    A carrier that says what was broken up in a response is a quotation if another carrier follows it that does not. The
+    answer is `ambiguous` if own carriers disagree, or if a response holds all of them and the last one stands among
+    other words in an answer without signs. With `ignore_unreadable`, those that cannot be read contradict none.
     """
     found = [(each, bool(answer.holders(answer.text[each.start : each.end]))) for each in carriers]
     # What stands in a response and cannot be read is a quotation.

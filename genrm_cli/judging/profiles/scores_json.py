@@ -46,15 +46,11 @@ Fields = Mapping[str, Sequence[object]]
 
 
 def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
-    """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`.
+    """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`; never raises.
 
     All objects with the keys must agree, except those quoted in another spelling (`pick_own`). A string that is a
     plain decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be
     decoded, the text itself is searched for the keys, unless the reply was cut off.
-
-    Returns:
-        The verdict, or a failure: `refused`, `empty`, `truncated` (cut off before the verdict), `no_verdict`,
-        `ambiguous` (contradicting values) or `out_of_range`. Never raises.
     """
     return parse_answer(reply, shown, _read_answer, _OPENING)
 

@@ -18,11 +18,9 @@ YES_OR_NO: ScoreMap = ((0.0, "no"), (1.0, "yes"))
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """One quality of a response; its title names the component.
+    """One quality of a response, or a flaw if it is not positive; its title names the component.
 
-    Attributes:
-        positive: False if the rubric describes a flaw, so that a high score is bad.
-        score_map: at least two different scores, each with its meaning, which may be empty.
+    `score_map` has at least two different scores, each with its meaning, which may be empty.
     """
 
     title: str

@@ -15,11 +15,8 @@ def complementarity_values(passed: Sequence[Collection[Hashable] | None]) -> lis
     """Return Σ over a rollout's tests of 1 / (rollouts that passed the test), divided by n.
 
     The values of a group add up to the number of tests that any rollout passed, divided by n, so they are shares of 1
-    only if n is at least the number of tests. A group of one gets the number of its tests.
-
-    Args:
-        passed: ids of the tests that each rollout passed, repeated ids count once. Empty gives 0.0. None is ignored
-            and stays None, and n counts the others.
+    only if n is at least the number of tests. A group of one gets the number of its tests. Repeated ids count once;
+    None stays None, and n counts the others.
     """
     tests = [None if ids is None else set(ids) for ids in passed]
     passes = Counter(test for ids in tests if ids is not None for test in ids)

@@ -58,9 +58,6 @@ def call_function(
     `session` (messages), `response` (None without one), `reasoning`, `reference` and `record` (the line). It returns
     one value per rollout in a list, tuple or array: finite numbers from 0, or None for no value; or dictionaries of
     such numbers, of which the component takes the one of its name.
-
-    Raises:
-        FunctionError: the function raised, or returned anything else.
     """
     try:
         if _last.call != (place, id(rollouts)):

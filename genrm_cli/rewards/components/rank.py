@@ -12,12 +12,8 @@ from genrm_cli.settings.components import GENRM, Component
 def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] = "mean") -> list[float | None]:
     """Return each value's position in ascending order, divided by n - 1: 0.0 the least, 1.0 the greatest.
 
-    n counts the values that are not None; a single value gets 1.0.
-
-    Args:
-        values: no NaN; None is ignored and stays None.
-        ties: `mean` gives equal values the mean of their positions, so all values are 0.5 in a group without spread;
-            `order` gives the lower position to the first in the group.
+    n counts the values that are not None; a single value gets 1.0. Equal values have the mean of their positions, so
+    all are 0.5 in a group without spread; with `order`, the first in the group has the lower position.
     """
     positions: list[float | None] = [None] * len(values)
     ranked = sorted((value, index) for index, value in enumerate(values) if value is not None)

@@ -70,9 +70,7 @@ _LEAST_RANKING = 0.1  # of a typical 0.29; uninformative rankings have 0
 class WinNoise(NamedTuple):
     """Dependence of wins on the rollouts: 1 where the first is preferred, -1 where the second, 0 where neither.
 
-    Attributes:
-        signal: variance that one rollout's quality adds.
-        noise: variance given both qualities, without what the prompt adds.
+    `signal` is the variance that one rollout's quality adds, `noise` that given both, without what the prompt adds.
     """
 
     signal: float

@@ -19,11 +19,9 @@ _SHAPE = (2, 2)
 
 @dataclass(slots=True)
 class RunStatistics:
-    """Running sums over the verdicts of a run: of those that count, and of each judge where judges share the pairs.
+    """Running sums over the verdicts that count, and over those of each judge where judges share the pairs.
 
-    Attributes:
-        joined: of the verdicts that count.
-        variances: number and sum of the variances of the rewards of each group.
+    `variances` are number and sum of the variances of the rewards of each group.
     """
 
     joined: CalibrationStatistics = field(default_factory=CalibrationStatistics)
@@ -127,10 +125,6 @@ def estimate_panel(groups: Sequence[tuple[int, Sequence[Verdicts]]], calibration
 
     Each judge's verdicts alone give qualities, shrunk as far as they are unreliable, and a reliability. The others
     count as far as they are reliable and their qualities agree with those of the first. On the scale of `adapt`.
-
-    Args:
-        groups: number of rollouts of each group, and the verdicts of each judge.
-        calibration: from the run.
 
     Source: best linear unbiased prediction, C. R. Henderson, Biometrics 31 (1975) 423.
     """

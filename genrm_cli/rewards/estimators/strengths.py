@@ -90,9 +90,6 @@ def position_log_odds(first_share: float) -> float:
 
     Rollouts differ as the prior says, which brings the share nearer to a half than it is for equal ones.
 
-    Args:
-        first_share: more than 0 and less than 1.
-
     Source: S. L. Zeger, K.-Y. Liang, P. S. Albert, Biometrics 44 (1988) 1049, for the mean of a logistic curve over a
     normal distribution.
     """

@@ -31,15 +31,10 @@ FORMATS: Mapping[str, Format] = {each.name: each for each in _IN_ORDER}
 
 
 def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
-    """Return the format of a record.
+    """Return the format of a record; those of `installed` packages are tried first.
 
-    Args:
-        record: the line.
-        installed: formats of installed packages, which are tried first.
-
-    Raises:
-        UnreadableRecordError: no format matches, or none accounts for every field that could hold a prompt or a
-            response. The message names the fields, and what to do.
+    If no format matches, or none accounts for every field that could hold a prompt or a response, the error names the
+    fields, and what to do.
     """
     for each in installed:
         if each.recognise(record):

@@ -104,14 +104,10 @@ def without_history(detail: object) -> object:
 
 
 def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callable[[Record, int], Record]:
-    """Return an `own_record` for lines whose responses are a list.
+    """Return an `own_record` for lines whose responses are a list, the first of the fields `responses` that is one.
 
-    The fields of a response object are added to those of the line, which take precedence.
-
-    Args:
-        parallel: fields with one entry per response, if they are lists of the same length as the responses; all other
-            fields belong to the line.
-        responses: names of the list of responses; the first field that is a list counts.
+    The fields of a response object are added to those of the line, which take precedence. Fields in `parallel` have one
+    entry per response, if they are lists of the same length; all other fields belong to the line.
     """
 
     def own_record(record: Record, position: int) -> Record:

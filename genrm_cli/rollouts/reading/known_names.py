@@ -133,12 +133,7 @@ class Fields:
 
     Attributes:
         prompt: what the policy answered: a text or messages. Of several, the first that a line has is read.
-        system: a system prompt beside the prompt.
-        history: earlier turns beside the prompt.
-        context: further text of the prompt, such as a passage.
         response: what the policy answered; of several likewise.
-        reference: the known answer of the task.
-        reasoning: reasoning beside the response.
         metadata: names, rewards, and what else tells the format apart.
     """
 

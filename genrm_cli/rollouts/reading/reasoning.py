@@ -66,12 +66,7 @@ def opened_at_end(text: str, is_template: bool) -> str:
 
 
 class Split(NamedTuple):
-    """A text, split into reasoning and answer.
-
-    Attributes:
-        is_opened: whether the reasoning begins with a tag, in the text or in its prompt; otherwise only a closing tag
-            says that it is reasoning.
-    """
+    """A text, split into reasoning and answer; unless it `is_opened`, only a closing tag says that it is reasoning."""
 
     reasoning: str
     answer: str

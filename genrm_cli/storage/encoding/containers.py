@@ -46,7 +46,6 @@ class Container:
     """How a file stores its records.
 
     Attributes:
-        unit: unit of record numbers: `line` or `item`.
         is_packed: whether its records may be larger than the file.
     """
 

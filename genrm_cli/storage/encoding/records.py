@@ -84,16 +84,10 @@ class BadLineError(BadInputLineError):
 
 
 def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
-    """Parse a line as a JSON object; the last value of a repeated key counts.
+    """Parse a line as a JSON object, or raise `BadLineError`; the last value of a repeated key counts.
 
-    Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be written.
-
-    Args:
-        raw: the line.
-        on_null: called with each value that is no finite number and therefore becomes null.
-
-    Raises:
-        BadLineError: not a JSON object, contains a lone surrogate, or is nested too deeply.
+    Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be written. `on_null` is
+    called with each value that is no finite number and therefore becomes null.
     """
     record = parse_value(raw, on_null)
     if not isinstance(record, dict):
