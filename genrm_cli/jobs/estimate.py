@@ -141,18 +141,9 @@ def _reply_tokens(specs: Iterable[JudgeSpec]) -> int:
 
 def total_of(estimates: Iterable[Estimate]) -> Estimate:
     """Return the needs of several inputs together; a number that is unknown for one is unknown for all."""
-    total = Estimate()
-    sources: set[str] = set()
-    for each in estimates:
-        sources.add(each.tokens_from)
-        total = Estimate(
-            planned=total.planned + each.planned,
-            known=total.known + each.known,
-            calls=total.calls + each.calls,
-            tokens_in=total.tokens_in + each.tokens_in,
-            tokens_out=total.tokens_out + each.tokens_out,
-            tokens_from="; ".join(sorted(sources)),
-            cost=None if total.cost is None or each.cost is None else round(total.cost + each.cost, 4),
-            time_s=None if total.time_s is None or each.time_s is None else round(total.time_s + each.time_s, 1),
-        )
-    return total
+    every = list(estimates)
+    total: dict[str, Any] = {"tokens_from": "; ".join(sorted({each.tokens_from for each in every})) or "nothing"}
+    for name in ("planned", "known", "calls", "tokens_in", "tokens_out", "cost", "time_s"):
+        numbers = [getattr(each, name) for each in every]
+        total[name] = None if None in numbers else round(sum(numbers), 1 if name == "time_s" else 4)
+    return Estimate(**total)

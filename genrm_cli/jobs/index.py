@@ -96,7 +96,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.plan = plan
         self._settings = settings
         self._texts: RolloutStore[Record | None] = RolloutStore()
-        self._steps = RareNumbers("q")
+        self.steps = RareNumbers("q")
         self._may_split = settings.group_by is None
         self._with_records = plan.shows_as_gym or bool(plan.graders) or any(map(reads_record, plan.rewards.components))
 
@@ -121,12 +121,8 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
         shown = self.plan.shown_of(rollout, own) if why is None else None
         self.table.append(key, rollout, place, compared=why is None, may_split=may_split, prompt=prompt, shown=shown)
-        self._steps.append(hash(step_of(record)))
+        self.steps.append(hash(step_of(record)))
         self._texts.append(key, rollout, own)
-
-    def spans_steps(self, rows: Sequence[int]) -> bool:
-        """Whether rollouts of several training steps, and thus several policies, would be compared."""
-        return len({self._steps[row] for row in self.table.compared(list(rows))}) > 1
 
     def read_group(self, rows: Sequence[int]) -> Group:
         """Return a group with its texts."""
@@ -184,7 +180,10 @@ def index_input(
                 index.unit = source.unit
                 _read_lines(source, run, index, on_reject, name, key_of)
             index.lines.append(run.metrics.lines - before)
-        _refuse_absent_fields(index)
+        for field_name, count in index.metrics.missing_fields.items():
+            if count == index.table.answered:  # the name is probably wrong
+                setting = SettingRef(field_name, getattr(index.plan, field_name))
+                raise InputError(f"{sources.uris[0]}: no rollout has a value under ", setting, ".")
         _leave_out_after(run.settings.limits.limit, index.table)
         if (budget := run.settings.pairing.budget) is not None:
             comparable = (rows for rows in index.table.iter_groups() if not index.table.mixed(rows))
@@ -194,14 +193,6 @@ def index_input(
         index.__exit__(None, None, None)
         raise
     return index
-
-
-def _refuse_absent_fields(index: InputIndex) -> None:
-    """Refuse an input in which no rollout has a field for the judge: its name is probably wrong."""
-    for name, count in index.metrics.missing_fields.items():
-        if count == index.table.answered:
-            setting = SettingRef(name, getattr(index.plan, name))
-            raise InputError(f"{index.sources.uris[0]}: no rollout has a value under ", setting, ".")
 
 
 def _read_lines(
@@ -291,7 +282,8 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
         if (mixed := table.mixed(rows)) is not None:
             metrics.groups_with_mixed_prompts += mixed is Reason.MIXED_PROMPTS
             continue
-        metrics.groups_over_steps += index.spans_steps(rows)
+        # They would compare rollouts of several training steps, and thus of several policies.
+        metrics.groups_over_steps += len({index.steps[row] for row in table.compared(rows)}) > 1
         answered = table.count_answered(rows)
         for effort in plan.efforts(answered):
             metrics.planned += effort.requests

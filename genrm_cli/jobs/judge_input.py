@@ -8,7 +8,6 @@ from genrm_cli.groups.check import asks_nothing, why_nothing_is_asked
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, try_functions
-from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.reward_group import reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.estimate import estimate_rest
@@ -17,7 +16,6 @@ from genrm_cli.jobs.offline.read_replies import recall_groups, waits_for_replies
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.opened import OpenJudges
-from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.verdicts import StoppedBy
 
@@ -51,7 +49,9 @@ async def judge_input(
     with OutcomeStore() as outcomes:
 
         def keep(number: int, judged: JudgedGroup) -> None:
-            _keep(number, judged, index.plan, outcomes, run.metrics)
+            verdicts = verdicts_of(judged, index.plan)
+            outcomes.keep(number, judged, verdicts.used, verdicts.own)
+            run.metrics.groups_done += 1
 
         def iter_rest() -> Iterator[tuple[int, Group]]:
             return ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)
@@ -96,12 +96,6 @@ def _stopped_by(judges: OpenJudges, run: RunContext) -> StoppedBy | None:
         return stopped_by or why
     is_cut = metrics.failures["not_asked"] or (stopped_by == StoppedBy.DEADLINE and metrics.failed)
     return stopped_by if is_cut else None
-
-
-def _keep(number: int, judged: JudgedGroup, plan: GroupPlan, outcomes: OutcomeStore, metrics: RunMetrics) -> None:
-    verdicts = verdicts_of(judged, plan)
-    outcomes.keep(number, judged, verdicts.used, verdicts.own)
-    metrics.groups_done += 1
 
 
 def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore) -> None:

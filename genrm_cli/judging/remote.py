@@ -260,7 +260,7 @@ class RemoteJudge:
             return None
         outcome.turns = self._turns
         self._budget.reserved -= 1
-        self._budget.count_call()
+        self._budget.calls += 1
         return slot
 
     async def _next_slot(self, calls: int = 1, *, retry: bool, lane: int | None = None, since_s: float) -> Slot | None:
@@ -273,7 +273,7 @@ class RemoteJudge:
         if self._stop_when_used_up(calls):
             self.pool.release_unused(slot)
             return None
-        self._budget.count_call()
+        self._budget.calls += 1
         return slot
 
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:

@@ -215,9 +215,7 @@ def _decide_by(
             what, remedy = f"{task.places.scored} exists", "; use $force to replace it, or choose another output."
         return decision.failed(UsageError(f"{what}, but ", freshness.reason, naming(remedy)))
     min_age_s = settings.input.min_age
-    if (
-        min_age_s is None
-    ):  # a local file can be read again at little cost; a prefix is usually filled by another machine
+    if min_age_s is None:  # a local file is cheap to read again; a prefix is usually filled by another machine
         min_age_s = DEFAULT_MIN_AGE_S if is_s3(task.files[0].uri) else 0.0
     age_s = min((file.found.age_s for file in task.files if file.found is not None), default=min_age_s)
     if age_s < min_age_s:

@@ -8,7 +8,6 @@ from genrm_cli.errors import Message, SettingRef, TooManyUnscoredError, WatchErr
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
-from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
@@ -217,20 +216,14 @@ def _is_judged_alike(metrics: RunRecord, settings: Settings) -> bool:
     before, specs = metrics.judge, [spec for spec in judge_specs(settings) if spec.compares]
     if before.name != judge_record(settings, specs).name or len(before.judges) != max(1, len(specs)):
         return False
-    is_judged = all(
-        (was.profile, was.profile_version) in _possible_profiles(spec)
-        for was, spec in zip(before.judges, specs, strict=False)
-    )
-    return is_judged and _versions_in(metrics.reward_made_of) == _versions_in(
-        reward_record(settings, compile_rewards(settings))
-    )
-
-
-def _possible_profiles(spec: JudgeSpec) -> set[tuple[str | None, int | None]]:
-    """Return the names and versions of the profiles that a judge may have: the probe chooses for an unknown model."""
-    if spec.profile is None:
-        return {(None, None)}
-    return {(each.name, each.version) for each in (spec.profile, spec.roles) if each is not None}
+    for was, spec in zip(before.judges, specs, strict=False):
+        # The probe chooses the profile of an unknown model.
+        possible = [each for each in (spec.profile, spec.roles) if each is not None]
+        known = [(was.profile, was.profile_version) == (each.name, each.version) for each in possible]
+        if not any(known or [was.profile is None]):
+            return False
+    made_of = reward_record(settings, compile_rewards(settings))
+    return _versions_in(metrics.reward_made_of) == _versions_in(made_of)
 
 
 def _versions_in(made_of: RewardRecord | None) -> tuple[object, ...]:

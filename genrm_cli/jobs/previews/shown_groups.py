@@ -14,7 +14,6 @@ from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
 from genrm_cli.jobs.index import FirstRejects, index_input
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
-from genrm_cli.judging.requests import Prompt
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Explanation
@@ -64,7 +63,10 @@ def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None)
             found = True
             id_, prompt = first
             profile = _profile_of(id_.judge, plan, run.settings)
-            yield ShownRequest(group.key, profile.name, id_.shown, _messages_of(profile, prompt))
+            messages = render_messages(profile, prompt)
+            if isinstance(profile, Profile) and profile.render_second_turn is not None:
+                messages += profile.render_second_turn(_FIRST_REPLY)
+            yield ShownRequest(group.key, profile.name, id_.shown, messages)
     if not found:
         nothing = "no request is planned for " + ("any group" if key is None else f"the group {key}")
         raise InputError(f"{inputs[0]}: {nothing}; show its rollouts instead of its requests.")
@@ -134,10 +136,3 @@ def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:
         return plan.graders[number - len(plan.judges)].profile
     profile, given = plan.judges[number].profile, judges_of(settings)[number].judge
     return profile if profile and (given.model or given.profile) else PROFILES[STAND_IN_PROFILE]
-
-
-def _messages_of(profile: AnyProfile, prompt: Prompt) -> list[ChatMessage]:
-    messages = render_messages(profile, prompt)
-    if isinstance(profile, Profile) and profile.render_second_turn is not None:
-        return messages + profile.render_second_turn(_FIRST_REPLY)
-    return messages

@@ -56,10 +56,6 @@ class Budget:
         """Cost of the tokens so far."""
         return cost_of(self.prompt_tokens, self.completion_tokens, self.price_in, self.price_out)
 
-    def count_call(self) -> None:
-        """Count a call."""
-        self.calls += 1
-
     def count_reply(self, reply: Reply) -> None:
         """Count the tokens of a reply, if the server reports them."""
         self.prompt_tokens += reply.prompt_tokens or 0

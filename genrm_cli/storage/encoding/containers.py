@@ -53,7 +53,9 @@ class Container:
         self._uri = uri
         self._read_binary = next((read for mark, read in _BINARY.items() if head.startswith(mark)), None)
         start = head.lstrip(_BLANKS)
-        _refuse_others(uri, head, start)
+        for marks, beginning in ((_REFUSED, head), (_REFUSED_TEXTS, start)):
+            if (told := next((told for mark, told in marks.items() if re.match(mark, beginning)), None)) is not None:
+                raise refusal(uri, *told)
         if self._read_binary is None and (delimiter := _delimiter_of(uri, start)) is not None:
             self._read_binary = partial(_iter_table, delimiter=delimiter.decode())
         self._in_array = _ARRAY.match(start) is not None
@@ -68,13 +70,6 @@ class Container:
         if self._rewrites:
             chunks = iter_as_lines(chunks, self._uri, in_array=self._in_array)
         return iter_lines(chunks, max_bytes)
-
-
-def _refuse_others(uri: str, head: bytes, start: bytes) -> None:
-    found = next((told for mark, told in _REFUSED.items() if re.match(mark, head)), None)
-    found = found or next((told for mark, told in _REFUSED_TEXTS.items() if re.match(mark, start)), None)
-    if found is not None:
-        raise refusal(uri, *found)
 
 
 def _delimiter_of(uri: str, start: bytes) -> bytes | None:

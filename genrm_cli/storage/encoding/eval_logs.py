@@ -10,6 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from typing import BinaryIO
 
 import zstandard
@@ -25,13 +26,8 @@ _ZSTANDARD = 93
 _ENCRYPTED = 0x1
 _LOCAL_HEADER_BYTES = 30
 _DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    zstandard.ZstdError,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    UnicodeDecodeError,
+    *(zipfile.BadZipFile, zlib.error, zstandard.ZstdError, struct.error),
+    *(EOFError, NotImplementedError, UnicodeDecodeError),
 )
 # A dump of slime holds `samples`. Without `weights_only`, loading a file runs any code in it.
 TORCH_ADVICE = (
@@ -39,8 +35,7 @@ TORCH_ADVICE = (
     'samples = torch.load(sys.argv[1], weights_only=True)["samples"]; '
     "[print(json.dumps(each, default=str)) for each in samples]' {file} > {new}"
 )
-# Archives of other programs: a characteristic name, a description, and a remedy.
-_OTHERS = ((re.compile(r"(.*/)?data\.pkl$"), "a PyTorch file", TORCH_ADVICE),)
+_PICKLE = re.compile(r"(.*/)?data\.pkl$")
 
 
 def refusal(uri: str, kind: str, advice: str) -> InputError:
@@ -59,7 +54,11 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
     try:
         with zipfile.ZipFile(file) as archive:
             for number, entry in enumerate(_samples_of(archive, uri), 1):
-                content = b"".join(_iter_start(_iter_content(archive, file, entry), max_bytes))
+                if entry.compress_type == _ZSTANDARD:  # which zipfile reads from Python 3.14 on
+                    chunks = iter_zstd(io.BytesIO(_stored_bytes(file, entry)))
+                else:
+                    chunks = iter(partial(archive.open(entry).read, CHUNK_BYTES), b"")
+                content = b"".join(_iter_start(chunks, max_bytes))
                 if len(content) > max_bytes:
                     yield Line(number, content[:EXCERPT_BYTES], max(entry.file_size, len(content)))
                     continue
@@ -74,9 +73,8 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
 
 def _samples_of(archive: zipfile.ZipFile, uri: str) -> list[zipfile.ZipInfo]:
     entries = archive.NameToInfo
-    for telling, kind, advice in _OTHERS:
-        if any(map(telling.match, entries)):
-            raise refusal(uri, kind, advice)
+    if any(map(_PICKLE.match, entries)):
+        raise refusal(uri, "a PyTorch file", TORCH_ADVICE)
     if any(map(_IN_PARTS.fullmatch, entries)):
         raise InputError(f"{uri}: its samples are stored in chunks; convert it with `inspect log convert --to json`")
     samples = [entry for name, entry in entries.items() if _SAMPLE.fullmatch(name)]
@@ -85,13 +83,6 @@ def _samples_of(archive: zipfile.ZipFile, uri: str) -> list[zipfile.ZipInfo]:
     if any(entry.flag_bits & _ENCRYPTED for entry in samples):
         raise InputError(f"{uri}: an encrypted zip archive; extract it and name the files in it")
     return samples
-
-
-def _iter_content(archive: zipfile.ZipFile, file: BinaryIO, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    if entry.compress_type == _ZSTANDARD:  # which zipfile reads from Python 3.14 on
-        return iter_zstd(io.BytesIO(_stored_bytes(file, entry)))
-    opened = archive.open(entry)
-    return iter(lambda: opened.read(CHUNK_BYTES), b"")
 
 
 def _stored_bytes(file: BinaryIO, entry: zipfile.ZipInfo) -> bytes:

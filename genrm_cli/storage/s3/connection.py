@@ -23,18 +23,16 @@ from genrm_cli.storage.location import InputIdentity, S3Options, parse_s3_uri
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
+_NO_OBJECT = "no such object; check the key (a prefix ends in /)"
 _ADVICE = {
     "NoSuchBucket": "no such bucket; check its name, the account and the S3 endpoint",
-    "NoSuchKey": "no such object; check the key (a prefix ends in /)",
-    "404": "no such object; check the key (a prefix ends in /)",
-    "ExpiredToken": "the AWS session token has expired; sign in again",
-    "ExpiredTokenException": "the AWS session token has expired; sign in again",
+    **dict.fromkeys(("NoSuchKey", "404"), _NO_OBJECT),
+    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException"), "the AWS session token has expired; sign in again"),
     "InvalidAccessKeyId": "S3 does not know this access key; check the AWS credentials and the S3 endpoint",
     "SignatureDoesNotMatch": "S3 refuses the signature; check the AWS secret key, the region and the clock",
     "SlowDown": "S3 still asks to slow down after all retries; run again later",
     "503": "S3 is still unavailable after all retries; run again later",
-    "PermanentRedirect": "the bucket is in another region; name its region",
-    "301": "the bucket is in another region; name its region",
+    **dict.fromkeys(("PermanentRedirect", "301"), "the bucket is in another region; name its region"),
     "NoSuchUpload": "the upload was ended from outside; run again",
     "NotImplemented": "the store has no conditional puts (If-None-Match): turn leases off, and start one run at a time",
 }
@@ -43,20 +41,15 @@ REFUSED_CONDITION = ("412", "PreconditionFailed", "409", "ConditionalRequestConf
 NO_CONDITIONS = ("501", "NotImplemented")
 _DENIED = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
 _PERMISSIONS = {
-    "HeadObject": "s3:GetObject, and s3:ListBucket to see whether an object exists",
-    "GetObject": "s3:GetObject, and s3:ListBucket to see whether an object exists",
+    **dict.fromkeys(("HeadObject", "GetObject"), "s3:GetObject, and s3:ListBucket to see whether an object exists"),
     "DeleteObject": "s3:DeleteObject",
     "ListObjectsV2": "s3:GetObject, and s3:ListBucket to find objects and to see whether one exists",
     "AbortMultipartUpload": "s3:AbortMultipartUpload, so that a failed upload leaves nothing behind",
 }
 # Headers that a reply of S3 has and a web page lacks.
 _REQUIRED_FIELDS = {
-    "HeadObject": "ETag",
-    "GetObject": "ETag",
-    "PutObject": "ETag",
-    "UploadPart": "ETag",
+    **dict.fromkeys(("HeadObject", "GetObject", "PutObject", "UploadPart", "CompleteMultipartUpload"), "ETag"),
     "CreateMultipartUpload": "UploadId",
-    "CompleteMultipartUpload": "ETag",
 }
 _LISTING_ROOT = re.compile(rb"<(\w+:)?ListBucketResult\b")
 _DETAIL_CHARS = 300
@@ -199,7 +192,7 @@ def identify_object(uri: str, options: S3Options) -> InputIdentity:
     with s3_faults(uri):
         identity = identify(s3_client(options), uri)
     if identity is None:
-        raise StorageError(f"{uri}: no such object; check the key (a prefix ends in /)")
+        raise StorageError(f"{uri}: {_NO_OBJECT}")
     return identity
 
 

@@ -12,7 +12,7 @@ def spent(calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **
     """Say which of the limits so much spending reaches."""
     budget = Budget(**limits)
     for _ in range(calls):
-        budget.count_call()
+        budget.calls += 1
     budget.count_reply(Reply("", prompt_tokens=prompt_tokens, completion_tokens=completion_tokens))
     return budget.used_up()
 
@@ -43,6 +43,6 @@ def test_a_server_that_counts_no_tokens_spends_none() -> None:
     """Without usage in the replies, the token and cost limits are never reached; calls still count."""
     budget = Budget(max_tokens=1, max_cost=0.01, price_in=1e6)
     for _ in range(10):
-        budget.count_call()
+        budget.calls += 1
         budget.count_reply(Reply("fine"))
     assert (budget.calls, budget.cost, budget.used_up()) == (10, 0.0, None)
