@@ -29,7 +29,7 @@ _COMMANDS = {
     "show": ("scoring.show", "show", "Show groups as rollouts, or as the judge sees them."),
     "formats": ("scoring.formats", "formats", "List the input formats, with examples."),
     "eval": ("judges.eval", "eval_", "Measure a judge on labelled pairs."),
-    "rank": ("judges.rank", "rank", "Compare policies: win rates and a leaderboard."),
+    "rank": ("judges.policies", "rank", "Compare policies: win rates and a leaderboard."),
     "simulate": ("judges.simulate", "simulate", "Estimate reward accuracy for a call budget."),
     "export": ("training.export", "export", "Turn scored rollouts into a data set for a trainer."),
     "report": ("training.report", "report", "Write an HTML report about scored rollouts."),
@@ -40,7 +40,7 @@ _COMMANDS = {
     "init": ("setup.init", "init", "Write a settings file for a judge."),
     "guide": ("setup.guide", "guide", "Print a page of the user's guide."),
     "trust": ("setup.settings_files", "trust", "Trust the settings file of a folder."),
-    "journal": ("judges.journal", "journal", "Print the answers in a journal."),
+    "journal": ("judges.profiles", "journal", "Print the answers in a journal."),
     "profiles": ("judges.profiles", "profiles", "List the judge families, show a sample prompt, or parse a reply."),
 }
 
@@ -56,7 +56,15 @@ class _Commands(TyperGroup):
         """Return a command; None if there is none of this name."""
         del ctx
         if cmd_name in _COMMANDS and self.commands[cmd_name] is None:
-            self.commands[cmd_name] = _load(cmd_name)
+            module, name, line = _COMMANDS[cmd_name]
+            found = getattr(import_module(f"genrm_cli.cli.{module}"), name)
+            if not isinstance(found, typer.Typer):
+                options = import_module("genrm_cli.cli.options")
+                alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+                epilog = getattr(found, "epilog", None)
+                alone.command(cmd_name, cls=options.Command, short_help=line, epilog=epilog)(found)
+                found = alone
+            self.commands[cmd_name] = get_command(found)
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: object, formatter: Any) -> None:
@@ -64,17 +72,6 @@ class _Commands(TyperGroup):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in _COMMANDS.items()])
-
-
-def _load(command: str) -> Any:
-    module, name, line = _COMMANDS[command]
-    found = getattr(import_module(f"genrm_cli.cli.{module}"), name)
-    if not isinstance(found, typer.Typer):
-        options = import_module("genrm_cli.cli.options")
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(command, cls=options.Command, short_help=line, epilog=getattr(found, "epilog", None))(found)
-        found = alone
-    return get_command(found)
 
 
 app = typer.Typer(

@@ -33,14 +33,20 @@ INTERRUPTED_TEXT = (
     "answers in the journal are reused."
 )
 Result = TypeVar("Result")
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument of a command. Its text says the default."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
 Rollouts = Annotated[
     list[str],
-    typer.Argument(
-        metavar="ROLLOUTS",
-        help="JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin.",
+    argument(
+        "ROLLOUTS",
+        "JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin.",
     ),
 ]
-
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line of the "
     "settings file (call_timeout = 600). Flags override the environment, which overrides the file. "
@@ -241,11 +247,9 @@ def option(
     metavar: str, text: str, *names: str, panel: str | None = None, is_common: bool = True, **bounds: Any
 ) -> Any:
     """Return an option of a command, with `min` and `max` of a number. Its text may say the default."""
-    shown, place = (
-        "Default" not in text and "default" not in text,
-        panel if is_common else _Uncommon(panel or "Options"),
-    )
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=place, show_default=shown, **bounds)
+    place = panel if is_common else _Uncommon(panel or "Options")
+    says_it = "default" in text.lower()
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=place, show_default=not says_it, **bounds)
 
 
 def switch(name: str, text: str, *, panel: str | None = None) -> Any:

@@ -21,8 +21,8 @@ from genrm_cli.judging.profiles.profile import AnyProfile, Profile
 from genrm_cli.judging.profiles.score_tokens import with_score_tokens
 from genrm_cli.judging.profiles.scores_json import parse_scores_json_as_reference
 from genrm_cli.judging.rubrics.rubric_sets import RubricSet, parse_rubric_set
+from genrm_cli.settings.kinds import check_request_field
 from genrm_cli.settings.panel import JudgeConfig
-from genrm_cli.settings.request_field import check_request_field
 from genrm_cli.settings.sources.settings_file import read_toml
 from genrm_cli.verdicts import MIDDLE_RANKING
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from genrm_cli.settings.judge_settings import JudgeSettings
-from genrm_cli.settings.request_field import parse_request_field
+from genrm_cli.settings.kinds import parse_request_field
 
 LIMITS = ("max_completion_tokens", "max_tokens")  # of a reply, by either name
 _SUCCESSORS = {"max_tokens": "max_completion_tokens"}

@@ -22,7 +22,7 @@ from genrm_cli.rewards.component import Column
 from genrm_cli.scored.json_form import FormError, from_json, to_json
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts
 from genrm_cli.serve.cohort import NO_ROLLOUT, Cohort, Member
-from genrm_cli.serve.reference import Compared
+from genrm_cli.serve.steps import Compared
 from genrm_cli.settings.file_settings import ServeSettings
 
 _LOOK_S = 0.05

@@ -139,6 +139,16 @@ def reward_setting(default: Value, help_text: str, **more: Any) -> Any:
     return setting(default, help_text, changes_rewards=True, **more)
 
 
+def reward_name(help_text: str, **more: Any) -> Any:
+    """Declare a name that can change a reward and needs no trust, such as the path of a field; by default none."""
+    return reward_setting(None, help_text, trust=False, **more)
+
+
+def switch(help_text: str, *, default: bool = False, **more: Any) -> Any:
+    """Declare a setting that is on or off and needs no trust."""
+    return setting(default, help_text, trust=False, **more)
+
+
 def duration(default: float | None, help_text: str, *, low: float = 0.001, is_common: bool = False) -> Any:
     """Declare a setting in seconds."""
     return setting(default, help_text, low=low, high=MAX_DURATION_S, kind=DURATION, is_common=is_common)

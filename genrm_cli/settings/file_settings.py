@@ -5,7 +5,7 @@ from typing import Literal
 
 from genrm_cli.catalog import INPUT_FORMATS
 from genrm_cli.extensions import Seam
-from genrm_cli.settings.declare import duration, reward_setting, setting
+from genrm_cli.settings.declare import duration, reward_name, reward_setting, setting, switch
 from genrm_cli.settings.kinds import ON_FAILURE, REQUIREMENT, SIZE, URL
 
 
@@ -20,12 +20,10 @@ class InputSettings:
         seam=Seam.FORMATS,
         is_common=True,
     )
-    group_by: str | None = reward_setting(
-        None,
+    group_by: str | None = reward_name(
         "Dotted path of the field that identifies the group, for example metadata.task, or several: step,input. "
         "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
         is_common=True,
-        trust=False,
     )
     view: Literal["auto", "answer", "transcript"] = reward_setting(
         "auto",
@@ -36,51 +34,41 @@ class InputSettings:
     view_max_chars: int | None = reward_setting(
         None, "Cut the middle out of longer responses before the judge sees them.", low=100
     )
-    answer_field: str | None = reward_setting(
-        None, "Dotted path of the text to judge if answers are JSON, for example result.text.", trust=False
+    answer_field: str | None = reward_name(
+        "Dotted path of the text to judge if answers are JSON, for example result.text."
     )
-    answer_tool: str | None = reward_setting(
-        None, "Judge the arguments of the last call to this tool, for example submit_final_result.", trust=False
+    answer_tool: str | None = reward_name(
+        "Judge the arguments of the last call to this tool, for example submit_final_result."
     )
-    reference_field: str | None = reward_setting(
-        None,
+    reference_field: str | None = reward_name(
         "Dotted path of the reference answer to show to the judge, in a section of its own, for example "
-        "expected_answer.",
-        trust=False,
+        "expected_answer."
     )
-    rubric_field: str | None = reward_setting(
-        None,
+    rubric_field: str | None = reward_name(
         "Dotted path of each row's own rubric: a text, or a list of texts or objects (HealthBench, RaR). It is the "
-        "principle of judges that compare; the component rubric:row grades by it.",
-        trust=False,
+        "principle of judges that compare; the component rubric:row grades by it."
     )
-    tool_definitions: bool = reward_setting(
-        True,
+    tool_definitions: bool = switch(
         "Show the tools that the policy could call, where a line defines them, to the judge of transcripts.",
         negative_help="Do not show the judge of transcripts which tools the policy could call.",
-        trust=False,
+        default=True,
+        changes_rewards=True,
     )
-    ignore_media: bool = reward_setting(
-        False, "Compare responses that contain images or files, although the judge cannot see these.", trust=False
+    ignore_media: bool = switch(
+        "Compare responses that contain images or files, although the judge cannot see these.", changes_rewards=True
     )
     empty: Literal["unscored", "lose"] = reward_setting(
         "unscored",
         "Reward of a response without any text for the judge. unscored: none. lose: the lowest score in its group.",
     )
-    prompt_field: str | None = reward_setting(
-        None,
-        "Dotted path of the prompt, if the format is not recognised. Requires $response_field.",
-        is_common=True,
-        trust=False,
+    prompt_field: str | None = reward_name(
+        "Dotted path of the prompt, if the format is not recognised. Requires $response_field.", is_common=True
     )
-    response_field: str | None = reward_setting(
-        None,
-        "Dotted path of the response, if the format is not recognised. A list of responses is a group.",
-        is_common=True,
-        trust=False,
+    response_field: str | None = reward_name(
+        "Dotted path of the response, if the format is not recognised. A list of responses is a group.", is_common=True
     )
-    id_field: str | None = reward_setting(
-        None, "Dotted path of the task id, if the format is not recognised. Requires $response_field.", trust=False
+    id_field: str | None = reward_name(
+        "Dotted path of the task id, if the format is not recognised. Requires $response_field."
     )
     max_line_bytes: int = setting(64_000_000, "Reject longer lines without reading them.", low=1_000, kind=SIZE)
     max_unpacked: int = setting(
@@ -90,15 +78,11 @@ class InputSettings:
         low=1,
         kind=SIZE,
     )
-    together: bool = setting(
-        False,
+    together: bool = switch(
         "Score all files as one input, so that groups may span files. Each file gets its own scored lines; the other "
-        "outputs and the journal are those of the set.",
-        trust=False,
+        "outputs and the journal are those of the set."
     )
-    strict: bool = setting(
-        False, "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.", trust=False
-    )
+    strict: bool = switch("Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.")
     min_age: float | None = duration(
         None,
         "Skip files younger than this in folders, prefixes and patterns, because they may be incomplete. "
@@ -126,24 +110,21 @@ class JournalSettings:
     )
     segment_calls: int = setting(200, "Journal on S3: maximum number of verdicts between two copies.", low=1)
     segment_age: float = duration(10.0, "Journal on S3: maximum time between two copies.", low=0.1)
-    use_journal: bool = setting(
-        True,
+    use_journal: bool = switch(
         "Record verdicts in a journal and reuse recorded ones.",
         switch_off="no-journal",
         negative_help="Do not record verdicts in a journal, and do not reuse recorded ones.",
-        trust=False,
+        default=True,
     )
-    only_failed: bool = setting(False, "Retry failed comparisons only.", trust=False)
+    only_failed: bool = switch("Retry failed comparisons only.")
     shard: str | None = setting(
         None,
         "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and record the results in "
         "the shard's own journal. Nothing else is written; run $conclude after all shards.",
         trust=False,
     )
-    conclude: bool = setting(
-        False,
-        "Ask nothing, and write the outputs from the results that the shards recorded, including failures.",
-        trust=False,
+    conclude: bool = switch(
+        "Ask nothing, and write the outputs from the results that the shards recorded, including failures."
     )
 
 
@@ -164,9 +145,7 @@ class OfflineSettings:
         "Ask nobody: take the replies from these files, as `vllm run-batch` or a batch API wrote them. With "
         "$requests_to, write the requests that still lack a reply instead of outputs. Repeatable.",
     )
-    batch: bool = setting(
-        False, "Ask through the batch API of $base_url, which takes up to a day and often costs half.", trust=False
-    )
+    batch: bool = switch("Ask through the batch API of $base_url, which takes up to a day and often costs half.")
     batch_wait: float | None = duration(
         None,
         "Wait this long for batches. 0: submit them and leave; the same command collects them later. Default: until "
@@ -208,20 +187,18 @@ class OutputSettings:
         "Overwrite existing outputs, including files not written by genrm and those that are up to date.",
         is_common=True,
     )
-    dry_run: bool = setting(
-        False, "Show what the run would do with each input, without doing it.", is_common=True, trust=False
-    )
+    dry_run: bool = switch("Show what the run would do with each input, without doing it.", is_common=True)
     fail_on: Literal["never", "look", "stop"] = setting(
         "never",
         "With a [watch] table: exit with code 7, after the outputs are written, if the judge's state is this or worse.",
         trust=False,
     )
-    keep_replies: bool = setting(False, "Include the judge's replies in the comparisons file.", trust=False)
-    json_output: bool = setting(False, "Print one JSON object to stdout.", key="json", is_common=True, trust=False)
+    keep_replies: bool = switch("Include the judge's replies in the comparisons file.")
+    json_output: bool = switch("Print one JSON object to stdout.", key="json", is_common=True)
     log_json: str | None = setting(
         None, "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
-    quiet: bool = setting(False, "Print errors only.", short_flag="-q", is_common=True, trust=False)
+    quiet: bool = switch("Print errors only.", short_flag="-q", is_common=True)
 
     @property
     def refused_states(self) -> tuple[str, ...]:
@@ -249,11 +226,10 @@ class StorageSettings:
     )
     s3_profile: str | None = setting(None, "Profile in the AWS credentials file.")
     s3_region: str | None = setting(None, "AWS region.")
-    leases: bool = setting(
-        True,
+    leases: bool = switch(
         "Lease each output while working on it, so that two runs never do the same work.",
         negative_help="Do not lease outputs: two runs may do the same work.",
-        trust=False,
+        default=True,
     )
     lease_expiry: float = duration(300.0, "Take over leases that were not renewed for this long.", low=1)
     any_prefix: bool = setting(False, "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.")

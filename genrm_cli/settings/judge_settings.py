@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.catalog import REDACTIONS, listed
-from genrm_cli.settings.declare import duration, names_file, reward_setting, setting
-from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, TEXT_OR_FILE, URL, Value
-from genrm_cli.settings.request_field import REQUEST_FIELD
+from genrm_cli.settings.declare import duration, names_file, reward_name, reward_setting, setting, switch
+from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, REQUEST_FIELD, TEXT_OR_FILE, URL, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +24,7 @@ class JudgeSettings:
         kind=URL,
         is_common=True,
     )
-    model: str | None = reward_setting(None, "Model name of the judge on its server.", is_common=True, trust=False)
+    model: str | None = reward_name("Model name of the judge on its server.", is_common=True)
     profile: str | None = reward_setting(
         None,
         "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or your own TOML file. "
@@ -57,12 +56,11 @@ class JudgeSettings:
         "to leave it out. Repeatable. Overrides the profile, $temperature, $top_p and $max_reply_tokens.",
         kind=REQUEST_FIELD,
     )
-    score_probabilities: bool = reward_setting(
-        False,
+    score_probabilities: bool = switch(
         "Ask for the probabilities of the judge's tokens, and take the expected value of its scores or labels as the "
         "verdict. For judges that answer without long reasoning: limits replies to 512 tokens, or $max_reply_tokens "
         "up to 1024.",
-        trust=False,
+        changes_rewards=True,
     )
     max_model_len: int | None = reward_setting(
         None,
@@ -71,21 +69,19 @@ class JudgeSettings:
         low=0,
         trust=False,
     )
-    images: bool = reward_setting(
-        False,
+    images: bool = switch(
         "The judge sees images: show it those of prompts and responses that have a URL or are data.",
-        trust=False,
+        changes_rewards=True,
     )
     api_key_env: str | None = setting(
         None, "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
     )
     api_key_file: str | None = setting(None, "File that contains the API key. Overrides the environment.")
     ca_bundle: str | None = setting(None, "PEM file of certificate authorities to trust in addition to the system's.")
-    probe: bool = setting(
-        True,
+    probe: bool = switch(
         "Test the judge before the run: compare a good and a bad answer in both orders.",
         negative_help="Do not test the judge before the run.",
-        trust=False,
+        default=True,
     )
     redact_pattern: tuple[str, ...] = reward_setting(
         (),

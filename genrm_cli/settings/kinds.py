@@ -1,6 +1,7 @@
 """Kinds of values: how text of a flag or a variable, or a value of a TOML file, becomes a value of a setting."""
 
 import difflib
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,15 +20,41 @@ _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SECRET_PLACE = re.compile(r"[?#]|//[^/]*@")
 _TRUTHS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 
+_REQUEST_NUMBERS: Mapping[str, tuple[float, float]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+    "repetition_penalty": (0, 10),
+}
+_REQUEST_INTEGERS: Mapping[str, int] = {
+    "max_tokens": 1,
+    "max_completion_tokens": 1,
+    "min_tokens": 0,
+    "top_logprobs": 0,
+    "top_k": -1,
+    "seed": -(2**63),
+}
+# OpenAI's, vLLM's, SGLang's and OpenRouter's: a name that resembles one of them is a typo. Servers have others.
+_REQUEST_OTHERS = """
+bad_words chat_template chat_template_kwargs ebnf enable_thinking extra_body guided_choice guided_decoding_backend
+guided_grammar guided_json guided_regex ignore_eos include_reasoning include_stop_str_in_output length_penalty
+logit_bias logprobs metadata parallel_tool_calls priority prompt_cache_key provider reasoning reasoning_effort regex
+response_format safety_identifier separate_reasoning service_tier skip_special_tokens stop stop_token_ids store
+structured_outputs thinking thinking_token_budget tool_choice tools top_a truncate_prompt_tokens user verbosity
+"""
+_REQUEST_FIELDS = (*_REQUEST_NUMBERS, *_REQUEST_INTEGERS, *re.findall(r"\w+", _REQUEST_OTHERS))
+_REQUEST_OURS = ("model", "messages", "stream", "n")
+_REQUEST_NAME = re.compile(r"[A-Za-z_]\w*")
+_LEAST_LIKE = 0.8
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value.
+    """A kind of value: its parser, what messages say is expected, and its placeholder in the help, if it has one.
 
-    Attributes:
-        parse: returns the value; None if the input is not one. May raise a ValueError that says why, as a sentence.
-        expected: description of valid values, for messages.
-        metavar: placeholder of a value in the help; None for a switch.
+    `parse` returns None if the input is no such value, or raises a ValueError that says why, as a sentence.
     """
 
     parse: Callable[[object], str | int | float | bool | None]
@@ -66,11 +93,7 @@ def parse_texts(raw: object) -> tuple[str, ...] | None:
 
 
 def parse_text_argument(value: object) -> str:
-    """Return the text itself, or the content of the file for `@FILE`.
-
-    Raises:
-        ValueError: the file cannot be read.
-    """
+    """Return the text itself, or the content of the file for `@FILE`; a `ValueError` says why it cannot be read."""
     text = str(value)
     if not text.startswith("@"):
         return text
@@ -85,10 +108,6 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     from genrm_cli.regex import compile_regex  # when it is needed: RE2 would delay `genrm --help`
 
     return compile_regex(text)
-
-
-def _parse_truth(raw: object) -> bool | None:
-    return raw if isinstance(raw, bool) else _TRUTHS.get(str(raw).lower())
 
 
 def _parse_text(raw: object) -> str | None:
@@ -115,12 +134,8 @@ def _parse_concurrency(raw: object) -> str | None:
     return str(number) if 1 <= number <= MAX_CONCURRENCY else None
 
 
-def _parse_unscored(raw: object) -> str | None:
-    return _parse_text(raw) if raw in ("null", "drop", "lowest") or _parse_number(raw) is not None else None
-
-
-def _parse_on_failure(raw: object) -> str | None:
-    return str(raw) if raw == "mean" or _parse_number(raw) is not None else None
+def _parse_number_or(raw: object, *names: str) -> str | None:
+    return _parse_text(raw) if raw in names or _parse_number(raw) is not None else None
 
 
 def _parse_requirement(raw: object) -> str | None:
@@ -151,8 +166,43 @@ def _parse_redaction(raw: object) -> str:
     return text
 
 
+def check_request_field(name: str, value: object) -> None:
+    """Check a field of a request and its value, None to leave it out; a `ValueError` says what is wrong."""
+    if name in _REQUEST_OURS:
+        raise ValueError(f"{name} is set by genrm; a request field is one such as temperature.")
+    if name not in _REQUEST_FIELDS and (hint := did_you_mean(name, _REQUEST_FIELDS, _LEAST_LIKE)):
+        raise ValueError(f"unknown request field {name!r}.{hint}")
+    if value is None:
+        return
+    low, high = _REQUEST_NUMBERS.get(name, (None, None))
+    if low is not None and not (type(value) in (int, float) and low <= value <= high):  # type: ignore[operator]
+        raise ValueError(f"{name} is {value!r}; expected a number between {low:g} and {high:g}.")
+    least = _REQUEST_INTEGERS.get(name)
+    if least is not None and not (type(value) is int and value >= least):
+        bound = f" of at least {least}" if least > -2 else ""
+        raise ValueError(f"{name} is {value!r}; expected an integer{bound}.")
+
+
+def parse_request_field(text: str) -> tuple[str, object]:
+    """Parse NAME=VALUE; the value is JSON or, if it is not, text. No value, or null, is None: leave the field out."""
+    name, equals, given = (part.strip() for part in text.partition("="))
+    if not equals or not _REQUEST_NAME.fullmatch(name):
+        raise ValueError(f"{text!r} is not NAME=VALUE, as in reasoning_effort=low.")
+    try:
+        value = json.loads(given or "null", parse_constant=int)  # NaN stays text
+    except ValueError:
+        value = given
+    check_request_field(name, value)
+    return name, value
+
+
+def _parse_request_field(raw: object) -> str:
+    parse_request_field(str(raw))
+    return str(raw)
+
+
 TEXT = Kind(_parse_text, "text")
-BOOLEAN = Kind(_parse_truth, "true or false", None)
+BOOLEAN = Kind(lambda raw: _TRUTHS.get(str(raw).lower()), "true or false", None)
 INTEGER = Kind(partial(_parse_number, whole=True), "an integer", "N")
 NUMBER = Kind(_parse_number, "a finite number", "NUMBER")
 KIND_OF_TYPE = {str: TEXT, bool: BOOLEAN, int: INTEGER, float: NUMBER}
@@ -161,10 +211,11 @@ DURATION = Kind(parse_duration_s, "a duration, such as 90s, 15m or 2h", "DURATIO
 SIZE = Kind(parse_size_bytes, "a size, such as 64MB or 1GiB", "SIZE")
 TEXT_OR_FILE = Kind(parse_text_argument, "text")
 CONCURRENCY = Kind(_parse_concurrency, f"auto or an integer from 1 to {MAX_CONCURRENCY}")
-UNSCORED = Kind(_parse_unscored, "null, drop, lowest or a finite number")
-ON_FAILURE = Kind(_parse_on_failure, "mean or a finite number")
+UNSCORED = Kind(lambda raw: _parse_number_or(raw, "null", "drop", "lowest"), "null, drop, lowest or a finite number")
+ON_FAILURE = Kind(lambda raw: _parse_number_or(raw, "mean"), "mean or a finite number")
 REQUIREMENT = Kind(_parse_requirement, "FIELD=VALUE, for example synthetic=true")
 URL = Kind(_parse_url, "a URL", "URL")
 REDACTION = Kind(_parse_redaction, "the name of a pattern or a regular expression")
+REQUEST_FIELD = Kind(_parse_request_field, "NAME=VALUE", "NAME=VALUE")
 GUARDS = (REQUIREMENT, REDACTION)
 """Kinds that guard data, so that an empty value would guard nothing."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from genrm_cli.catalog import ADVANTAGES, ESTIMATORS, GOALS, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
-from genrm_cli.settings.declare import names_file, reward_setting, setting
+from genrm_cli.settings.declare import names_file, reward_setting, setting, switch
 from genrm_cli.settings.kinds import UNSCORED
 
 _LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
@@ -65,11 +65,10 @@ class PairingSettings:
         low=1,
     )
     repeats: int = reward_setting(1, "Number of times to ask every comparison.", low=1, high=64)
-    both_orders: bool = reward_setting(
-        False,
+    both_orders: bool = switch(
         "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often the "
         "two contradict each other. Doubles the calls.",
-        trust=False,
+        changes_rewards=True,
     )
     seed: int = reward_setting(0, "Random seed for pairing.", low=0)
 
@@ -145,7 +144,7 @@ class RewardSettings:
         "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file have more options.",
         trust=names_file,
     )
-    only_components: bool = setting(False, "Recompute rewards from the journal without asking the judge.", trust=False)
+    only_components: bool = switch("Recompute rewards from the journal without asking the judge.")
     components: tuple[Component, ...] = ()
     diversity: Diversity | None = None
     total: TotalTable | None = None

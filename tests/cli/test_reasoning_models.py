@@ -13,7 +13,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RefusedField, RequestForm
 from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.settings.request_field import parse_request_field
+from genrm_cli.settings.kinds import parse_request_field
 
 PAIRS = [{"prompt": "Hi?", "chosen": "A full answer, with a reason.", "rejected": "No."}]
 

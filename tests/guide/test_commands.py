@@ -17,6 +17,7 @@ from batch_server import serving
 from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 from pages import README, TEXTS
+from typer.main import get_command
 
 from genrm_cli.cli import app
 
@@ -80,8 +81,9 @@ def here(text: str, judge_server: JudgeServer, s3_bucket: Any, batch_url: str = 
 def examples() -> dict[str, list[str]]:
     """Return the examples in the help of each command."""
     found = {}
+    commands = get_command(app.app)
     for name in app._COMMANDS:
-        top = app._load(name)
+        top = commands.get_command(None, name)
         for each in (top, *getattr(top, "commands", {}).values()):
             text = inspect.cleandoc(each.help)
             found[f"{name} {each.name}"] = re.findall(r"^Example: (genrm .*)", text, re.MULTILINE)

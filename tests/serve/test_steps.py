@@ -7,10 +7,9 @@ import pytest
 
 from genrm_cli.errors import InputError
 from genrm_cli.serve.http.endpoints import build_app
-from genrm_cli.serve.reference import ReferenceAnswers
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
-from genrm_cli.serve.steps import StepMetrics
+from genrm_cli.serve.steps import ReferenceAnswers, StepMetrics
 from genrm_cli.settings import settings_from
 from genrm_cli.tracking.log_run import RunLog
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from genrm_cli.cli.console import (
     counted,
     number_text,
@@ -14,7 +12,7 @@ from genrm_cli.cli.console import (
     say_warning,
 )
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError
 
@@ -48,9 +46,9 @@ def eval_(
     invocation: Invocation,
     pairs: Annotated[
         str,
-        typer.Argument(
-            metavar="PAIRS",
-            help="Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, RewardBench, "
+        argument(
+            "PAIRS",
+            "Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, RewardBench, "
             "RM-Bench, or prompt, chosen, rejected.",
         ),
     ],

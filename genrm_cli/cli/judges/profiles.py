@@ -1,28 +1,26 @@
-"""`genrm profiles`: list the judge families, and try their prompts and parsers."""
+"""`genrm profiles`: list the judge families, and try their prompts and parsers; `genrm journal`: what judges said."""
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import print_text
-from genrm_cli.cli.options import ending, exits, option, switch
+from genrm_cli.cli.console import counted, print_text, say_warning
+from genrm_cli.cli.options import argument, ending, exits, option, switch
 from genrm_cli.cli.scoring.show import messages_text
 from genrm_cli.cli.tables import Table, names, print_parts, texts
-from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.errors import InputError, SettingRef, UsageError
+from genrm_cli.settings.kinds import parse_text_argument
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
     from genrm_cli.judging.requests import Prompt
 
-profiles = typer.Typer(
-    invoke_without_command=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+profiles = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
 
-NameOrFile = Annotated[str, typer.Argument(metavar="NAME", help="A profile name or a TOML file.")]
+NameOrFile = Annotated[str, argument("NAME", "A profile name or a TOML file.")]
 AsJson = Annotated[bool, switch("--json", "Print JSON.")]
 
 _CONVERSATION = [("user", "Give me a word for a person who repairs shoes.")]
@@ -86,8 +84,6 @@ def read_reply(
 
 
 def _read_text(value: str, option: str) -> str:
-    from genrm_cli.settings.kinds import parse_text_argument
-
     try:
         return parse_text_argument(value)
     except ValueError as error:
@@ -145,3 +141,20 @@ def _describe(profile: "AnyProfile") -> dict[str, Any]:
 def _to_json(value: object) -> str:
     # `default`: request fields are read-only mappings.
     return json.dumps(value, default=dict)
+
+
+@exits
+def journal(path: Annotated[str, argument("JOURNAL", "A *.journal.sqlite file.")]) -> None:
+    """Print all answers, replies and failures in a journal as JSON lines.
+
+    Example: genrm journal rollouts.journal.sqlite
+    """
+    from genrm_cli.judging.journal import Journal
+
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such journal; `genrm score` prints the path of its journal at the end.")
+    with Journal(path, read_only=True) as opened:
+        for entry in opened.iter_entries():
+            print_text(json.dumps(entry))
+    if opened.damaged:
+        say_warning(f"{path}: {counted(len(opened.damaged), 'damaged answer')} skipped.")

@@ -11,13 +11,15 @@ from genrm_cli.cli.console import counted, percent_text, print_json, working
 from genrm_cli.cli.options import exits, option, switch
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError
+from genrm_cli.json_types import Record
 
 if TYPE_CHECKING:
     from genrm_cli.rewards.estimators import Verdicts
-    from genrm_cli.simulation.plan_metrics import Plan, PlanMetrics
+    from genrm_cli.simulation.plan_metrics import Plan
     from genrm_cli.simulation.replay import DenseVerdicts, Estimated, ReplayMetrics
     from genrm_cli.simulation.replay_goals import GoalReplay
 
+_PLAN = (*names("strategy", "estimator"), *numbers("calls"))
 _STRATEGIES = ("circular", "all_pairs", "ring")
 _ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
 _LEGEND = (
@@ -134,17 +136,12 @@ def _simulate(
         given = {"n": n, "groups": groups, "seed": seed, "judge": asdict(JudgeModel())}
         print_json(given | {"figures": [asdict(row) for row in rows]})
         return
-    print_parts(_metrics_table(rows), f"\n{groups:,} groups of {n}, seed {seed}; ± is one standard error.")
-
-
-def _metrics_table(rows: "Sequence[PlanMetrics]") -> Table:
-    heads = numbers("calls", "correlation", "±", "best on top", "unscored")
-    table = Table([*names("strategy", "estimator"), *heads])
+    table = Table([*_PLAN, *numbers("correlation", "±", "best on top", "unscored")])
     for row in rows:
         figures = (f"{number:.3f}" for number in (row.correlation, row.correlation_error))
         shares = percent_text(row.top_1), percent_text(row.unscored)
         table.add(row.strategy, row.estimator, str(row.calls), *figures, *shares)
-    return table
+    print_parts(table, f"\n{groups:,} groups of {n}, seed {seed}; ± is one standard error.")
 
 
 def _replay(
@@ -160,7 +157,9 @@ def _replay(
     from genrm_cli.simulation.replay import replay
 
     judges, dense = _dense_judges(uri)
-    results = []
+    sparse = [name for name in judges if name not in dense]
+    shown: list[Record] = []
+    parts: list[str | Table] = []
     for name, found in dense.items():
         groups, n = found.shape
         # A plan asks no comparison twice, and leaves verdicts that connect the rollouts.
@@ -170,19 +169,17 @@ def _replay(
             raise UsageError(f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls.")
         found_rows = replay(name, found, plans, estimators, seed=seed)
         rows = list(working(found_rows, "replaying", len(plans) * len(estimators)))
-        results.append((name, n, groups, len(judges[name]) - groups, rows))
-    sparse = [name for name in judges if name not in dense]
-    if as_json:
-        heads = ("judge", "n", "groups", "left_out_groups", "figures")
-        shown = [dict(zip(heads, (*head, list(map(asdict, rows))), strict=True)) for *head, rows in results]
-        print_json({"file": uri, "seed": seed, "judges": shown, "left_out_judges": sparse})
-        return
-    for name, n, groups, left_out, rows in results:
+        left_out = len(judges[name]) - groups
+        figures = list(map(asdict, rows))
+        shown.append({"judge": name, "n": n, "groups": groups, "left_out_groups": left_out, "figures": figures})
         others = f"; {counted(left_out, 'other group')} left out" if left_out else ""
-        print_parts(f"{name}: {counted(groups, 'group')} of {n}{others}", _replay_table(rows), "")
+        parts += [f"{name}: {counted(groups, 'group')} of {n}{others}", _replay_table(rows), ""]
     if sparse:
-        print_parts(f"Left out, without two groups judged in all pairs and both orders: {', '.join(map(str, sparse))}.")
-    print_parts(_LEGEND)
+        parts.append(f"Left out, without two groups judged in all pairs and both orders: {', '.join(sparse)}.")
+    if as_json:
+        print_json({"file": uri, "seed": seed, "judges": shown, "left_out_judges": sparse})
+    else:
+        print_parts(*parts, _LEGEND)
 
 
 def _dense_judges(uri: str) -> "tuple[dict[str, dict[str, Verdicts]], dict[str, DenseVerdicts]]":
@@ -226,12 +223,6 @@ def _replay_goal(uri: str, goal: str, calls: Sequence[int] | None, *, seed: int,
     )
 
 
-def _known(judge: str, judges: Mapping[str, object], uri: str) -> str:
-    if judge not in judges:
-        raise UsageError(f"{uri} holds no verdict of {judge!r}; it has those of {', '.join(map(str, judges))}.")
-    return judge
-
-
 def _price(text: str) -> tuple[str, float]:
     name, _, price = text.rpartition("=")
     with suppress(ValueError):
@@ -248,8 +239,9 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
     if len(set(prices.values())) < 2:
         raise UsageError("--price needs two judges or more, of different prices.")
     judges = read_judges(uri)
-    priced = {_known(name, judges, uri): judges[name] for name in prices}
-    rows = list(replay_shares(priced, prices, seed=seed))
+    if unknown := [name for name in prices if name not in judges]:
+        raise UsageError(f"{uri} holds no verdict of {unknown[0]!r}; it has those of {', '.join(judges)}.")
+    rows = list(replay_shares({name: judges[name] for name in prices}, prices, seed=seed))
     if not rows:
         raise UsageError(
             f"{uri} holds no two groups of three or more rollouts that two judges of different prices compared in all "
@@ -263,7 +255,7 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
     for row in rows:
         figures = (f"{row.rings:g}", f"{row.cost:g}", _interval_text(row.agreement))
         gain = _interval_text(row.gain, sign="+") if row.gain else ""
-        table.add(row.judge, row.second or "", *figures, gain, _number_text(row.reliability))
+        table.add(row.judge, row.second or "", *figures, gain, _reliability_text(row.reliability))
     print_parts(
         table,
         "Agreement: correlation of the rewards with the consensus of the first judge's verdicts that are not used. "
@@ -273,18 +265,11 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
 
 
 def _replay_table(rows: "Sequence[ReplayMetrics]") -> Table:
-    heads = numbers("calls", "agreement", "gain", "all", "reliability")
-    table = Table([*names("strategy", "estimator"), *heads])
+    table = Table([*_PLAN, *numbers("agreement", "gain", "all", "reliability")])
     for row in rows:
-        table.add(
-            row.strategy,
-            row.estimator,
-            str(row.calls),
-            _interval_text(row.agreement),
-            _interval_text(row.gain, sign="+"),
-            f"{row.agreement_all.value:.3f}",
-            _number_text(row.reliability),
-        )
+        intervals = _interval_text(row.agreement), _interval_text(row.gain, sign="+")
+        others = f"{row.agreement_all.value:.3f}", _reliability_text(row.reliability)
+        table.add(row.strategy, row.estimator, str(row.calls), *intervals, *others)
     return table
 
 
@@ -292,7 +277,7 @@ def _interval_text(number: "Estimated", sign: str = "") -> str:
     return f"{number.value:{sign}.3f} ±{(number.high - number.low) / 2:.3f}"
 
 
-def _number_text(number: float | None) -> str:
+def _reliability_text(number: float | None) -> str:
     return "" if number is None else f"{number:.2f}"
 
 

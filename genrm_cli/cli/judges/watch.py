@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from genrm_cli.cli.console import number_text, percent_text, print_json, print_text, say
-from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, with_settings
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError, WatchError
 
@@ -28,7 +26,7 @@ _SHARES = ("failed", "flips", "errors", "audits")
 def watch(
     prefixes: Annotated[
         list[str],
-        typer.Argument(metavar="PREFIX", help="Folders or s3://bucket/rl/.../ with the metrics of scored rollouts."),
+        argument("PREFIX", "Folders or s3://bucket/rl/.../ with the metrics of scored rollouts."),
     ],
     invocation: Invocation,
     page: Annotated[str | None, option("OUT.html", "Also write the course as a page.", "--page")] = None,

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from genrm_cli.cli.console import counted, number_text, print_json, say_warning
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, option, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError
@@ -34,9 +32,9 @@ _OMITTED = (
 def compare(
     responses: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RESPONSES",
-            help="2 to 64 responses: texts, @FILE, or - for stdin (@@ for a text that begins with @). "
+        argument(
+            "RESPONSES",
+            "2 to 64 responses: texts, @FILE, or - for stdin (@@ for a text that begins with @). "
             "A single - reads a compare request as JSON. --compat allows any number.",
         ),
     ],

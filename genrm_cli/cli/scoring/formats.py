@@ -3,11 +3,9 @@
 import json
 from typing import Annotated
 
-import typer
-
 from genrm_cli.catalog import INPUT_FORMATS as EXPLANATIONS
 from genrm_cli.cli.console import print_json
-from genrm_cli.cli.options import exits
+from genrm_cli.cli.options import argument, exits
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import did_you_mean
@@ -21,7 +19,7 @@ _NOTES = (
 
 @exits
 def formats(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Print an example line of this format.")] = None,
+    name: Annotated[str | None, argument("NAME", "Print an example line of this format.")] = None,
 ) -> int:
     """List the input formats, each with an example line; with a name, print that line alone.
 

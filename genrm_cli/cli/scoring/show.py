@@ -6,10 +6,8 @@ from heapq import nsmallest
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from genrm_cli.cli.console import counted, number_text, print_json, print_text, say
-from genrm_cli.cli.options import Invocation, option, switch, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, switch, with_settings
 from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError
 from genrm_cli.settings import Settings
@@ -32,9 +30,9 @@ _MATRIX_MOST = 32  # rollouts; the lines below have all verdicts
 def show(
     rollouts: Annotated[
         list[str],
-        typer.Argument(
-            metavar="ROLLOUTS",
-            help="A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or an output of `genrm score`. With "
+        argument(
+            "ROLLOUTS",
+            "A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or an output of `genrm score`. With "
             "--together, the files of a set.",
         ),
     ],

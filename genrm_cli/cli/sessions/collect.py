@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from genrm_cli.cli.console import (
     counted,
     number_text,
@@ -16,7 +14,7 @@ from genrm_cli.cli.console import (
     say,
 )
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, option, run_to_end, switch, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, run_to_end, switch, with_settings
 from genrm_cli.cli.sessions.host import KEY_HELP, ClientFlags, agent_config
 from genrm_cli.cli.tables import Table, names, numbers, print_parts, texts
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
@@ -39,6 +37,7 @@ _RUN_ID = "{run_id}"
 
 
 _policy = partial(option, panel="Policy")
+_rare = partial(_policy, is_common=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +46,16 @@ class PolicyFlags:
 
     policy_base_url: Annotated[list[str] | None, _policy("URL", "Endpoint of the policy. Repeatable.")] = None
     policy_model: Annotated[str | None, _policy("NAME", "Its model name on the server.")] = None
-    policy_temperature: Annotated[float, _policy("NUMBER", "Default: 1.", is_common=False)] = 1.0
-    policy_top_p: Annotated[float | None, _policy("NUMBER", "Default: the server's.", is_common=False)] = None
-    policy_max_tokens: Annotated[int, _policy("N", "Maximum tokens in a turn. Default: 512.", is_common=False)] = 512
-    policy_api_key_env: Annotated[str | None, _policy("NAME", f"{KEY_HELP}.", is_common=False)] = None
-    policy_name: Annotated[
-        str | None, _policy("NAME", "Its name in the records. Default: its model.", is_common=False)
-    ] = None
-    base_model: Annotated[str | None, _policy("NAME", "Model that the policy was trained from.", is_common=False)] = (
-        None
-    )
-    nemotron_teacher: Annotated[
-        str | None, _policy("NAME", "Teacher of the policy, for the records.", is_common=False)
-    ] = None
+    policy_temperature: Annotated[float, _rare("NUMBER", "Default: 1.")] = 1.0
+    policy_top_p: Annotated[float | None, _rare("NUMBER", "Default: the server's.")] = None
+    policy_max_tokens: Annotated[int, _rare("N", "Maximum tokens in a turn. Default: 512.")] = 512
+    policy_api_key_env: Annotated[str | None, _rare("NAME", f"{KEY_HELP}.")] = None
+    policy_name: Annotated[str | None, _rare("NAME", "Its name in the records. Default: its model.")] = None
+    base_model: Annotated[str | None, _rare("NAME", "Model that the policy was trained from.")] = None
+    nemotron_teacher: Annotated[str | None, _rare("NAME", "Teacher of the policy, for the records.")] = None
     policy_role: Annotated[
         str,
-        _policy(
-            "NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher.", is_common=False
-        ),
+        _rare("NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher."),
     ] = "policy"
     scripted_policy: Annotated[
         str | None, _policy("NAME", "A policy without a model, for demos: bad, fair or good in a therapeutic_session.")
@@ -101,11 +92,10 @@ def collect(
     which: SessionOptions,
     scenarios: Annotated[
         str,
-        typer.Argument(
-            metavar="SCENARIOS",
-            help="Scenarios: .toml with [[scenario]] tables, or .jsonl; a path or s3://... "
+        argument(
+            "SCENARIOS",
+            "Scenarios: .toml with [[scenario]] tables, or .jsonl; a path or s3://... "
             "Default: samples, those that come with the environment.",
-            show_default=False,
         ),
     ] = SAMPLES,
     output: Annotated[

@@ -51,6 +51,7 @@ def agent_config(role: str, flags: object, trusted: list[str] | None = None) -> 
 
 
 _client = partial(option, panel="Simulated client")
+_rare = partial(_client, is_common=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,9 @@ class ClientFlags:
         list[str] | None, _client("URL", "Endpoint of the model that plays the client. Default: a scripted stand-in.")
     ] = None
     client_model: Annotated[str | None, _client("NAME", "Its model name on the server.")] = None
-    client_temperature: Annotated[float, _client("NUMBER", "Default: 0.7.", is_common=False)] = 0.7
-    client_max_tokens: Annotated[int, _client("N", "Maximum tokens in a reply. Default: 256.", is_common=False)] = 256
-    client_api_key_env: Annotated[
-        str | None, _client("NAME", f"{KEY_HELP}; none if the policy is elsewhere.", is_common=False)
-    ] = None
+    client_temperature: Annotated[float, _rare("NUMBER", "Default: 0.7.")] = 0.7
+    client_max_tokens: Annotated[int, _rare("N", "Maximum tokens in a reply. Default: 256.")] = 256
+    client_api_key_env: Annotated[str | None, _rare("NAME", f"{KEY_HELP}; none if the policy is elsewhere.")] = None
 
     def open(
         self, environment: str, max_turns: int | None, policy_base_url: list[str] | None = None

@@ -3,10 +3,8 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from genrm_cli.cli.console import print_json, say
-from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, with_settings
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.json_types import Record
@@ -30,7 +28,7 @@ _DECISIONS = "Decisions"
 
 @with_settings("Storage", "Output", names=("max_line_bytes", "max_unpacked"), omit=_OMITTED)
 def review(
-    scored: Annotated[str, typer.Argument(metavar="SCORED", help="Output of genrm score: a file or s3://...")],
+    scored: Annotated[str, argument("SCORED", "Output of genrm score: a file or s3://...")],
     invocation: Invocation,
     approve: Annotated[
         list[str] | None,

@@ -4,10 +4,8 @@ import re
 from importlib.resources import files
 from typing import Annotated
 
-import typer
-
 from genrm_cli.cli.console import help_text, print_json, print_markdown
-from genrm_cli.cli.options import exits
+from genrm_cli.cli.options import argument, exits
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.declare import Setting
 from genrm_cli.settings.table import all_settings
@@ -31,7 +29,7 @@ be repeated, the file takes a list, and the environment values with commas betwe
 
 @exits
 def guide(
-    page: Annotated[str, typer.Argument(metavar="PAGE", help="Page to print. Default: the index.")] = _INDEX,
+    page: Annotated[str, argument("PAGE", "Page to print. Default: the index.")] = _INDEX,
 ) -> None:
     """Print a page of the user's guide.
 

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from genrm_cli.cli.console import print_text
-from genrm_cli.cli.options import ALL_PANELS, Invocation, exits, switch, with_settings
+from genrm_cli.cli.options import ALL_PANELS, Invocation, argument, exits, switch, with_settings
 from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import Value
@@ -47,7 +45,7 @@ def _shown(value: Value) -> str:
 
 @exits
 def trust(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder with a settings file.")],
+    folder: Annotated[Path, argument("FOLDER", "Folder with a settings file.")],
     remove: Annotated[bool, switch("--remove", "Stop trusting the folder.")] = False,
 ) -> None:
     """Trust the settings file of a folder, so that it may name endpoints, keys, files and code.

@@ -2,11 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from genrm_cli.catalog import explained, listed
 from genrm_cli.cli.console import counted, percent_text, print_json, say, say_warning
-from genrm_cli.cli.options import Invocation, option, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, with_settings
 from genrm_cli.errors import Message, UsageError
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.formats import FORMATS
@@ -24,9 +22,9 @@ _OMITTED = (
 def export(
     scored: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SCORED",
-            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - for stdin.",
+        argument(
+            "SCORED",
+            "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - for stdin.",
         ),
     ],
     invocation: Invocation,

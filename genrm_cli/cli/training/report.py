@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from genrm_cli.cli.console import counted, print_json, say, say_warning
-from genrm_cli.cli.options import Invocation, option, switch, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, switch, with_settings
 from genrm_cli.settings.table import all_settings
 
 _LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s
@@ -21,9 +19,9 @@ _OMITTED = (
 def report(
     scored: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SCORED",
-            help="Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns.",
+        argument(
+            "SCORED",
+            "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns.",
         ),
     ],
     invocation: Invocation,

@@ -18,8 +18,8 @@ from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RequestForm, given_fields
 from genrm_cli.metrics.running_stats import Latencies
+from genrm_cli.settings.kinds import parse_request_field
 from genrm_cli.settings.panel import JudgeConfig
-from genrm_cli.settings.request_field import parse_request_field
 
 AUTO_CEILING = 4_096
 
