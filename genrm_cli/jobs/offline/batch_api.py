@@ -21,7 +21,12 @@ _ENDED = ("completed", "failed", "expired", "cancelled", "canceled")
 _MARK = "genrm"  # metadata by which a batch is found again
 _PAGES = 20
 _NOT_FOUND_YET = "cannot find file"  # OpenAI, right after an upload
+_MISSING = (404, 405)
 _QUOTA = ("token_limit_exceeded", "enqueued", "quota")
+
+
+class MissingError(JudgeError):
+    """The server knows no such batch or file, or has no such route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,8 @@ class BatchApi:
                 tries += 1
                 wait_s = self._policy.wait_s(tries, error.retry_after_s, random.random())
                 if not _may_pass(error) or loop_time_s() + wait_s > gives_up_at_s:
-                    raise JudgeError(f"{self._name}: {method} {path}: {error}; ", _remedy(error)) from error
+                    kind = MissingError if error.status in _MISSING else JudgeError
+                    raise kind(f"{self._name}: {method} {path}: {error}; ", _remedy(error)) from error
                 await asyncio.sleep(wait_s)
                 is_lost = error.failure.kind != FailureKind.RATE_LIMITED and error.status != 400
                 if found is not None and is_lost and (left := await found()) is not None:
@@ -167,10 +173,10 @@ def _may_pass(error: CallError) -> bool:
 def _remedy(error: CallError) -> Any:
     if error.failure.kind == FailureKind.AUTH:
         return naming("export the key of the account as GENRM_API_KEY, or name its variable with $api_key_env.")
-    if error.status in (404, 405):
+    if error.status in _MISSING:
         return naming(
             "does $base_url have a batch API, and is it the one of the same project? Otherwise write files with "
-            "$requests_to; $force forgets the batches of earlier runs."
+            "$requests_to. $force forgets batches that do not exist, and submits their requests again."
         )
     return naming("run the same command again: batches that were submitted go on.")
 

@@ -20,7 +20,7 @@ import orjson
 
 from genrm_cli.errors import JudgeError, UsageError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.offline.batch_api import Batch, BatchApi
+from genrm_cli.jobs.offline.batch_api import Batch, BatchApi, MissingError
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import ID_PART, RequestFile, RequestFiles
 from genrm_cli.judging.client import JudgeClient
@@ -273,22 +273,34 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         """Take the replies of the batches that have ended; return whether any has."""
         is_any = False
         for part in list(self._parts):
-            api = self._exchange.apis[part.model]
-            batch = await api.look_at(part.batch_id or "")
-            self._tell(part, batch)
+            try:
+                batch = await self._look_at(part)
+            except MissingError:
+                if not self._run.settings.output.force:
+                    raise
+                await self._note(part, _ENDED)
+                self._drop(part)
+                return True
             if not batch.has_ended:
                 continue
             is_any = True
-            for number, file_id in enumerate(batch.files):
-                path = Path(self._folder.name) / f"{part.name}-{number}.jsonl"
-                await api.download(file_id, path)
-                await self._run.in_thread(lambda path=path: self._add(path))  # type: ignore[misc]
             self._drop(part)
             self._collected.append(part)
             self._is_closed = self._is_closed or batch.status.startswith("cancel")
             if batch.status == "failed" and not batch.files:
                 await self._refuse(part, batch)
         return is_any
+
+    async def _look_at(self, part: _Part) -> Batch:
+        """Return a batch as it is now, and take its replies if it has ended."""
+        api = self._exchange.apis[part.model]
+        batch = await api.look_at(part.batch_id or "")
+        self._tell(part, batch)
+        for number, file_id in enumerate(batch.files if batch.has_ended else ()):
+            path = Path(self._folder.name) / f"{part.name}-{number}.jsonl"
+            await api.download(file_id, path)
+            await self._run.in_thread(lambda path=path: self._add(path))  # type: ignore[misc]
+        return batch
 
     async def _refuse(self, part: _Part, batch: Batch) -> None:
         """Wait for room if the account's limit was reached and other batches will make some; otherwise give up."""
@@ -313,8 +325,8 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         return RequestFiles(uri, most, self._exchange.apis, self._run.s3, overwrite=False)
 
     async def _note(self, part: _Part, state: int, **more: str) -> None:
-        """Note the state of a part; the end replaces its beginning, with all the ids."""
-        key = sha256(f"{part.name}{state % _ENDED}".encode()).digest()
+        """Note the state of a part, under a key of its own: copies of the journal replace no note."""
+        key = sha256(f"{part.name}{state}".encode()).digest()
         note = orjson.dumps({"part": part.name, "state": state, **more}).decode()
         await self._journal.record(key, _LABEL, Outcome(Failure(FailureKind.NOT_ASKED, note)))
 

@@ -211,13 +211,15 @@ def test_a_cancelled_batch_is_not_submitted_again(call: Call, genrm: Genrm) -> N
 
 
 def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
-    """The id in the journal means nothing to this key: the message says what to check."""
+    """The id in the journal means nothing to this key: the message says what to check, and how to submit again."""
     with serving() as server:
         assert score(call, genrm, server, "--batch-wait", 0, "-q").code == 0
         server.batches.clear()
         finished = score(call, genrm, server)
         assert finished.code == 4
         assert "No batches found with id 'batch_0'" in finished.err
+        assert "--force forgets batches that do not exist" in finished.err
+        whole(call, genrm, server, "--force")
 
 
 @pytest.mark.parametrize("differs", ['base_url = "http://127.0.0.1:9/v1"', 'api_key_env = "OTHER_KEY"'])

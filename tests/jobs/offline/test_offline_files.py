@@ -2,19 +2,25 @@
 
 import json
 import random
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from answered_requests import Json, answer_file, openai_line, vllm_line
+from answered_requests import Json, answer_file, asking, openai_line, vllm_line
+from batch_server import serving
 from genrm_process import PACKAGE_ROOT, Call, Finished, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 PLAIN = ("--model", "m", "--profile", "nemotron-plain")
 PANEL = (
     '[[judge]]\nmodel = "org/one"\nprofile = "nemotron-plain"\n[[judge]]\nmodel = "two"\nprofile = "json"\nweight = 2\n'
+)
+SHARES = (
+    '[[judge]]\nmodel = "one"\nprofile = "json"\nshare = "ring 1"\n'
+    '[[judge]]\nmodel = "two"\nprofile = "json"\nshare = "all_pairs"\n'
 )
 CASES = {
     "one round": (PLAIN, "", 1),
@@ -23,6 +29,16 @@ CASES = {
     "a goal": ((*PLAIN, "--goal", "pair", "--ring-k", "2"), "", 3),
     "a panel": (("--quorum", "1"), PANEL, 1),
     "graders": ((*PLAIN, "--component", "rubric:helpfulness", "--component", "genrm"), "", 1),
+    "a grader of its own": (
+        (*PLAIN, "--component", "genrm"),
+        '[components.care]\nkind = "rubric"\nset = "helpfulness"\nmodel = "two"\n',
+        1,
+    ),
+    "rubrics of rows": ((*PLAIN, "--rubric-field", "rubrics", "--component", "rubric:row"), "", 1),
+    "a panel of rings": ((), SHARES, 1),
+    "lists": (("--model", "m", "--profile", "rewardanything"), "", 1),
+    "clusters": (PLAIN, '[diversity]\nmethod = "llm"\n', 1),
+    "a set": ((*PLAIN, "more.jsonl", "--together", "--goal", "best"), "", 3),
 }
 
 
@@ -51,32 +67,48 @@ def rounds_of(call: Call, genrm: Genrm, judge: JudgeServer, *given: str) -> tupl
     raise AssertionError("no end of rounds")
 
 
-def outputs_of(genrm: Genrm, stem: str = "in") -> tuple[bytes, list[Json]]:
+def outputs_of(genrm: Genrm) -> tuple[bytes, list[Json]]:
     """Return the scored lines, and the comparisons without what only a call has; remove what the run left."""
-    scored, comparisons = genrm.folder / f"{stem}.scored.jsonl", genrm.folder / f"{stem}.comparisons.jsonl"
-    found = scored.read_bytes(), [{**line, "latency_s": 0} for line in read_lines(comparisons)]
-    for path in (*genrm.folder.glob(f"{stem}.scored*"), *genrm.folder.glob(f"{stem}.*s.json*")):
-        path.unlink()
-    for path in genrm.folder.glob("*.journal.sqlite*"):
-        path.unlink()
+    scored = b"".join(path.read_bytes() for path in sorted(genrm.folder.glob("*.scored.jsonl")))
+    (comparisons,) = genrm.folder.glob("*.comparisons.jsonl")
+    found = scored, [{**line, "latency_s": 0} for line in read_lines(comparisons)]
+    remove_outputs(genrm)
     return found
 
 
+def remove_outputs(genrm: Genrm) -> None:
+    """Remove outputs and journals."""
+    for pattern in ("*.scored*", "*.comparisons.*", "*.metrics.*", "*.journal.sqlite*"):
+        for path in genrm.folder.glob(pattern):
+            path.unlink()
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_files_give_the_outputs_of_calls(call: Call, genrm: Genrm, judge_server: JudgeServer, case: str) -> None:
+def test_files_and_batches_give_the_outputs_of_calls(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, case: str
+) -> None:
     """Scored lines and comparisons are those of a live run with the same replies, which took no more requests."""
     options, settings, rounds = CASES[case]
     judge_server.behave(verdict="hash")
-    genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
+    rubrics = [{"criterion": "Is right.", "points": 5}, {"criterion": "Is rude.", "points": -2}]
+    rollouts = [line | {"rubrics": rubrics} for line in make_rollouts(groups=3, size=4)]
+    genrm.write("in.jsonl", rollouts)
+    genrm.write("more.jsonl", [line | {"completion": f"{line['completion']} more"} for line in rollouts])
     (genrm.folder / "genrm.toml").write_text(settings)
     given = ("score", "in.jsonl", *options, "-q", *(("--config", "genrm.toml") if settings else ()))
     taken, _ = rounds_of(call, genrm, judge_server, *given)
     answered = judge_server.stats()["requests"]
     offline = outputs_of(genrm)
+    assert b'"status":"scored"' in offline[0]
     live = call(*given, "--base-url", judge_server.base_url, "--no-probe")
     assert (live.code, taken) == (0, rounds), live.err
     assert outputs_of(genrm) == offline
     assert judge_server.stats()["requests"] == 2 * answered
+    with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
+        batched = call(*given, "--base-url", server.url, "--batch")
+    assert batched.code == 0, batched.err
+    assert outputs_of(genrm) == offline
+    assert judge_server.stats()["requests"] == 3 * answered
 
 
 @pytest.mark.parametrize("line", [vllm_line, openai_line])
@@ -120,7 +152,7 @@ def test_unreadable_replies_are_asked_again(call: Call, genrm: Genrm, judge_serv
     assert genrm.metrics()["failures"] == 0
 
 
-def test_a_run_says_which_commands_follow(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_run_says_which_commands_follow(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
     """The commands name the files, and the last one works as it is printed."""
     genrm.write("in.jsonl", make_rollouts())
     finished = genrm.run("score", "in.jsonl", *PLAIN, "--requests-to=my requests.jsonl", "--requests-per-file", 5)
@@ -134,9 +166,9 @@ def test_a_run_says_which_commands_follow(genrm: Genrm, judge_server: JudgeServe
         "'my replies.jsonl' --replies-from 'my replies.part2.jsonl'"
     )
     pattern = ("--replies-from", "my replies*.jsonl")
-    assert genrm.run("score", "in.jsonl", *PLAIN, *pattern).code == 0
+    assert call("score", "in.jsonl", *PLAIN, *pattern).code == 0
     assert genrm.metrics()["verdicts"] == 8
-    assert "refused" not in genrm.run("score", "in.jsonl", *PLAIN, *pattern).err  # all inputs are up to date
+    assert "refused" not in call("score", "in.jsonl", *PLAIN, *pattern).err  # all inputs are up to date
 
 
 KILLER = """
@@ -316,6 +348,15 @@ def test_shards_and_sets_of_files_take_replies(call: Call, genrm: Genrm, judge_s
     assert call(*given, "--conclude").code == 0
     sharded = [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"]
     assert judge_server.stats()["requests"] == 24
+    remove_outputs(genrm)
+    with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
+        for number in range(2):
+            for wait in ("0", "1m"):
+                batched = ("--base-url", server.url, "--batch", "--batch-wait", wait)
+                assert call(*given, "--shard", f"{number}/2", *batched).code == 0
+        assert len(server.batches) == 2
+    assert call(*given, "--conclude").code == 0
+    assert [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"] == sharded
     assert call(*given, "--force", "--base-url", judge_server.base_url, "--no-probe", "--no-journal").code == 0
     assert [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"] == sharded
 
@@ -332,19 +373,36 @@ def test_requests_and_replies_may_lie_on_s3(
     s3_bucket.client.download_file(s3_bucket.name, "rl/requests.jsonl", str(path))
     write_replies(genrm, judge_server, path)
     s3_bucket.client.upload_file(str(genrm.folder / "replies.jsonl"), s3_bucket.name, "rl/replies.jsonl")
-    assert call("score", "in.jsonl", *PLAIN, "--replies-from", f"{folder}/replies.jsonl").code == 0
+    assert call("score", "in.jsonl", *PLAIN, "--replies-from", f"{folder}/replies*").code == 0
     assert genrm.metrics()["verdicts"] == 8
+    remove_outputs(genrm)
+    journal = ("--journal", f"{folder}/journal/")
+    with serving(looks=0) as server:
+        batched = ("--base-url", server.url, "--batch", "--batch-wait", "0", "-o", f"{folder}/in.scored.jsonl")
+        given = ("score", f"{folder}/in.jsonl", *PLAIN, *batched, *journal, "--min-age", "0")
+        s3_bucket.client.upload_file(str(genrm.folder / "in.jsonl"), s3_bucket.name, "rl/in.jsonl")
+        assert call(*given).code == 0
+        shutil.rmtree(genrm.state_folder)  # another machine
+        assert call(*given).code == 0
+        assert set(server.asked.values()) == {1}
+    assert s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/in.scored.jsonl")
 
 
-def test_a_judge_is_measured_by_files(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """`genrm eval` writes requests and no result, and then the result of a live run."""
+def test_a_judge_is_measured_by_files_and_batches(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """`genrm eval` writes requests and no result, and then the result of a live run; with batches too."""
     genrm.write("pairs.jsonl", [{"prompt": f"{n}?", "chosen": "yes, it is", "rejected": "no"} for n in range(4)])
     given = ("eval", "pairs.jsonl", "-q", *PLAIN)
     assert call(*given, "-o", "off.json", "--requests-to", "requests.jsonl").code == 0
     assert not (genrm.folder / "off.json").exists()
     replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
     assert call(*given, "-o", "off.json", *replies).code == 0
+    with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
+        assert call(*given, "-o", "batched.json", "--base-url", server.url, "--batch").code == 0
     assert call(*given, "-o", "live.json", "--base-url", judge_server.base_url, "--no-probe").code == 0
-    offline, live = (json.loads((genrm.folder / name).read_bytes()) for name in ("off.json", "live.json"))
-    assert [offline[name] for name in ("calls", "prompt_tokens")] == [live[name] for name in ("calls", "prompt_tokens")]
-    assert offline["figures"] | {"latency_median_s": 0} == live["figures"] | {"latency_median_s": 0}
+    live = json.loads((genrm.folder / "live.json").read_bytes())
+    for name in ("off.json", "batched.json"):
+        found = json.loads((genrm.folder / name).read_bytes())
+        assert [found[name] for name in ("calls", "prompt_tokens")] == [
+            live[name] for name in ("calls", "prompt_tokens")
+        ]
+        assert found["figures"] | {"latency_median_s": 0} == live["figures"] | {"latency_median_s": 0}
