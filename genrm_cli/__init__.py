@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
     from genrm_cli.ranking.in_memory import rank
     from genrm_cli.ranking.rank_policies import Ranking
-    from genrm_cli.rewards.estimators import Calibration
+    from genrm_cli.rewards.estimators.calibration import Calibration
     from genrm_cli.scorer import Scorer, score
 
 __all__ = [
@@ -44,7 +44,7 @@ _MODULES = {
     **dict.fromkeys(("Scorer", "score"), "scorer"),
     "Group": "groups.group",
     **dict.fromkeys(("ComparisonResult", "GroupRewards"), "groups.results"),
-    "Calibration": "rewards.estimators",
+    "Calibration": "rewards.estimators.calibration",
     "Ranking": "ranking.rank_policies",
     "rank": "ranking.in_memory",
     **dict.fromkeys(("GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"), "errors"),

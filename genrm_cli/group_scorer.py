@@ -24,7 +24,8 @@ from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.progress import RunProgress
-from genrm_cli.rewards.estimators import Calibration, RunStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
 from genrm_cli.rollouts.gym_view import with_gym_response
 from genrm_cli.settings import Settings, changed
 

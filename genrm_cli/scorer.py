@@ -12,7 +12,7 @@ from genrm_cli.errors import JUDGE_WARNINGS, UsageError
 from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.rewards.estimators import Calibration
+from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.settings import Settings
 from genrm_cli.settings.kinds import Table
 from genrm_cli.settings.resolve import resolve_settings

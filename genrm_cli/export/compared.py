@@ -6,7 +6,7 @@ import numpy as np
 
 from genrm_cli.errors import InputError
 from genrm_cli.export.candidates import Preferences
-from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
 from genrm_cli.rewards.order import posterior_of
 from genrm_cli.scored.lines import ComparisonRecord

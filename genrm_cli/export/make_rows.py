@@ -15,7 +15,7 @@ from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.pairs import ChosenPair, choose_pairs
 from genrm_cli.export.read_scored import ExportInput, LeftOut, candidates_of, digest_of_items
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, PromptRow, Sample, UnfitError
-from genrm_cli.rewards.estimators import Calibration
+from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Reasoning, words_of
 from genrm_cli.scored.lines import ScoredGroup
 

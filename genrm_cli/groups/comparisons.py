@@ -19,7 +19,8 @@ from genrm_cli.pairing import (
     permutation,
     plan_further,
 )
-from genrm_cli.rewards.estimators import Verdicts, batch_of, verdict_array, weigh_alone
+from genrm_cli.rewards.estimators.least_squares import weigh_alone
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts, batch_of, verdict_array
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Grades, Outcome, Verdict
 

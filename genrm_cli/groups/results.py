@@ -16,7 +16,7 @@ from genrm_cli.metrics.running_stats import sample_variance
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
 from genrm_cli.rewards.diversity import Clusters
-from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome, Reason, Verdict
 
 _COLUMNS = ("reward", "advantage", "standard_error", "reason")

@@ -16,7 +16,10 @@ from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import RolloutReward, Total, compose_rewards, compose_total, with_totals
 from genrm_cli.rewards.diversity import Clusters, clusters_of
-from genrm_cli.rewards.estimators import Calibration, Estimate, Verdicts, estimate_many, estimate_panel
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
+from genrm_cli.rewards.estimators.shared_pairs import estimate_panel
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import find_kind, order_of
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind

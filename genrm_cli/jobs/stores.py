@@ -12,7 +12,9 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.compose import weight_of
-from genrm_cli.rewards.estimators import Calibration, RunStatistics, Verdicts, verdict_array
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts, verdict_array
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Pieces, Spool

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.settings.components import Component, ComponentKind, find_kind
 

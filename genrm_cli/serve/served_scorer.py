@@ -14,7 +14,8 @@ from genrm_cli.judging.journal_file import KeptSums, faded
 from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.pool import OnEvent
-from genrm_cli.rewards.estimators import RunStatistics, Verdicts
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of

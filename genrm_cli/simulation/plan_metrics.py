@@ -8,8 +8,9 @@ import numpy as np
 from numpy.random import default_rng
 
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import ESTIMATORS, CalibrationStatistics, VerdictBatch
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, scored_means
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, VerdictBatch, scored_means
 from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
 _BLOCK_CELLS = 2_000_000  # groups × max(pairs, calls): about 300 MB of arrays

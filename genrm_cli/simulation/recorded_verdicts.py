@@ -5,7 +5,7 @@ from collections import defaultdict
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.pairing import Comparison
-from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.storage.encoding.records import BadLineError, parse_record

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from genrm_cli.rewards.estimators import (
-    ESTIMATORS,
-    CalibrationStatistics,
-    VerdictBatch,
-    Verdicts,
-)
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, VerdictBatch, Verdicts
 from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 

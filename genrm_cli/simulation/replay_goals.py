@@ -8,7 +8,9 @@ import numpy as np
 from numpy.random import default_rng
 
 from genrm_cli.pairing import count_first, further_at_once, plan_further, plan_ring
-from genrm_cli.rewards.estimators import ESTIMATORS, CalibrationStatistics, weigh_alone
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS
+from genrm_cli.rewards.estimators.least_squares import weigh_alone
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
 from genrm_cli.simulation.plan_metrics import plan_within
 from genrm_cli.simulation.replay import DenseVerdicts, Estimated, bootstrap, estimated

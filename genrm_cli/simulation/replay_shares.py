@@ -8,8 +8,8 @@ import numpy as np
 from numpy.random import default_rng
 
 from genrm_cli.pairing import Comparison
-from genrm_cli.rewards.estimators import RunStatistics, VerdictBatch, Verdicts, estimate_panel
-from genrm_cli.rewards.estimators.verdict_batch import Floats
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics, estimate_panel
+from genrm_cli.rewards.estimators.verdict_batch import Floats, VerdictBatch, Verdicts
 from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of, plan_within
 from genrm_cli.simulation.replay import DRAWS, DenseVerdicts, Estimated, bootstrap, dense_verdicts, estimated
 from genrm_cli.verdicts import Verdict

@@ -14,7 +14,8 @@ from numpy.random import default_rng
 
 from genrm_cli.catalog import ADVANTAGES
 from genrm_cli.rewards.compose import weight_of
-from genrm_cli.rewards.estimators import ESTIMATORS, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.simulation.plan_metrics import indices_of, plan_within
 from genrm_cli.simulation.recorded_verdicts import read_judges
 from genrm_cli.simulation.replay import DRAWS, dense_verdicts

@@ -18,7 +18,7 @@ from genrm_cli.groups.sabotage import find_causes
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import RunStatistics
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict, preferred

@@ -25,7 +25,7 @@ from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt, rende
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply, RequestId
 from genrm_cli.neutralise import fold
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import RunStatistics
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference

@@ -10,7 +10,8 @@ from verdict_rows import verdicts_of
 
 from genrm_cli.catalog import ADVANTAGES
 from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of, weight_of
-from genrm_cli.rewards.estimators import Calibration, estimate
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.estimates import estimate
 from genrm_cli.rewards.shaping import ShapingTerms, measure_text
 
 FINITE = st.floats(-10, 10)

@@ -6,7 +6,7 @@ import pytest
 
 from genrm_cli.judging.journal import Journal
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.serve.served_scorer import RunningCalibration
 from genrm_cli.verdicts import Verdict
 

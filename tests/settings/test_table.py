@@ -6,7 +6,7 @@ import pytest
 
 from genrm_cli import catalog
 from genrm_cli.pairing import STRATEGIES
-from genrm_cli.rewards.estimators import ESTIMATORS
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.redaction import MARKS
 from genrm_cli.settings import Settings, changed, settings_from

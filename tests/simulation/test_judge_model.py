@@ -5,7 +5,7 @@ import pytest
 from numpy.random import default_rng
 from simulated_pairs import ordered_pairs
 
-from genrm_cli.rewards.estimators import VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
 from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
 PERFECT = JudgeModel(

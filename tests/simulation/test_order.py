@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from genrm_cli.rewards.estimators import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.order import posterior_of
 from genrm_cli.simulation.plan_metrics import indices_of, plan_within
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs

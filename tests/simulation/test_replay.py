@@ -11,7 +11,7 @@ from simulated_pairs import ordered_pairs
 from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import Comparison
-from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.simulation.plan_metrics import Plan, plan_within
 from genrm_cli.simulation.replay import DenseVerdicts, ReplayMetrics, dense_verdicts, replay
 from genrm_cli.simulation.replay_goals import replay_goal

@@ -5,7 +5,7 @@ import pytest
 from test_judge_model import PERFECT
 
 from genrm_cli.pairing import STRATEGIES
-from genrm_cli.rewards.estimators import ESTIMATORS
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.simulation import plan_metrics as module
 from genrm_cli.simulation.plan_metrics import (
     Plan,

@@ -14,7 +14,7 @@ from genrm_cli.errors import UsageError
 from genrm_cli.json_types import Record
 
 if TYPE_CHECKING:
-    from genrm_cli.rewards.estimators import Verdicts
+    from genrm_cli.rewards.estimators.verdict_batch import Verdicts
     from genrm_cli.simulation.plan_metrics import Plan
     from genrm_cli.simulation.replay import DenseVerdicts, Estimated, ReplayMetrics
     from genrm_cli.simulation.replay_goals import GoalReplay

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from genrm_cli.rewards.component import Column, GroupKind, Values
-from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import GENRM, Component
 

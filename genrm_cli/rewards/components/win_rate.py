@@ -1,7 +1,7 @@
 """The share of its comparisons that each rollout won."""
 
 from genrm_cli.rewards.component import GroupKind
-from genrm_cli.rewards.estimators import Verdicts
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.verdicts import preference
 
 

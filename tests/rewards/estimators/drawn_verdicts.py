@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 from verdict_rows import Row
 
-from genrm_cli.rewards.estimators import VerdictBatch
+from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
 
 MAX_N = 6
 SCORES = st.sampled_from([1.0, 1.5, 2.0, 3.0, 4.0, 5.0])

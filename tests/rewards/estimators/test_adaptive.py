@@ -10,16 +10,11 @@ from verdict_rows import verdicts_of
 
 from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import (
-    ESTIMATORS,
-    Calibration,
-    CalibrationStatistics,
-    VerdictBatch,
-    estimate,
-    estimate_many,
-)
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
 from genrm_cli.rewards.estimators.judge_noise import COMPARING, SCORING, TYPICAL
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, LABELS, THREE_LABELS
+from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
 from genrm_cli.simulation.plan_metrics import correlations, indices_of, plan_within
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 

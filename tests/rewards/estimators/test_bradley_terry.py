@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
-from genrm_cli.rewards.estimators import Calibration, estimate
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.estimates import estimate
 from genrm_cli.rewards.estimators.strengths import PRIOR_VARIANCE, position_log_odds
 
 

@@ -19,14 +19,9 @@ from drawn_verdicts import (
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import (
-    ESTIMATORS,
-    Calibration,
-    CalibrationStatistics,
-    estimate,
-    verdict_array,
-)
-from genrm_cli.rewards.estimators.calibration import UNBIASED_VERDICTS
+from genrm_cli.rewards.estimators.calibration import UNBIASED_VERDICTS, Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate
+from genrm_cli.rewards.estimators.verdict_batch import verdict_array
 
 PLAN = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(8)]
 # With repeats and reversed orders, so that some verdicts share both rollouts.

@@ -11,18 +11,12 @@ from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import (
-    ESTIMATORS,
-    Calibration,
-    CalibrationStatistics,
-    JudgeNoise,
-    VerdictBatch,
-    estimate,
-    estimate_many,
-)
-from genrm_cli.rewards.estimators.judge_noise import WinNoise
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
+from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, WinNoise
 from genrm_cli.rewards.estimators.labels import THREE_LABELS
 from genrm_cli.rewards.estimators.least_squares import points_of
+from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
 KNOWN = Calibration(

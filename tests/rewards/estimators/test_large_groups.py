@@ -7,7 +7,8 @@ from drawn_verdicts import linear_judge, pairs_of
 from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import CalibrationStatistics, estimate
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import estimate
 
 
 @pytest.fixture(scope="module")

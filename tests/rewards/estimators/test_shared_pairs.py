@@ -7,7 +7,9 @@ from numpy.random import default_rng
 from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators import Calibration, RunStatistics, estimate_many, estimate_panel
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.estimates import estimate_many
+from genrm_cli.rewards.estimators.shared_pairs import RunStatistics, estimate_panel
 from genrm_cli.verdicts import Verdict
 
 N, GROUPS = 6, 200

@@ -5,7 +5,8 @@ from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx
 from hypothesis import given
 from verdict_rows import Row, verdicts_of
 
-from genrm_cli.rewards.estimators import Calibration, estimate
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.estimates import estimate
 
 
 def estimate_simple_tiebreaker(n, rows):
