@@ -11,6 +11,7 @@ from sessions import ENVIRONMENT, begin, play, samples, step
 from genrm_cli.sessions.therapy.session import SessionState
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 
+VARIANTS = 10
 SPRAYED = (
     "It sounds like this weighs on you, and that makes sense. Many people feel this way; you are not alone. Thank you "
     "for telling me. Are you safe, and are you thinking about killing yourself? You can call 988 or a crisis line, and "
@@ -19,6 +20,20 @@ SPRAYED = (
     "Which coping strategies have helped? I can refer you to a specialist. What is that like for you?"
 )
 SENTENCES = re.split(r"(?<=[.?]) ", SPRAYED)
+SYMPATHIES = (
+    "I am so sorry you are going through this.",
+    "That sounds really painful.",
+    "I can hear how much this hurts.",
+    "It makes sense that you feel this way.",
+    "Anyone in your place would feel like that.",
+    "Thank you for trusting me with this.",
+    "You are carrying a lot right now.",
+    "That must be exhausting.",
+    "I can imagine how hard that is.",
+    "It is understandable that you feel this way.",
+    "You have been so strong.",
+    "I appreciate you sharing that with me.",
+)
 QUESTIONS = ("What is that like?", "How does it feel?", "What else?", "Where do you feel it?", "How do you manage?")
 
 
@@ -43,6 +58,7 @@ GAMES: dict[str, Callable[[SessionState], str]] = {
     ),
     "parrot": lambda state: f"You say: {state.messages[-1].text}",
     "questions only": lambda state: QUESTIONS[state.turn_index % len(QUESTIONS)],
+    "twelve sympathies in turn": lambda state: SYMPATHIES[(state.turn_index + state.variant) % len(SYMPATHIES)],
     "okay": lambda state: "Okay.",
 }
 
@@ -57,7 +73,7 @@ def reward_of(state: SessionState) -> float:
 def rewards(game: str, scenario: SessionScenario) -> list[float]:
     """Play some variants of a scenario by a game, or by a scripted counsellor."""
     played = []
-    for variant in range(3):
+    for variant in range(VARIANTS):
         if game not in GAMES:
             played.append(play(game, scenario, variant))
             continue
@@ -83,5 +99,5 @@ def test_knowing_the_phrases_pays_less_than_a_shallow_session() -> None:
 def test_a_paragraph_of_phrases_is_worth_nothing_without_contact() -> None:
     """Said at once with an end marker it earns 0, and said again it drives the client away."""
     scenario = samples()[0]
-    assert rewards("sprayed, [END] at once", scenario) == [0.0] * 3
+    assert rewards("sprayed, [END] at once", scenario) == [0.0] * VARIANTS
     assert max(rewards("sprayed every turn", scenario)) < min(rewards("fair", scenario))

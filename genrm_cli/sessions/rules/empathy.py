@@ -19,7 +19,7 @@ _CLOSED_IN_A_ROW = 3
 _ADVICE_IN_A_TURN = 3
 _SHARED_STEMS = 2
 _KINDS_IN_A_TURN = 2  # a turn that holds every kind of listening listens no more than one that holds two
-_STOCK_TURNS = 2
+_STOCK_TURNS, _WEARINESS = 2, 0.5
 _SHOWN_CHARS = 80
 
 
@@ -30,7 +30,7 @@ def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRe
     0 to 1, where `kinds` counts the kinds of listening shown (reflection, validation, normalisation, open_question,
     invites_more), at most two of a turn, `raised` the turns that show any, `lapses` the findings that lower, and
     `turns` the turns of the therapist. A session with neither has 0.25. Of turns that take up nothing that the client
-    said only two are raised; one that repeats an earlier turn is not, and is a lapse.
+    said only two are raised, and each other is half a lapse; one that repeats an earlier turn is a whole lapse.
 
     Besides phrases, a statement to the client with two content words of the client's last turn is a reflection; three
     closed questions in a row, except safety questions, are an interrogation; three pieces of advice in a turn without
@@ -55,7 +55,8 @@ def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRe
     shown = {turn: dict.fromkeys(each.what for each in raising if each.turn == turn) for turn in listened}
     kinds = {kind for each in shown.values() for kind in [*each][:_KINDS_IN_A_TURN]}
     breadth = min(1.0, len(kinds) / _FULL_BREADTH)
-    lapses = min(1.0, sum(each.effect is Effect.LOWERS for each in fired) / len(turns))
+    weary = _WEARINESS * len(stock[_STOCK_TURNS:])
+    lapses = min(1.0, (sum(each.effect is Effect.LOWERS for each in fired) + weary) / len(turns))
     value = _NEUTRAL + _BREADTH * breadth + _DENSITY * len(listened) / len(turns) - _HARM * lapses
     return RuleResult(within_unit(value), tuple(fired))
 

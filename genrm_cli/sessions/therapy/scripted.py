@@ -41,7 +41,7 @@ class ScriptedClient(Client):
     """A client that reads by the rules' phrases and speaks in prepared sentences: no measure of real people."""
 
     name = "scripted-client"
-    version = 3
+    version = 4
 
     def __init__(self, words: ClientWords) -> None:
         self.words = words

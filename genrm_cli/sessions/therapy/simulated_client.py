@@ -52,6 +52,7 @@ _NOTHING = (-0.01, 0.01, 0.01)
 _REPEATED = (-0.07, 0.02, 0.06)
 _KINDS_FELT = 2  # a turn that does everything at once reaches the client no better than one that does two things
 _STOCK_TURNS = 2
+_WEARY_TURNS = 3
 _UNSAFE_DISTRESS = 0.55
 LONGEST_STEP = 0.15
 """The most that any number moves in one turn: a client does not change at once."""
@@ -125,6 +126,7 @@ class ClientState:
     told: int = 0
     calm_turns: int = 0
     stock_turns: int = 0
+    stock_in_a_row: int = 0
     was_asked_about_safety: bool = False
     was_offered_help: bool = False
     is_told_again: bool = False
@@ -159,10 +161,11 @@ def first_mood(trust: float, distress: float, resistance: float, rng: Random) ->
     return Mood(*(_within(value + rng.uniform(-_JITTER, _JITTER)) for value in (trust, distress, resistance)))
 
 
-def move_mood(mood: Mood, labels: Collection[str], openness: float, *, repeats: bool = False) -> Mood:
+def move_mood(mood: Mood, labels: Collection[str], openness: float, *, repeats: int = 0) -> Mood:
     """Return the mood after a turn: the effects of its labels added up, within a step.
 
     Of the labels that do good the two strongest count, times `openness`; in a turn that repeats an earlier one, none.
+    Each of its `repeats` costs trust.
     """
     effects = [_EFFECTS[label] for label in _EFFECTS if label in labels]
     good = [] if repeats else [effect for effect in effects if effect[0] > 0]
@@ -188,14 +191,17 @@ def move_client(
 ) -> ClientState:
     """Return the client's state after a turn of the counsellor; labels that could not be read move nothing.
 
-    Kind words that take up nothing reach the client twice; after that they are like any repetition. In a crisis the
-    client stays in distress until it was asked about safety and offered help, and until what it told of the danger was
-    taken up. `can_answer` says whether the scenario has an answer about safety, which comes before any fact. No fact
-    follows a turn that cost trust, and none is told by a client who is closed.
+    Kind words that take up nothing reach the client twice; after that they are like any repetition, and after three
+    in a row like two. In a crisis the client stays in distress until it was asked about safety and offered
+    help, and until what it told of the danger was taken up. `can_answer` says whether the scenario has an answer about
+    safety, which comes before any fact. No fact follows a turn that cost trust, and none is told by a client who is
+    closed.
     """
     labels = reading.labels or ()
     is_stock = reading.attends is False and not reading.repeats and any(_EFFECTS[label][0] > 0 for label in labels)
-    repeats = reading.repeats or (is_stock and state.stock_turns >= _STOCK_TURNS)
+    repeats = int(reading.repeats)
+    if is_stock and state.stock_turns >= _STOCK_TURNS:
+        repeats = 2 if state.stock_in_a_row >= _WEARY_TURNS else 1
     mood = state.mood if reading.labels is None else move_mood(state.mood, labels, openness, repeats=repeats)
     asked = state.was_asked_about_safety or "asks_about_safety" in labels
     helped = state.was_offered_help or "names_help" in labels
@@ -210,6 +216,7 @@ def move_client(
         labels=(*state.labels, labels),
         calm_turns=state.calm_turns + 1 if mood.is_calm and mood.trust >= state.mood.trust else 0,
         stock_turns=state.stock_turns + is_stock,
+        stock_in_a_row=(state.stock_in_a_row + 1) * is_stock,
         was_asked_about_safety=asked,
         was_offered_help=helped,
         is_told_again=reading.repeats,
