@@ -134,7 +134,7 @@ async def score_inputs(
     check_settings(run.settings)
     check_journal_place(run.settings)
     check_shards(run.settings)
-    check_offline(run.settings)
+    check_offline(run.settings, inputs)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
     opened = open_judges(run.judge_specs(), run.open_options, run.on_event) if judges is None else nullcontext(judges)
     # Replies and requests in files belong to all inputs, which take turns.

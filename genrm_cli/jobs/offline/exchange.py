@@ -13,9 +13,9 @@ from genrm_cli.judging.offline import Exchange, ReplyStore, Wanted
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.judging.requests import Reply
 from genrm_cli.settings import Settings
-from genrm_cli.storage.listing import iter_found, names_many
-from genrm_cli.storage.location import is_stream, require_rl_prefix
-from genrm_cli.storage.sink import check_writable, is_same_place, make_folder
+from genrm_cli.storage.listing import iter_found, literal_folder, names_many
+from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
+from genrm_cli.storage.sink import check_writable, is_same_place, make_folder, place_of
 from genrm_cli.verdicts import Failure, StoppedBy
 
 _LIMITS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
@@ -89,8 +89,8 @@ class FileStore:
         return self.later + self._later_turns
 
 
-def check_offline(settings: Settings) -> None:
-    """Refuse settings that contradict runs without calls.
+def check_offline(settings: Settings, inputs: Iterable[str] = ()) -> None:
+    """Refuse settings that contradict runs without calls, and files that a later run would read as rollouts.
 
     Raises:
         UsageError: the message says what to change.
@@ -118,6 +118,11 @@ def check_offline(settings: Settings) -> None:
         for uri in given.replies_from:
             if is_same_place(uri, given.requests_to):
                 raise UsageError(f"{uri} has the replies; choose another file for ", naming("$requests_to."))
+    folders = [uri for uri in inputs if names_many(uri) and (uri.endswith("/") or literal_folder(uri) == uri)]
+    for uri in filter(is_rollout_file, (*given.replies_from, *filter(None, [given.requests_to]))):
+        for folder in folders:
+            if place_of(uri).startswith(place_of(folder).rstrip("/") + "/"):
+                raise UsageError(f"{uri}: a run over {folder} would read it as rollouts; choose a place outside.")
 
 
 def open_exchange(run: RunContext) -> AbstractAsyncContextManager[Exchange | None]:
@@ -155,7 +160,8 @@ async def _exchanging(run: RunContext) -> AsyncIterator[FileStore]:
         if given.replies_from and store.is_used:
             told = {"replies": len(replies), "used": replies.used, "refused": replies.refused()}
             run.on_event("replies", told)
-        if requests is not None and bool(requests.files) == bool(len(requests)):  # else the first file cannot be made
+        is_written = requests is not None and bool(requests.files) == bool(len(requests))  # else none can be made
+        if requests is not None and store.is_used and is_written:
             await run.in_thread(requests.commit)
             written = [{"uri": file.uri, "model": file.model, "requests": file.requests} for file in requests.files]
             run.on_event("requests", {"files": written, "rounds_left": store.rounds_left})

@@ -312,6 +312,8 @@ def test_a_file_without_a_reply_of_this_run_is_refused(
         ("--batch", "--requests-to", "x.jsonl"),
         ("--batch",),
         ("--batch-wait", "0"),
+        (".", "--requests-to", "x.jsonl"),
+        ("../work/", "--replies-from", "y/x.jsonl"),
     ],
 )
 def test_settings_that_contradict_files_are_refused(call: Call, genrm: Genrm, options: tuple[str, ...]) -> None:
