@@ -102,8 +102,10 @@ class OfflineJudge(CachedJudge):
         wanted = self._read(request, outcome)
         result = None if outcome.result is _NO_REPLY else outcome.result
         if result is not None:
-            self._journal.enter(request.key, self._judge.label, outcome)
-            self._remember(request.key, replace(outcome))
+            entered = replace(outcome)  # the caller drops the reply of its own, perhaps before the commit
+            self._journal.enter(request.key, self._judge.label, entered)
+            self._remember(request.key, entered)
+            outcome.journal_key = entered.journal_key
             if not isinstance(result, Failure):
                 self._read_keys.add(request.key)
         if result is not None and (not isinstance(result, Failure) or result.caused_by):

@@ -14,6 +14,8 @@ from batch_server import serving
 from genrm_process import PACKAGE_ROOT, Call, Finished, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.judging.journal import Journal
+
 PLAIN = ("--model", "m", "--profile", "nemotron-plain")
 PANEL = (
     '[[judge]]\nmodel = "org/one"\nprofile = "nemotron-plain"\n[[judge]]\nmodel = "two"\nprofile = "json"\nweight = 2\n'
@@ -67,11 +69,16 @@ def rounds_of(call: Call, genrm: Genrm, judge: JudgeServer, *given: str) -> tupl
     raise AssertionError("no end of rounds")
 
 
-def outputs_of(genrm: Genrm) -> tuple[bytes, list[Json]]:
-    """Return the scored lines, and the comparisons without what only a call has; remove what the run left."""
+def outputs_of(genrm: Genrm) -> tuple[bytes, list[Json], dict[str, str]]:
+    """Return scored lines, comparisons without what only a call has, and replies by key; remove what the run left."""
     scored = b"".join(path.read_bytes() for path in sorted(genrm.folder.glob("*.scored.jsonl")))
     (comparisons,) = genrm.folder.glob("*.comparisons.jsonl")
-    found = scored, [{**line, "latency_s": 0} for line in read_lines(comparisons)]
+    replies: dict[str, str] = {}
+    for path in genrm.folder.glob("*.journal.sqlite"):
+        with Journal(str(path), read_only=True) as journal:
+            entries = (each for each in journal.iter_entries() if "reply" in each and each["grades"] != "turn")
+            replies |= {each["key"]: each["reply"] for each in entries}
+    found = scored, [{**line, "latency_s": 0} for line in read_lines(comparisons)], replies
     remove_outputs(genrm)
     return found
 
@@ -87,7 +94,7 @@ def remove_outputs(genrm: Genrm) -> None:
 def test_files_and_batches_give_the_outputs_of_calls(
     call: Call, genrm: Genrm, judge_server: JudgeServer, case: str
 ) -> None:
-    """Scored lines and comparisons are those of a live run with the same replies, which took no more requests."""
+    """Scored lines, comparisons and the journal's replies are those of a live run, which took no more requests."""
     options, settings, rounds = CASES[case]
     judge_server.behave(verdict="hash")
     rubrics = [{"criterion": "Is right.", "points": 5}, {"criterion": "Is rude.", "points": -2}]
