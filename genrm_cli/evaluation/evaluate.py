@@ -10,7 +10,7 @@ from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, namin
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
 from genrm_cli.evaluation.choose_sentinels import choose_sentinels, iter_sentinel_lines
 from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, RejectRecord, read_pairs
-from genrm_cli.groups.check import check_settings
+from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import count_known, judge_groups
 from genrm_cli.groups.plan import GroupPlan
@@ -92,7 +92,13 @@ async def evaluate_judge(
     places = [uri for uri in (result_uri, sentinels_uri) if uri is not None]
     for uri in places:
         _refuse_place(pairs_uri, uri, settings)
-    _refuse_unfit(settings)
+    if settings.panel.judges:
+        raise UsageError(
+            naming(
+                "genrm eval measures one judge at a time: name one of the panel with $model (and $base_url, $profile)."
+            )
+        )
+    refuse_defaults(settings, "a judge")
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
         for uri in places:
@@ -131,23 +137,6 @@ def refuse_partial(result: EvalResult) -> None:
     if not result.figures.verdicts:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in result.figures.failures_by_kind.items())
         raise TooManyUnscoredError(f"the judge gave no verdict at all ({kinds or 'nothing was asked'}).")
-
-
-def _refuse_unfit(settings: Settings) -> None:
-    if settings.panel.judges:
-        raise UsageError(
-            naming(
-                "genrm eval measures one judge at a time: name one of the panel with $model (and $base_url, $profile)."
-            )
-        )
-    if settings.judge.compat is not None:
-        raise UsageError(
-            naming(
-                "$compat replaces missing verdicts with defaults, which say nothing about a judge; omit it (`genrm "
-                "config` shows its source).",
-                compat=settings.judge.compat,
-            )
-        )
 
 
 def _refuse_place(pairs_uri: str, uri: str, settings: Settings) -> None:

@@ -57,6 +57,22 @@ def check_settings(settings: Settings) -> None:
             )
 
 
+def refuse_defaults(settings: Settings, measured: str) -> None:
+    """Refuse defaults for missing verdicts where verdicts measure something.
+
+    Raises:
+        UsageError: `compat` has them.
+    """
+    if (compat := settings.judge.compat) is not None:
+        raise UsageError(
+            naming(
+                f"$compat replaces missing verdicts with defaults, which say nothing about {measured}; omit it (`genrm "
+                "config` shows its source).",
+                compat=compat,
+            )
+        )
+
+
 def without_components(settings: Settings) -> Settings:
     """Return settings for verdicts alone, because a settings file may be shared with `genrm score`."""
     return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)

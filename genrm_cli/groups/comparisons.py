@@ -92,8 +92,8 @@ def iter_requests(
         return
     response_of = dict(zip(answered, view.responses, strict=True))
     principle, reference = view.comparing_principle, view.reference
-    every = list(range(len(plan.judges)))
-    planned = _plan_judges(key, answered, plan) if chosen is None else [(each, every) for each in chosen]
+    comparing = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
+    planned = _plan_judges(key, answered, plan) if chosen is None else [(each, comparing) for each in chosen]
     for (i, j, repeat), numbers in planned:
         prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle, reference, view.images)
         for number in numbers:

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from statistics import NormalDist
 from typing import Any, Self
 
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
@@ -245,6 +246,14 @@ def student_95(freedom: int, z: float = Z_95) -> float:
     v = freedom or math.inf
     terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return sum(term / v**power for power, term in enumerate(terms))
+
+
+def joint_z_95(comparisons: int) -> float:
+    """Return the quantile of the normal distribution for 95 % intervals of so many comparisons together.
+
+    Source: C. E. Bonferroni; see R. G. Miller, Simultaneous Statistical Inference (1981).
+    """
+    return NormalDist().inv_cdf(1 - 0.025 / max(1, comparisons))
 
 
 def mean_interval(mean: float, squares: float, count: int) -> tuple[float, float] | None:

@@ -69,10 +69,9 @@ class Entrants:
             return 0.5 if self.original[i] == self.original[j] else None
         return 0.5 + ((i in self.original) - (j in self.original)) / 2
 
-    def orders(self, i: int, j: int) -> list[tuple[int, int]]:
-        """Return the responses to show for a meeting, in both orders."""
-        first, second = self.original[i], self.original[j]
-        return [(first, second), (second, first)]
+    def shown(self, i: int, j: int) -> tuple[int, int]:
+        """Return the responses that are shown to compare two that need a judge."""
+        return self.original[i], self.original[j]
 
 
 class Contest:
@@ -173,7 +172,7 @@ class Contest:
         entrants, asked = self.entrants(prompt), dict[Comparison, None]()
         for i, j in (meeting for pair in pairs for meeting in entrants.meetings(pair)):
             if entrants.ruled(i, j) is None:
-                orders = sorted(entrants.orders(i, j))
+                orders = sorted([entrants.shown(i, j), entrants.shown(j, i)])
                 if not self.options.both_orders:
                     orders = [orders[generator_of(f"{prompt} {orders[0]}", self.options.seed).random() < 0.5]]
                 asked.update({Comparison(*shown, 0): None for shown in orders})

@@ -9,14 +9,7 @@ from typing import Any
 
 from genrm_cli.errors import InputError
 from genrm_cli.jobs.context import new_run
-from genrm_cli.ranking.rank_policies import (
-    Ranking,
-    rank_known,
-    rank_policies,
-    ranking_options,
-    ranking_settings,
-    uses_known,
-)
+from genrm_cli.ranking.rank_policies import Ranking, rank_policies, split_options
 from genrm_cli.scorer import run_blocking, settings_of
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.table import changed
@@ -62,10 +55,8 @@ def rank(
             given = changed(given, use_journal=given.journal.journal is not None)
         else:
             uris = [os.fspath(each) for each in policies]
-        options = ranking_options(given, policy_field=policy_field, **own)
-        run = new_run(ranking_settings(given), find_api_keys(given, api_key=api_key))
-        if uses_known(uris, options, run.settings):
-            return rank_known(uris, options, run)
+        options, given = split_options(given, policy_field=policy_field, **own)
+        run = new_run(given, find_api_keys(given, api_key=api_key))
         return run_blocking(rank_policies(uris, options, run, examples=examples))
 
 

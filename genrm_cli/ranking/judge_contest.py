@@ -1,7 +1,7 @@
 """Plan the comparisons of a contest, ask the judges, and collect the outcomes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
 
@@ -13,6 +13,7 @@ from genrm_cli.groups.reward_group import verdicts_of
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.ranking.contest import Contest
+from genrm_cli.ranking.leaderboard import most_different
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
 from genrm_cli.ranking.pair_plan import (
     Forecast,
@@ -21,7 +22,6 @@ from genrm_cli.ranking.pair_plan import (
     all_pairs,
     assumed_deviation,
     forecast,
-    measured_deviation,
     near_pairs,
 )
 from genrm_cli.ranking.strengths import fit_strengths
@@ -29,6 +29,18 @@ from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _PILOT_SHARE = 1 / 3
 _WIDE_FIELD = 6  # policies from which a pilot chooses the pairs; of fewer, most are at most two ranks apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A prompt on which two policies differ: its last turn, a response of each, and the share that `a` won."""
+
+    prompt: str
+    a: str
+    b: str
+    response_a: str
+    response_b: str
+    share: float
 
 
 class ContestJudging:
@@ -48,9 +60,11 @@ class ContestJudging:
             self.anchor = 0
         self.is_pilot, self.pairs = False, PairPlan(len(contest.policies), plan.pairing.seed)
         self._allowed = all_pairs(len(contest.policies), self.anchor, is_curve=options.over is not None)
-        # By the responses shown: the verdict, the response that made the request fail, or None for other failures.
-        self._results: dict[int, dict[tuple[int, ...], Verdict | int | None]] = {}
+        # By the responses shown: the verdict, the share of the first if one made the request fail and so lost, or None
+        # for other failures.
+        self._results: dict[int, dict[tuple[int, ...], Verdict | float | None]] = {}
         self._asked: dict[int, set[Pair]] = {}
+        self._offers: dict[int, list[tuple[Pair, int]]] = {}
 
     def choose(self, judges: JudgeSet | None) -> None:
         """Choose the comparisons, within the budget those with known answers first.
@@ -58,30 +72,34 @@ class ContestJudging:
         Args:
             judges: recall what is known; None if nothing is.
         """
-        budget, calls_each = self.contest.options.budget, sum(judge.turns for judge in self.plan.judges)
-        offers: dict[int, list[tuple[Pair, int]]] = {}
+        budget, whole = self.contest.options.budget, 0
         for prompt in range(len(self.contest.rows)):
             present = sorted(self.contest.entrants(prompt).of_policy)
             pairs = [pair for pair in combinations(present, 2) if pair in self._allowed]
             if budget is None:
                 for pair in pairs:
                     self.pairs.take(prompt, pair, 0)
-                continue
-            needed = {pair: self.contest.comparisons(prompt, [pair]) for pair in pairs}
-            offers[prompt] = [(pair, len(asked) * calls_each) for pair, asked in needed.items()]
-            if judges is not None:
-                found = [id_.shown for id_, _ in known_results(self._group(prompt, pairs), self.plan, judges)]
-                for pair, calls in offers[prompt]:
-                    if calls and all(found.count((i, j)) == len(self.plan.judges) for i, j, _ in needed[pair]):
-                        self.pairs.take(prompt, pair, calls)
+            else:
+                self._offers[prompt] = self._offer(prompt, pairs, judges)
+                whole += sum(calls for _, calls in self._offers[prompt])
         if budget is not None:
-            whole = sum(calls for each in offers.values() for _, calls in each)
             self.is_pilot = len(self.contest.policies) >= _WIDE_FIELD and self.anchor is None and whole > budget
-            self.pairs.spend(offers, int(budget * _PILOT_SHARE) if self.is_pilot else budget)
+            self.pairs.spend(self._offers, int(budget * _PILOT_SHARE) if self.is_pilot else budget)
             if not self.pairs.calls and whole:
                 raise UsageError(naming("$budget allows no comparison; raise it.", budget=budget))
-        self._offers = offers
         self._count()
+
+    def _offer(self, prompt: int, pairs: list[Pair], judges: JudgeSet | None) -> list[tuple[Pair, int]]:
+        """Return the calls that each pair needs on a prompt, and choose those pairs whose answers are known."""
+        calls_each = sum(judge.turns for judge in self.plan.judges)
+        needed = {pair: self.contest.comparisons(prompt, [pair]) for pair in pairs}
+        offers = [(pair, len(asked) * calls_each) for pair, asked in needed.items()]
+        if judges is not None:
+            found = [id_.shown for id_, _ in known_results(self._group(prompt, pairs), self.plan, judges)]
+            for pair, calls in offers:
+                if calls and all(found.count((i, j)) == len(self.plan.judges) for i, j, _ in needed[pair]):
+                    self.pairs.take(prompt, pair, calls)
+        return offers
 
     def choose_rest(self) -> None:
         """Spend the rest of the budget on policies that are at most two ranks apart by the verdicts so far."""
@@ -121,47 +139,56 @@ class ContestJudging:
 
     def _take(self, prompt: int, judged: JudgedGroup) -> None:
         found, results = verdicts_of(judged, self.plan), self._results.setdefault(prompt, {})
+        ungraded = set[int]()
         for request, outcome in found.judged.results:
-            if isinstance(outcome.result, Failure) and outcome.result.kind is not FailureKind.NOT_ASKED:
-                culprits = found.causes.get(request, ())
-                results[request.shown] = culprits[0] if len(culprits) == 1 else None
+            if not isinstance(outcome.result, Failure) or outcome.result.kind is FailureKind.NOT_ASKED:
+                continue
+            if self.plan.judges[request.judge].grading is not None:
+                ungraded.update(request.shown)
+                continue
+            culprits = found.causes.get(request, ())
+            results[request.shown] = float(culprits[0] != request.shown[0]) if len(culprits) == 1 else None
+        if ungraded:
+            asked = self.contest.comparisons(prompt, self.pairs.chosen[prompt])
+            results.update({(i, j): None for i, j, _ in asked if ungraded & {i, j}})
         results.update({(i, j): verdict for (i, j, _), verdict in found.used.items()})
         self._metrics.redactions.update(judged.redactions)
         self._metrics.groups_done += 1
 
     def outcomes(self) -> Outcomes:
-        """Return the outcomes so far. A response that made the judge fail lost that comparison."""
+        """Return the outcomes so far."""
         table = OutcomeTable(self.contest.policies, self.contest.options.both_orders)
         for prompt, results in sorted(self._results.items()):
             entrants = self.contest.entrants(prompt)
             chars = entrants.chars
             table.begin_prompt({a: fmean(chars[i] for i in found) for a, found in entrants.of_policy.items()})
-            for pair in self.pairs.chosen[prompt]:
-                for i, j in entrants.meetings(pair):
-                    ruled, gap = entrants.ruled(i, j), float(chars[i] - chars[j])
-                    shown = [(-1, -1)] * 2 if ruled is not None else entrants.orders(i, j)
-                    for first, order in zip((i, j), shown, strict=True):
-                        policies, longer = (pair, gap) if first == i else (pair[::-1], -gap)
-                        result = results.get(order, order[0])
-                        if ruled is not None:
-                            table.add_rule(*policies, longer, ruled if first == i else 1 - ruled)
-                        elif not isinstance(result, int):
-                            table.add(*policies, longer, result)
-                        elif order in results:
-                            table.add_rule(*policies, longer, float(result != order[0]))
+            meetings = [(pair, met) for pair in self.pairs.chosen[prompt] for met in entrants.meetings(pair)]
+            for (a, b), (i, j) in (order for pair, met in meetings for order in ((pair, met), (pair[::-1], met[::-1]))):
+                longer = float(chars[i] - chars[j])
+                if (won := entrants.ruled(i, j)) is not None:
+                    table.add(a, b, longer, won)
+                elif (shown := entrants.shown(i, j)) in results:
+                    table.add(a, b, longer, results[shown])
         return table.outcomes()
 
-    def read(self, number: int, a: int, b: int) -> tuple[Group, tuple[int, int]]:
-        """Return the prompt of this number among the outcomes, with the first responses of two policies."""
-        prompt = sorted(self._results)[number]
-        group = self.contest.index.read_group(self.contest.rows[prompt].tolist())
-        return group, self.contest.entrants(prompt).meetings((a, b))[0]
+    def examples(self, outcomes: Outcomes, count: int) -> Iterator[Example]:
+        """Yield the prompts on which two policies differ most, with the first response of each."""
+        prompts = sorted(self._results)
+        for number, a, b, share in most_different(outcomes, count):
+            rollouts = self.contest.index.read_group(self.contest.rows[prompts[number]].tolist()).rollouts
+            first, second = (rollouts[i] for i in self.contest.entrants(prompts[number]).meetings((a, b))[0])
+            yield Example(
+                prompt=first.prompt[-1].text if first.prompt else "",
+                a=self.contest.policies[a],
+                b=self.contest.policies[b],
+                response_a=first.answer or "",
+                response_b=second.answer or "",
+                share=share,
+            )
 
     def forecast(self) -> Forecast | None:
-        """Return what the chosen comparisons can show, with the deviation measured so far if it is known."""
+        """Return what the chosen comparisons can show, or all of the budget if they are a pilot."""
         options = self.contest.options
+        scale = (options.budget or 0) / max(1, self.pairs.calls) if self.is_pilot else 1.0
         deviation = assumed_deviation(options.samples, both_orders=options.both_orders)
-        if self._results:
-            deviation = measured_deviation(self.outcomes().win_shares()[1]) or deviation
-        spent = (options.budget or 0) / max(1, self.pairs.calls) if self.is_pilot else 1.0  # of a pilot all of it
-        return forecast(self.pairs.counts() * max(1.0, spent), deviation, self.anchor)
+        return forecast(self.pairs.counts() * max(1.0, scale), deviation, self.anchor)

@@ -15,15 +15,30 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup
 from genrm_cli.settings import Settings
 from genrm_cli.simulation.recorded_verdicts import read_judges
+from genrm_cli.storage.location import is_scored_file
 from genrm_cli.verdicts import FailureKind
 
 
-def read_recorded(uri: str, judge: str) -> Outcomes:
-    """Return the recorded verdicts of a judge, named `source/judge`; see `read_judges` for the form of the file.
+def read_known(given: Sequence[str], options: RankOptions, settings: Settings) -> tuple[Outcomes, str] | None:
+    """Return the outcomes of verdicts that exist, and the name of their judge; None if a judge is to be asked.
+
+    They are recorded ones if options name them, else those beside scored lines, if no judge is named.
 
     Raises:
-        InputError: the file cannot be read, or has none of this judge.
+        GenrmError: they cannot be read, or do not compare policies.
     """
+    judge = settings.judge
+    if options.recorded is not None:
+        if len(given) != 1:
+            raise UsageError(naming("$recorded reads one file of recorded verdicts."))
+        return read_recorded(given[0], options.recorded), options.recorded
+    if judge.judge or judge.model or judge.base_url or settings.panel.judges or not all(map(is_scored_file, given)):
+        return None
+    return _read_paid(given, options, settings)
+
+
+def read_recorded(uri: str, judge: str) -> Outcomes:
+    """Return the recorded verdicts of a judge, named `source/judge`; see `read_judges` for the form of the file."""
     names: dict[str, dict[object, int]] = defaultdict(dict)
     by_judge = read_judges(uri, names)
     if judge not in by_judge:
@@ -39,15 +54,11 @@ def read_recorded(uri: str, judge: str) -> Outcomes:
     return table.outcomes()
 
 
-def read_paid(given: Sequence[str], options: RankOptions, settings: Settings) -> tuple[Outcomes, str]:
+def _read_paid(given: Sequence[str], options: RankOptions, settings: Settings) -> tuple[Outcomes, str]:
     """Return the outcomes of all comparisons beside scored lines, and the name of their judge.
 
     Equal responses share their verdicts, and blank ones were not compared: a pair of policies counts where it has
     different responses.
-
-    Raises:
-        InputError: no comparison is between two policies, or several judges answered.
-        UsageError: the policies are files, whose groups do not meet.
     """
     if (path := options.over or options.policy_field) is None:
         raise UsageError(

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
 
-from genrm_cli.metrics.running_stats import Z_95, student_95, wilson_interval
+from genrm_cli.metrics.running_stats import Z_95, joint_z_95, student_95, wilson_interval
 from genrm_cli.ranking.outcomes import Outcomes
+from genrm_cli.ranking.pair_plan import prompts_to_show
 from genrm_cli.ranking.strengths import Strengths, fit_strengths, predicted_wins, resample
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
@@ -19,16 +20,9 @@ _MOST_RESAMPLED, _ROUNDS = 24, 1_000  # policies, for which resampling takes sec
 _USUAL, _USUAL_PROMPTS = (0.1, 0.9), 50  # win rates whose interval is Student's, from this number of prompts on
 _MUCH = 0.05  # of failures, contradictions, and the distance from a predicted win rate
 _OVERLAP = 2.0  # deviations between the lengths of two policies
+_DETECTED = 0.05  # the difference from one half for which a finding says how many prompts it needs
 
-Interval = tuple[float, float] | tuple[None, None]
-
-
-def z_of(comparisons: int) -> float:
-    """Return the quantile of the normal distribution for 95 % intervals of so many comparisons together.
-
-    Source: C. E. Bonferroni; see R. G. Miller, Simultaneous Statistical Inference (1981).
-    """
-    return NormalDist().inv_cdf(1 - 0.025 / max(1, comparisons))
+Interval = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +130,16 @@ class Leaderboard:
 
     def win_rate(self, a: str, b: str) -> tuple[PairRow, float, Interval] | None:
         """Return the row of two policies, the win rate of `a` and its interval; None if it is unknown."""
-        row = next((row for row in self.pairs if {row.a, row.b} == {a, b} and row.w is not None), None)
-        if row is None or row.w is None:
-            return None
-        interval: Interval = (None, None)
-        if row.lo is not None and row.hi is not None:
-            interval = (row.lo, row.hi) if row.a == a else (1 - row.hi, 1 - row.lo)
-        return row, row.w if row.a == a else 1 - row.w, interval
+        for row in self.pairs:
+            if row.w is not None and (row.a, row.b) == (a, b):
+                return row, row.w, (row.lo, row.hi)
+            if row.w is not None and (row.a, row.b) == (b, a):
+                return row, 1 - row.w, (_others(row.hi), _others(row.lo))
+        return None
+
+
+def _others(share: float | None) -> float | None:
+    return None if share is None else 1 - share
 
 
 def share_interval(share: float | None, error: float | None, n: int, verdicts: int, z: float = Z_95) -> Interval:
@@ -177,6 +174,8 @@ def build_leaderboard(
 
 
 class _Statistics:
+    """The numbers behind a leaderboard. NaN is an unknown number, here only."""
+
     def __init__(self, outcomes: Outcomes, baseline: str | None, over: str | None, seed: int) -> None:
         self.of, self.names, self.k = outcomes, outcomes.table.policies, outcomes.k
         self.over, self.seed, self.judged = over, seed, ~outcomes.by_rule
@@ -186,21 +185,29 @@ class _Statistics:
         self.n = len(np.unique(outcomes.prompt))
         self.fit = fit_strengths(outcomes)
         self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
+        self.elo, self.cov = self._in_elo(self.fit)
+        self.errors = np.sqrt(np.maximum(0.0, np.diag(self.cov)))
         self.drawn = None
         if self.fit is not None and self.k <= _MOST_RESAMPLED and self.n >= LEAST_PROMPTS:
             self.drawn = resample(outcomes, _ROUNDS, seed)
 
+    def _in_elo(self, fit: Strengths | None) -> tuple[Floats, Floats]:
+        """Return [K] strengths against the baseline or the mean of all in Elo points, and their covariance [K, K]."""
+        if fit is None:
+            return np.full(self.k, np.nan), np.full((self.k, self.k), np.nan)
+        weights = np.eye(self.k) - (1 / self.k if self.anchor is None else np.eye(self.k)[self.anchor])
+        return ELO * (weights @ fit.theta), weights @ fit.cov[: self.k, : self.k] @ weights.T * ELO**2
+
     def leaderboard(self) -> Leaderboard:
-        of, fit, k, judged = self.of, self.fit, self.k, int(self.judged.sum())
+        of, fit, judged = self.of, self.fit, int(self.judged.sum())
         pairs = [self._pair_row(number) for number in range(len(self.pairs))]
-        rows = [self._policy_row(policy, pairs) for policy in range(k)]
-        order = list(range(k))
+        rows = self._policy_rows(pairs)
+        order = list(range(self.k))
         if self.over is None:
-            order.sort(key=lambda each: (-(rows[each].elo or 0.0), -(rows[each].win_rate or 0.0)))
+            # Rounded: machines differ in the last bits, which must not order equal policies.
+            order.sort(key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0)))
         told = (of.won != 0.5) & self.judged & (of.longer != 0)
-        weights = np.array([self._contrast(policy) for policy in order])
-        has_errors, beta = fit is not None and self.n > 1, None if self.by_length is None else self.by_length.beta
-        spread = weights @ fit.cov[:k, :k] @ weights.T * ELO**2 if fit is not None and has_errors else None
+        cov = self.cov[np.ix_(order, order)].round(3)
         return Leaderboard(
             policies=tuple(rows[policy] for policy in order),
             pairs=tuple(pairs),
@@ -214,26 +221,25 @@ class _Statistics:
             failed=of.table.failed.total(),
             contradicting=of.table.contradicting / judged if judged else None,
             position=None if fit is None else fit.gamma,
-            position_se=_error_at(fit, k) if fit is not None and fit.gamma is not None and has_errors else None,
-            length=beta,
-            length_se=_error_at(self.by_length, -1) if has_errors else None,
+            position_se=None if fit is None or fit.gamma is None else _error_at(fit, self.k),
+            length=None if self.by_length is None else self.by_length.beta,
+            length_se=None if self.by_length is None else _error_at(self.by_length, -1),
             longer_preferred=float(((of.won == 1) == (of.longer > 0))[told].mean()) if told.any() else None,
-            cov=None if spread is None else tuple(tuple(row) for row in spread.round(3).tolist()),
+            cov=None if np.isnan(cov).any() else tuple(map(tuple, cov.tolist())),
             warnings=tuple(self._warnings(pairs, judged)),
         )
 
     def _pair_row(self, number: int) -> PairRow:
         of, (a, b) = self.of, self.pairs[number].tolist()
         here, shares = of.pair == a * self.k + b, self.shares[:, number]
-        shares = shares[~np.isnan(shares)]
-        n, asked = len(shares), here & self.judged
+        shares, asked = shares[~np.isnan(shares)], here & self.judged
+        n, verdicts = len(shares), int(here.sum())
         w, error = float(shares.mean()) if n else None, float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 else None
-        low, high = share_interval(w, error, n, int(here.sum()))
-        low_sim, high_sim = share_interval(w, error, n, int(here.sum()), z_of(self.accounted))
-        better = None
+        low, high = share_interval(w, error, n, verdicts)
+        low_sim, high_sim = share_interval(w, error, n, verdicts, joint_z_95(self.accounted))
+        better = z = None
         if low_sim is not None and high_sim is not None and n >= LEAST_PROMPTS and self.anchor in (None, a, b):
             better = self.names[a] if low_sim > 0.5 else self.names[b] if high_sim < 0.5 else None
-        z = None
         if self.drawn is not None and w is not None and n >= LEAST_PROMPTS and self.k > 2:
             deviation = float(self.drawn[1][:, number].std())
             z = round((w - self._predicted(number)) / deviation, 2) if deviation > 0 else None
@@ -255,41 +261,43 @@ class _Statistics:
             resid_z=z,
         )
 
-    def _policy_row(self, policy: int, pairs: Sequence[PairRow]) -> PolicyRow:
-        of, name = self.of, self.names[policy]
-        own, chars = (of.first == policy) | (of.second == policy), of.chars[:, policy]
-        won = np.where(of.first == policy, of.won, 1 - of.won)[own]
-        rate, error, n, verdicts = self._rate(policy)
-        low, high = share_interval(rate, error, n, verdicts)
-        elo, elo_se = self._elo(self.fit, policy)
-        (elo_lo, elo_hi), (band_lo, band_hi) = (self._around(elo, elo_se, z) for z in (Z_95, z_of(self.accounted)))
-        ranks = self._ranks(policy, pairs)
-        is_bound = elo is not None and policy != self.anchor and len(won) > 0 and won.mean() in (0, 1)
-        known = chars[~np.isnan(chars)]
-        return PolicyRow(
-            name=name,
-            rank_lo=ranks[0],
-            rank_hi=ranks[1],
-            elo=elo,
-            elo_se=elo_se,
-            elo_lo=elo_lo,
-            elo_hi=elo_hi,
-            band_lo=band_lo,
-            band_hi=band_hi,
-            bound=(">=" if won[0] else "<=") if is_bound else None,
-            elo_length=self._elo(self.by_length, policy)[0],
-            win_rate=rate,
-            lo=low,
-            hi=high,
-            first_share=None if self.drawn is None else float((self.drawn[0].argmax(axis=1) == policy).mean()),
-            chars=round(float(known.mean()), 1) if known.any() else None,
-            prompts=len(known),
-            verdicts=int((own & self.judged).sum()),
-            failed=sum(count for pair, count in of.table.failed.items() if policy in pair),
-        )
+    def _policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
+        of, by_length = self.of, self._in_elo(self.by_length)[0]
+        half, band = (student_95(self.n - 1, z) * self.errors for z in (Z_95, joint_z_95(self.accounted)))
+        best = None if self.drawn is None else self.drawn[0].argmax(axis=1)
+        rows = []
+        for policy, (rank_lo, rank_hi) in enumerate(self._ranks(pairs)):
+            own, chars = (of.first == policy) | (of.second == policy), of.chars[:, policy]
+            won = np.where(of.first == policy, of.won, 1 - of.won)[own]
+            rate, interval = self._rate(policy)
+            is_bound = self.fit is not None and policy != self.anchor and len(won) > 0 and won.mean() in (0, 1)
+            known, elo = chars[~np.isnan(chars)], float(self.elo[policy])
+            row = PolicyRow(
+                name=self.names[policy],
+                rank_lo=rank_lo,
+                rank_hi=rank_hi,
+                elo=_number(elo),
+                elo_se=_number(self.errors[policy]),
+                elo_lo=_number(elo - half[policy]),
+                elo_hi=_number(elo + half[policy]),
+                band_lo=_number(elo - band[policy]),
+                band_hi=_number(elo + band[policy]),
+                bound=(">=" if won[0] else "<=") if is_bound else None,
+                elo_length=_number(by_length[policy]),
+                win_rate=rate,
+                lo=interval[0],
+                hi=interval[1],
+                first_share=None if best is None else float((best == policy).mean()),
+                chars=round(float(known.mean()), 1) if known.any() else None,
+                prompts=len(known),
+                verdicts=int((own & self.judged).sum()),
+                failed=sum(count for pair, count in of.table.failed.items() if policy in pair),
+            )
+            rows.append(row)
+        return rows
 
-    def _rate(self, policy: int) -> tuple[float | None, float | None, int, int]:
-        """Return the win rate against the baseline or all others, its error, and the prompts and verdicts behind it.
+    def _rate(self, policy: int) -> tuple[float | None, Interval]:
+        """Return the win rate against the baseline or all others, and its interval.
 
         All opponents have the same weight; the error sums the deviations of a prompt before it squares them.
         """
@@ -297,48 +305,31 @@ class _Statistics:
         place = {frozenset(pair): number for number, pair in enumerate(self.pairs.tolist())}
         columns = [place.get(frozenset((policy, each)), -1) for each in opponents]
         if policy == self.anchor or -1 in columns:
-            return None, None, 0, 0
+            return None, (None, None)
         complete = slice(None) if self.anchor is not None else ~np.isnan(self.of.chars).any(axis=1)
         shares = self.shares[complete][:, columns]
         shares = np.where(self.pairs[columns, 1] == policy, 1 - shares, shares)
         known = ~np.isnan(shares)
         counts, n = known.sum(axis=0), int(known.any(axis=1).sum())
         if not counts.all():
-            return None, None, 0, 0
+            return None, (None, None)
         means = np.where(known, shares, 0.0).sum(axis=0) / counts
         deviations = (np.where(known, shares - means, 0.0) / counts).sum(axis=1) / len(columns)
-        error = float(np.sqrt((deviations**2).sum() * n / (n - 1))) if n > 1 else None
-        return float(means.mean()), error, n, 2 * int(known.sum())
+        rate, error = float(means.mean()), float(np.sqrt((deviations**2).sum() * n / (n - 1))) if n > 1 else None
+        return rate, share_interval(rate, error, n, 2 * int(known.sum()))
 
-    def _contrast(self, policy: int) -> Floats:
-        reference = np.full(self.k, 1 / self.k) if self.anchor is None else np.eye(self.k)[self.anchor]
-        return np.asarray(np.eye(self.k)[policy] - reference)
-
-    def _elo(self, fit: Strengths | None, policy: int) -> tuple[float | None, float | None]:
-        if fit is None:
-            return None, None
-        weights = self._contrast(policy)
-        variance = float(weights @ fit.cov[: self.k, : self.k] @ weights)
-        return ELO * float(weights @ fit.theta), ELO * max(0.0, variance) ** 0.5 if self.n > 1 else None
-
-    def _around(self, value: float | None, error: float | None, z: float) -> Interval:
-        if value is None or error is None:
-            return None, None
-        half = student_95(self.n - 1, z) * error
-        return value - half, value + half
-
-    def _ranks(self, policy: int, pairs: Sequence[PairRow]) -> tuple[int, int] | tuple[None, None]:
-        """Return the ranks that the gaps between strengths leave, or of two policies their win rate."""
+    def _ranks(self, pairs: Sequence[PairRow]) -> list[tuple[int | None, int | None]]:
+        """Return the ranks that the gaps between strengths leave each policy, or of two policies their win rate."""
         if self.fit is None or self.n < LEAST_PROMPTS:
-            return None, None
+            return [(None, None)] * self.k
         if self.k == 2:
-            winner = pairs[0].better
-            return 1 + (winner not in (None, self.names[policy])), 2 - (winner == self.names[policy])
-        gaps = self.fit.theta - self.fit.theta[policy]
-        own, cov = np.diag(self.fit.cov)[: self.k], self.fit.cov[: self.k, policy]
-        errors = np.sqrt(np.maximum(0.0, own + own[policy] - 2 * cov))
-        sure = student_95(self.n - 1, z_of(self.k * (self.k - 1) // 2)) * errors
-        return 1 + int((gaps > sure).sum()), self.k - int((-gaps > sure).sum())
+            lost = [pairs[0].better not in (None, name) for name in self.names]
+            return [(1 + lost[0], 2 - lost[1]), (1 + lost[1], 2 - lost[0])]
+        gaps, cov = np.subtract.outer(self.fit.theta, self.fit.theta), self.fit.cov[: self.k, : self.k]
+        errors = np.sqrt(np.maximum(0.0, np.add.outer(np.diag(cov), np.diag(cov)) - 2 * cov))
+        sure = student_95(self.n - 1, joint_z_95(self.k * (self.k - 1) // 2)) * errors
+        above, below = (gaps > sure).sum(axis=0).tolist(), (-gaps > sure).sum(axis=0).tolist()
+        return [(1 + better, self.k - worse) for better, worse in zip(above, below, strict=True)]
 
     def _predicted(self, number: int) -> float:
         if self.fit is None:
@@ -363,7 +354,7 @@ class _Statistics:
             share = 100 * of.table.contradicting / judged
             yield f"the scores and the ranking of {share:.1f} % of the verdicts contradict each other."
         worst = max(range(len(pairs)), key=lambda each: abs(pairs[each].resid_z or 0.0), default=None)
-        if worst is not None and abs(pairs[worst].resid_z or 0.0) > z_of(len(pairs)):
+        if worst is not None and abs(pairs[worst].resid_z or 0.0) > joint_z_95(len(pairs)):
             row, expected = pairs[worst], self._predicted(worst)
             if row.w is not None and abs(row.w - expected) > _MUCH:
                 yield (
@@ -378,8 +369,12 @@ class _Statistics:
                 break
 
 
-def _error_at(fit: Strengths | None, place: int) -> float | None:
-    return None if fit is None else float(np.sqrt(fit.cov[place, place]))
+def _error_at(fit: Strengths, place: int) -> float | None:
+    return _number(np.sqrt(fit.cov[place, place]))
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def most_different(outcomes: Outcomes, count: int) -> list[tuple[int, int, int, float]]:
@@ -391,8 +386,10 @@ def most_different(outcomes: Outcomes, count: int) -> list[tuple[int, int, int, 
     return [(prompt, *pairs[pair].tolist(), float(shares[prompt, pair])) for prompt, pair in places]
 
 
-def findings(board: Leaderboard, judge: str, prompts_for_5_points: int) -> Iterator[str]:
+def findings(board: Leaderboard, judge: str) -> Iterator[str]:
     """Yield what the leaderboard says, in sentences that claim no more than it shows."""
+    deviations = [row.se * row.n_prompts**0.5 for row in board.pairs if row.se]
+    needed = prompts_to_show(_DETECTED, fmean(deviations)) if deviations else 0
     rivals = [(row.name, board.baseline) for row in board.policies if row.name != board.baseline]
     if board.over is not None:
         yield "a step chosen for its place on this curve looks better than it is: judge it again on other prompts."
@@ -416,6 +413,6 @@ def findings(board: Leaderboard, judge: str, prompts_for_5_points: int) -> Itera
         elif row.n_prompts < LEAST_PROMPTS:
             yield f"{row.n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at least: {shown}."
         else:
-            more = prompts_for_5_points - row.n_prompts
-            needed = f"; {more:,} more prompts would detect 5 points" if more > 0 else ""
-            yield f"{name} and {other} are not separated by {row.n_prompts:,} prompts: {shown}{needed}."
+            more = needed - row.n_prompts
+            shown += f"; {more:,} more prompts would detect {100 * _DETECTED:.0f} points" if more > 0 else ""
+            yield f"{name} and {other} are not separated by {row.n_prompts:,} prompts: {shown}."

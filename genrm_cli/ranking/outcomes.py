@@ -32,17 +32,20 @@ class OutcomeTable:
         """Begin the next prompt: the policies that answered it, with the mean characters of their responses."""
         self._chars.append(chars)
 
-    def add(self, first: int, second: int, longer: float, verdict: Verdict | None) -> None:
-        """Add a verdict on two policies, None for a failure; the first response is longer by so many characters."""
-        if verdict is None:
-            self.failed[first, second] += 1
-        else:
-            self.contradicting += contradicts_itself(verdict)
-            self._rows.append((len(self._chars) - 1, first, second, (1 + preferred(verdict)) / 2, longer, 0))
+    def add(self, first: int, second: int, longer: float, result: Verdict | float | None) -> None:
+        """Add a comparison of two policies; the first response is longer by so many characters.
 
-    def add_rule(self, first: int, second: int, longer: float, won: float) -> None:
-        """Add an outcome that a rule decides instead of a verdict."""
-        self._rows.append((len(self._chars) - 1, first, second, won, longer, 1))
+        Args:
+            result: a verdict, None for a failure, or the share that the first one won where a rule decides.
+        """
+        if result is None:
+            self.failed[first, second] += 1
+            return
+        is_ruled = not isinstance(result, Verdict)
+        if isinstance(result, Verdict):
+            self.contradicting += contradicts_itself(result)
+            result = (1 + preferred(result)) / 2
+        self._rows.append((len(self._chars) - 1, first, second, result, longer, is_ruled))
 
     def outcomes(self) -> "Outcomes":
         """Return all outcomes."""

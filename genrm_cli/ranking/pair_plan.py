@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from genrm_cli.ranking.leaderboard import z_of
+from genrm_cli.metrics.running_stats import Z_95, joint_z_95
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 Pair = tuple[int, int]
@@ -18,7 +18,6 @@ Offers = Mapping[int, Sequence[tuple[Pair, int]]]
 """By prompt, the pairs that it allows, each with its number of calls."""
 
 POWER = 0.8
-_LEAST_MEASURED = 30  # shares; a deviation measured on fewer is worth less than the assumed one
 # Variance of the share won on a prompt: of prompts and of samples. Deviations are .38 with one sample and .29 with
 # four for GPT-4 on close systems; with one order instead of both .455.
 _OF_PROMPTS, _OF_SAMPLES, _OF_ONE_ORDER = 0.064, 0.080, 0.063
@@ -97,7 +96,7 @@ class Forecast:
     Attributes:
         half_width: of the 95 % interval of a win rate.
         smallest_difference: from a win rate of one half, shown with this `power`; all comparisons are accounted for.
-        deviation: of the share won on a prompt: assumed, or measured once there are verdicts.
+        deviation: assumed, of the share won on a prompt.
     """
 
     half_width: float
@@ -109,14 +108,6 @@ class Forecast:
 def assumed_deviation(samples: int, *, both_orders: bool) -> float:
     """Return the deviation over prompts of the share that one of two close policies wins."""
     return float((_OF_PROMPTS + (_OF_SAMPLES + (0.0 if both_orders else _OF_ONE_ORDER)) / samples) ** 0.5)
-
-
-def measured_deviation(shares: Floats) -> float | None:
-    """Return the deviation of the shares won, [prompts, pairs] with NaN for unknown ones; None for too few."""
-    shares = shares[:, (~np.isnan(shares)).sum(axis=0) > 1]
-    if (~np.isnan(shares)).sum() < _LEAST_MEASURED:
-        return None
-    return float(np.sqrt(np.nanvar(shares, axis=0, ddof=1).mean()))
 
 
 def forecast(counts: Floats, deviation: float, anchor: int | None) -> Forecast | None:
@@ -137,8 +128,8 @@ def forecast(counts: Floats, deviation: float, anchor: int | None) -> Forecast |
     ]
     error = deviation * float(np.median(resistances)) ** 0.5
     return Forecast(
-        half_width=z_of(1) * error,
-        smallest_difference=(z_of(len(resistances)) + z) * error,
+        half_width=Z_95 * error,
+        smallest_difference=(joint_z_95(len(resistances)) + z) * error,
         power=POWER,
         deviation=deviation,
     )
@@ -146,4 +137,4 @@ def forecast(counts: Floats, deviation: float, anchor: int | None) -> Forecast |
 
 def prompts_to_show(difference: float, deviation: float) -> int:
     """Return the prompts on which to compare two policies to show a difference from one half, in 80 % of cases."""
-    return int(np.ceil(((z_of(1) + NormalDist().inv_cdf(POWER)) * deviation / difference) ** 2))
+    return int(np.ceil(((Z_95 + NormalDist().inv_cdf(POWER)) * deviation / difference) ** 2))

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from statistics import fmean
+from functools import partial
 from typing import Any, Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
-from genrm_cli.groups.check import check_settings, judge_specs, without_components
+from genrm_cli.groups.check import check_settings, judge_specs, refuse_defaults, without_components
 from genrm_cli.groups.judge_group import count_known
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import is_one_input, iter_files
@@ -23,11 +23,11 @@ from genrm_cli.judging.opening.open_judges import idle_judges, open_judges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.ranking.contest import Contest, RankOptions, refuse_unknown
-from genrm_cli.ranking.judge_contest import ContestJudging
-from genrm_cli.ranking.known_verdicts import read_paid, read_recorded
-from genrm_cli.ranking.leaderboard import Leaderboard, build_leaderboard, findings, most_different
+from genrm_cli.ranking.judge_contest import ContestJudging, Example
+from genrm_cli.ranking.known_verdicts import read_known
+from genrm_cli.ranking.leaderboard import Leaderboard, build_leaderboard, findings
 from genrm_cli.ranking.outcomes import Outcomes
-from genrm_cli.ranking.pair_plan import Forecast, prompts_to_show
+from genrm_cli.ranking.pair_plan import Forecast
 from genrm_cli.scored.describe_run import judge_record
 from genrm_cli.scored.json_form import extended, to_json
 from genrm_cli.scored.run_record import PanelRecord
@@ -60,18 +60,6 @@ class RankPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A prompt on which two policies differ: its last turn, a response of each, and the share that `a` won."""
-
-    prompt: str
-    a: str
-    b: str
-    response_a: str
-    response_b: str
-    share: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking(Leaderboard):
     """A leaderboard, and how it came about.
 
@@ -95,15 +83,13 @@ class Ranking(Leaderboard):
     examples: tuple[Example, ...]
 
 
-def ranking_options(settings: Settings, **own: Any) -> RankOptions:
-    """Return the options of a ranking: its own, and those that are settings."""
-    return RankOptions(budget=settings.pairing.budget, limit=settings.limits.limit, seed=settings.pairing.seed, **own)
-
-
-def ranking_settings(settings: Settings) -> Settings:
-    """Return the settings of a ranking, which plans its own comparisons, from those of a file shared with `score`."""
-    own = {"strategy": "ring", "goal": "rewards", "repeats": 1, "both_orders": False, "budget": None, "limit": None}
-    return changed(without_components(settings), together=True, **own)
+def split_options(settings: Settings, **own: Any) -> tuple[RankOptions, Settings]:
+    """Return the options of a ranking, some of which are settings, and what the settings say of all else."""
+    options = RankOptions(
+        budget=settings.pairing.budget, limit=settings.limits.limit, seed=settings.pairing.seed, **own
+    )
+    plan = {"strategy": "ring", "goal": "rewards", "repeats": 1, "both_orders": False, "budget": None, "limit": None}
+    return options, changed(without_components(settings), together=True, **plan)
 
 
 def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RankPlan:
@@ -121,18 +107,21 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
     """Ask the judges to compare policies where no verdict is known, and return the leaderboard.
 
     Verdicts go to the journal that `genrm score` uses for these inputs together. The events `plan` and `forecast`
-    announce the plan before the first call.
+    announce the plan before the first call. Nobody is asked about recorded verdicts, nor about scored lines if no judge
+    is named.
 
     Args:
         given: files, folders, prefixes and patterns.
         options: what to rank.
-        run: with `ranking_settings`; its metrics count the calls.
+        run: with the settings of `split_options`; its metrics count the calls.
         examples: number of prompts to return on which policies differ most.
 
     Raises:
         GenrmError: a subclass for each kind of failure.
         CancelledError: the run was interrupted, also by SIGTERM.
     """
+    if (known := await run.in_thread(lambda: read_known(given, options, run.settings))) is not None:
+        return _ranking(given, *known, options, run.metrics, judged_by=None, plan=None, examples=())
     run, uris = _checked(run, options), _find_files(given, run)
     metrics, settings = run.metrics, run.settings
     with ExitStack() as opened:
@@ -142,8 +131,8 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
             open_journal(_journal_for(uris, settings), run) as journal,
         ):
             contest = await run.in_thread(lambda: opened.enter_context(_reading(uris, options, run)))
-            if (known := journal) is not None:
-                await run.in_thread(lambda: take_in_others(known, _scored_uris(uris, settings), run))
+            if journal is not None:
+                await run.in_thread(partial(take_in_others, journal, _scored_uris(uris, settings), run))
             await judges.settle(journal)
             run.progress.pace = judges if judges.is_remote else None
             judge_set = judges.with_journal(journal, metrics.add_outcome)
@@ -161,64 +150,22 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
         if not len(outcomes.won):
             kinds = ", ".join(f"{count} × {kind}" for kind, count in metrics.failures.most_common())
             raise TooManyUnscoredError(f"no comparison has a verdict ({kinds or 'nothing was asked'}).")
-        examples_ = tuple(_example(work, *each) for each in most_different(outcomes, examples))
         judge = judge_record(settings, judges.specs)
-        return _ranking(uris, outcomes, options, str(judge.name), metrics, judge=judge, plan=plan, examples=examples_)
-
-
-def uses_known(given: Sequence[str], options: RankOptions, settings: Settings) -> bool:
-    """Whether to rank verdicts that exist: recorded ones, or those beside scored lines if no judge is named."""
-    judge = settings.judge
-    has_judge = judge.judge or judge.model or judge.base_url or settings.panel.judges
-    return options.recorded is not None or (not has_judge and all(map(is_scored_file, given)))
-
-
-def rank_known(given: Sequence[str], options: RankOptions, run: RunContext) -> Ranking:
-    """Return the leaderboard of verdicts that exist: recorded ones, or those beside scored lines; blocks.
-
-    Raises:
-        GenrmError: they cannot be read, or do not compare policies.
-    """
-    if options.recorded is None:
-        outcomes, judge = read_paid(given, options, run.settings)
-    elif len(given) == 1:
-        outcomes, judge = read_recorded(given[0], options.recorded), options.recorded
-    else:
-        raise UsageError(naming("$recorded reads one file of recorded verdicts."))
-    return _ranking(given, outcomes, options, judge, run.metrics)
+        shown = tuple(work.examples(outcomes, examples))
+    return _ranking(uris, outcomes, str(judge.name), options, metrics, judged_by=judge, plan=plan, examples=shown)
 
 
 def _ranking(
-    uris: Sequence[str],
-    outcomes: Outcomes,
-    options: RankOptions,
-    judge_name: str,
-    metrics: RunMetrics,
-    *,
-    judge: PanelRecord | None = None,
-    plan: RankPlan | None = None,
-    examples: tuple[Example, ...] = (),
+    uris: Sequence[str], outcomes: Outcomes, judge: str, options: RankOptions, metrics: RunMetrics, **own: Any
 ) -> Ranking:
-    policies, baseline = outcomes.table.policies, options.baseline
-    refuse_unknown(baseline, policies)
+    baseline = options.baseline
+    refuse_unknown(baseline, outcomes.table.policies)
     if options.over is not None and baseline is None:
-        baseline = policies[0]
+        baseline = outcomes.table.policies[0]
     board = build_leaderboard(outcomes, baseline=baseline, over=options.over, seed=options.seed)
-    deviations = [row.se * row.n_prompts**0.5 for row in board.pairs if row.se]
-    needed = prompts_to_show(0.05, fmean(deviations)) if deviations else 0
-    return extended(
-        Ranking,
-        board,
-        inputs=tuple(uris),
-        judge=judge_name,
-        judged_by=judge,
-        stopped_by=metrics.stopped_by,
-        calls=metrics.calls,
-        known=metrics.journal_hits,
-        plan=plan,
-        findings=tuple(findings(board, judge_name, needed)),
-        examples=examples,
-    )
+    numbers = {"stopped_by": metrics.stopped_by, "calls": metrics.calls, "known": metrics.journal_hits}
+    said = tuple(findings(board, judge))
+    return extended(Ranking, board, inputs=tuple(uris), judge=judge, findings=said, **numbers, **own)
 
 
 def refuse_partial(ranking: Ranking, settings: Settings) -> None:
@@ -242,14 +189,7 @@ def _checked(run: RunContext, options: RankOptions) -> RunContext:
     settings, plan = run.settings, run.plan
     check_settings(settings)
     check_journal_place(settings)
-    if settings.judge.compat is not None:
-        raise UsageError(
-            naming(
-                "$compat replaces missing verdicts with defaults, which say nothing about policies; omit it (`genrm "
-                "config` shows its source).",
-                compat=settings.judge.compat,
-            )
-        )
+    refuse_defaults(settings, "policies")
     if settings.offline.is_used:
         raise UsageError(naming("a ranking asks the judge itself; omit $batch, $requests_to and $replies_from."))
     if options.over is not None and options.policy_field is not None:
@@ -316,13 +256,3 @@ def _choose(work: ContestJudging, judges: JudgeSet, journal: Journal | None, run
         estimate=estimate_rest(run, journal) if asks_anybody(run.settings) else Estimate(metrics.planned),
         forecast=work.forecast(),
     )
-
-
-def _example(work: ContestJudging, prompt: int, a: int, b: int, share: float) -> Example:
-    """Return the texts of a prompt on which two policies differ."""
-    names = work.contest.policies
-    group, (i, j) = work.read(prompt, a, b)
-    shown = group.rollouts[i].prompt
-    texts = [group.rollouts[each].answer or "" for each in (i, j)]
-    text = shown[-1].text if shown else ""
-    return Example(prompt=text, a=names[a], b=names[b], response_a=texts[0], response_b=texts[1], share=share)

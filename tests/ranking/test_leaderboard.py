@@ -122,7 +122,7 @@ def test_a_policy_that_always_wins_has_a_bound() -> None:
     assert board.policies[0].win_rate == 1.0
     assert 0.8 < board.policies[0].lo < board.policies[0].hi == 1.0
     assert any("their Elo is a bound" in warning for warning in board.warnings)
-    (sentence,) = findings(board, "J", 100)
+    (sentence,) = findings(board, "J")
     assert sentence == "J prefers p0 to p1: 100.0 % win rate on prompts like these (87.8 to 100.0)."
 
 

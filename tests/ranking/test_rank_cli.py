@@ -171,6 +171,18 @@ def test_a_judge_that_fails_is_no_opinion(genrm: Genrm, call: Call, judge_server
     assert (stopped.code, "--max-calls stopped the run" in stopped.err) == (6, True)
 
 
+@pytest.mark.parametrize(("profile", "calls"), [("nemotron-principle", 20), ("rewardanything", 10)])
+def test_judges_that_grade_responses_rank_policies(
+    profile: str, calls: int, genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Each response is graded once, or all of a prompt in one call; a failed grade fails its pairs in both orders."""
+    files = write_policies(genrm, prompts=10, old="bad", new="good good")
+    judge_server.behave(script=[{"content": "no idea"}])
+    flags = ("--profile", profile, "--no-probe", "--concurrency", 1, "--reask", 0, "--max-unscored", 1)
+    found = ranked(call, *files, *judge_server.flags, *flags)
+    assert (found["calls"], found["failed"], found["n_verdicts"]) == (calls, 2, 18)
+
+
 @pytest.mark.slow
 def test_an_interrupted_ranking_continues(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """Ctrl-C ends with 130; the same command then asks only what is missing."""

@@ -49,23 +49,14 @@ def rank(
     Example: genrm rank models.scored.jsonl --policy-field model --json
     """
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.ranking.rank_policies import (
-        plan_ranking,
-        rank_known,
-        rank_policies,
-        ranking_options,
-        ranking_settings,
-        refuse_partial,
-        uses_known,
-    )
+    from genrm_cli.ranking.rank_policies import plan_ranking, rank_policies, refuse_partial, split_options
     from genrm_cli.report.write_report import write_report
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.location import is_scored_file
 
     given, as_json = invocation.settings, invocation.settings.output.json_output
-    own = ranking_settings(given)
     fields = {"policy_field": policy_field, "over": over, "baseline": baseline, "recorded": recorded}
-    options = ranking_options(given, **fields, samples=samples, both_orders=not one_order)
+    options, own = split_options(given, **fields, samples=samples, both_orders=not one_order)
     if given.output.dry_run:
         plan = to_json(plan_ranking(rollouts, options, new_run(own, invocation.api_keys)))
         if as_json:
@@ -76,10 +67,7 @@ def rank(
     say_endpoint_source(invocation)
     with watched(given) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
-        if uses_known(rollouts, options, own):
-            ranking = rank_known(rollouts, options, run)
-        else:
-            ranking = run_to_end(rank_policies(rollouts, options, run, examples=_EXAMPLES if report else 0))
+        ranking = run_to_end(rank_policies(rollouts, options, run, examples=_EXAMPLES if report else 0))
     if report is not None:
         scored = rollouts if all(map(is_scored_file, rollouts)) else []
         write_report(scored, report, given, ranking=ranking)
@@ -88,12 +76,16 @@ def rank(
     else:
         _print_ranking(ranking)
     if not given.output.quiet:
-        if ranking.judged_by is not None and ranking.judged_by.is_baseline:
-            say_warning("judged by the built-in lexical baseline, which counts words: only a try of the pipeline.")
-        for warning in ranking.warnings:
-            say_warning(warning)
+        _warn(ranking)
     refuse_partial(ranking, given)
     return 0
+
+
+def _warn(ranking: "Ranking") -> None:
+    if ranking.judged_by is not None and ranking.judged_by.is_baseline:
+        say_warning("judged by the built-in lexical baseline, which counts words: only a try of the pipeline.")
+    for warning in ranking.warnings:
+        say_warning(warning)
 
 
 def _print_ranking(ranking: "Ranking") -> None:
