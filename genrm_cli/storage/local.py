@@ -223,7 +223,9 @@ def unwritable(uri: str, error: OSError) -> StorageError:
     if isinstance(error, PermissionError):
         return StorageError(f"{uri}: permission denied; make it and its folder writable for this user")
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return StorageError(f"{uri}: the folder {Path(uri).parent} does not exist; create it")
+        folder = Path(uri).parent
+        problem = "does not take new files; choose another" if folder.is_dir() else "does not exist; create it"
+        return StorageError(f"{uri}: the folder {folder} {problem}")
     reason = error.strerror or str(error)
     advice = "free some disk space" if error.errno in _NO_ROOM else "choose another location"
     return StorageError(f"{uri}: cannot be written: {reason}; {advice}; the existing file is unchanged")

@@ -156,7 +156,8 @@ def _content_warnings(metrics: "RunTotals") -> Iterator[str]:
         if reason not in (Reason.BLANK, Reason.NOT_IN_TRIAL):
             detail = metrics.unscored_examples.get(reason)
             example = f", for example {detail}" if detail else ""
-            yield f"{counted(count, 'rollout')} unscored: {Reason(reason).text}{example}."
+            advice = "; give --images if the judge sees images, or --ignore-media" if reason == Reason.MEDIA else ""
+            yield f"{counted(count, 'rollout')} unscored: {Reason(reason).text}{example}{advice}."
     for name, count in metrics.missing_fields.items():
         yield f"{counted(count, 'rollout')} judged without the field that {render_flag(SettingRef(name))} names."
     media, reasons = metrics.rollouts_with_media, metrics.unscored_reasons
