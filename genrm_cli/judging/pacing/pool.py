@@ -318,7 +318,7 @@ class EndpointPool:
             self._over.clear()
         else:
             error = self._given_up = JudgeError(
-                silent, " Run the same command again once it is back: answers in the journal are reused."
+                silent, " Run the same again once it is back: answers that a journal holds are reused."
             )
             self._over.set()
         for line in self._lines():
