@@ -79,7 +79,6 @@ PURE = (
     "judging.profiles.json_objects",
     "judging.profiles.profile",
     "judging.profiles.prompt",
-    "judging.profiles.quotation",
     "judging.profiles.scores_json",
     "judging.rubrics",
     "judging.pacing.limit",

@@ -41,7 +41,6 @@ class RemoteJudge:
     """A judge behind HTTP endpoints.
 
     Attributes:
-        model: the model's name on its server.
         name: its name in the journal.
         form: how the model's server takes requests; another version outdates those that were prepared before.
         label: this name, with the context length to which prompts are shortened, the form of its requests, and whether
@@ -66,9 +65,8 @@ class RemoteJudge:
     ) -> None:
         """Combine endpoints with a profile.
 
-        Args:
-            given: request fields that replace those of the profile; None leaves one out.
-            fixed: request fields that are sent as they are, even if the server refuses them.
+        `given` fields replace those of the profile, and None leaves one out; `fixed` ones are sent as they are, even if
+        the server refuses them.
         """
         self._latencies = latencies or Latencies()
         self.model = model

@@ -22,12 +22,9 @@ MOST = 1e9
 
 @dataclass(slots=True)
 class Column:
-    """One component of all rollouts of a group.
+    """One component of all rollouts of a group, in its order; None for a missing value, and `failure` why.
 
-    Attributes:
-        values: values in the group's order; None for a missing value.
-        notes: the evidence for each value (phrases, quotations); empty if there is none.
-        failure: why values are missing; None if nothing failed.
+    `notes` are the evidence for each value (phrases, quotations); empty if there is none.
     """
 
     values: Values

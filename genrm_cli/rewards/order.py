@@ -16,12 +16,9 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """Qualities of the rollouts of G groups, given their verdicts; the qualities have variance 1 within a group.
+    """Qualities of the rollouts of G groups, given their verdicts, of variance 1 within a group.
 
-    Attributes:
-        means: [G, n].
-        covariances: [G, n, n]; the diagonal holds the squared standard errors.
-        scored: [G, n], whether the rollout has a verdict.
+    Means are [G, n], covariances [G, n, n] with squared standard errors in the diagonal; scored rollouts have verdicts.
     """
 
     means: Floats

@@ -74,15 +74,13 @@ class GroupTable:
         prompt: int | None = None,
         shown: object = None,
     ) -> None:
-        """Add a rollout with its group key.
+        """Add a rollout with its group key; None if it belongs to no group.
 
         Args:
-            key: the key; None for a rollout that belongs to no group.
             compared: whether it can be compared; by default, whether it has a response and is not excluded.
             may_split: whether different prompts under this key are different groups instead of a mistake.
             prompt: digest of the prompt that counts; by default, that of the rollout.
-            shown: what judges see of it; rollouts of a group that are equal in it are one rollout to them. By default,
-                it is equal to no other.
+            shown: what judges see of it; rollouts of a group that are equal in it are one. By default, none is.
         """
         if compared is None:
             compared = rollout.is_comparable

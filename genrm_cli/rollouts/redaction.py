@@ -77,17 +77,16 @@ def _mask(text: str, form: Form, name: str, counts: Counter[str]) -> str:
 
 
 def _mask_own(text: str, pattern: re.Pattern[str], name: str, counts: Counter[str]) -> str:
+    marks = (OWN_MARK, *MARKS.values())
+
     def mark(found: re.Match[str]) -> str:
-        if found.start() == found.end() or _within_mark(text, *found.span()):
+        start, end = found.span()
+        # `[A-Z]+` must not mask the marks themselves.
+        at = text.rfind("[", max(0, start - len(OWN_MARK)), start + 1)
+        is_in_mark = at >= 0 and any(text.startswith(each, at) and end <= at + len(each) for each in marks)
+        if start == end or is_in_mark:
             return str(found[0])
         counts[name] += 1
         return OWN_MARK
 
     return str(pattern.sub(mark, text))
-
-
-def _within_mark(text: str, start: int, end: int) -> bool:
-    """Return whether a span is part of a mark: `[A-Z]+` must not mask the marks themselves."""
-    at = text.rfind("[", max(0, start - len(OWN_MARK)), start + 1)
-    marks = (OWN_MARK, *MARKS.values())
-    return at >= 0 and any(text.startswith(mark, at) and end <= at + len(mark) for mark in marks)

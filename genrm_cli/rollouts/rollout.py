@@ -229,9 +229,7 @@ class Rollout:
         prompt: the conversation that the policy answered.
         response: its response in order; empty if it did nothing; None if the line has no response (only inputs, or a
             failed generation).
-        principle: the criterion to judge by, if the line has one.
         task: name of the group in the line (`task:3`, `prompt_id:x`); None if it has none.
-        index: index of the rollout in its group, if the line has one.
         group_attempt: number of the attempt at the whole group; a later attempt replaces an earlier one.
         attempt: number of the attempt at this rollout; likewise.
         is_session: whether it is an episode, so that the whole session is judged instead of one answer.
@@ -241,7 +239,6 @@ class Rollout:
         excluded: why it must not be compared (masked, failed); None if it may be.
         left_out: why this run excludes it, rather than its line: a later attempt replaces it, or a trial does not
             reach it.
-        prompt_media: the images and files in the prompt.
         reference: the known answer of the task, if the judge is to be shown one; never a response.
         scenario: of a session, for the judge: its goal, constraints and the like; None if it has none.
         criteria: the rubric of its row, if the judge is to be shown one.

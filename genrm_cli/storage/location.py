@@ -173,10 +173,8 @@ def stem_of_set(uris: Sequence[str], name: str) -> str:
 def render_place(template: str, uri: str, below: str) -> str:
     """Return the URI of an output, named after its input.
 
-    Args:
-        template: `{dir}` is the input's folder, `{path}` that folder relative to `below`, `{stem}` the input's name
-            without suffixes.
-        below: the folder that was searched; the input's own folder if it was named.
+    In the template, `{dir}` is the input's folder, `{path}` that folder relative to `below`, the one that was searched,
+    and `{stem}` the input's name without suffixes.
     """
     folder = folder_of(uri)
     words = {

@@ -9,15 +9,16 @@ from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.answer import (
     MEANINGS,
     Answer,
+    Carrier,
     excerpt,
     make_failure,
     parse_decimal,
     parse_prose,
+    pick_own,
     verdict_of_scores,
 )
 from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form
 from genrm_cli.judging.profiles.profile import Fields
-from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.profiles.scores_json import FORMS as SCORES_JSON
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import Prompt, Reply

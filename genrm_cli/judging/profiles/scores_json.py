@@ -11,7 +11,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from genrm_cli.judging.profiles.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.answer import (
+    THINK,
+    Answer,
+    Carrier,
+    excerpt,
+    make_failure,
+    open_thought,
+    parse_answer,
+    pick_own,
+)
 from genrm_cli.judging.profiles.json_objects import (
     FoundObject,
     Pairs,
@@ -21,7 +30,6 @@ from genrm_cli.judging.profiles.json_objects import (
     stands_outside,
     text_without,
 )
-from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
@@ -190,11 +198,8 @@ def parse_scores_json_as_reference(
     """Parse the first readable object of the ```json fences, or else the last one of the whole text.
 
     The whole text counts, thinking and quotations included. One of the keys is enough; defaults replace the others. A
-    number is anything that `float` accepts, in any range.
-
-    Returns:
-        `no_verdict` if NeMo Gym would use its defaults for all three numbers. Unlike in NeMo Gym, `out_of_range` for
-        NaN and infinity, which would spread to every reward of the group.
+    number is anything that `float` accepts, in any range. It is `no_verdict` if NeMo Gym would use its defaults for all
+    three numbers. NaN and infinity, which would spread to every reward of the group, are `out_of_range`, unlike there.
     """
     del shown  # NeMo Gym does not look for quotations
     defaults = {"score_1": default_score, "score_2": default_score, "ranking": default_ranking}

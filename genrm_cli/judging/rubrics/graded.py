@@ -17,16 +17,17 @@ from typing import TypeVar
 from genrm_cli.judging.profiles.answer import (
     THINK,
     Answer,
+    Carrier,
     excerpt,
     make_failure,
     open_thought,
     parse_answer,
     parse_decimal,
+    pick_own,
 )
 from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, text_without
 from genrm_cli.judging.profiles.profile import GREEDY, ChatMessage, Fields, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
-from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 

@@ -118,11 +118,8 @@ def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
 class Moments(NamedTuple):
     """The variance of verdicts, split; 3 by 3 matrices for d, r and m.
 
-    Attributes:
-        signal: what one rollout adds.
-        own: of one verdict, all included.
-        prompt: what the prompt adds.
-        pairs: pairs of verdicts that share one rollout.
+    Of what one rollout adds (`signal`), of one verdict (`own`), and of what the prompt adds; from pairs of verdicts
+    that share one rollout.
     """
 
     signal: Floats

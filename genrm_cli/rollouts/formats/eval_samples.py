@@ -28,7 +28,6 @@ from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import (
     excluded_of,
     failure_of,
-    has_all,
     identifier,
     integer,
     is_truncated,
@@ -41,7 +40,7 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 def _is_sample(record: Record) -> bool:
     output = record.get("output")
-    return has_all(record, ("id", "epoch", "input")) and isinstance(output, dict) and "choices" in output
+    return record.keys() >= {"id", "epoch", "input"} and isinstance(output, dict) and "choices" in output
 
 
 def _samples(record: Record) -> list[Any]:
@@ -152,7 +151,7 @@ def _asked_by(arguments: object) -> DecodedPrompt:
 
 LM_EVAL = Format(
     "lm_eval",
-    lambda record: has_all(record, ("doc_id", "resps", "arguments")),
+    lambda record: record.keys() >= {"doc_id", "resps", "arguments"},
     _read_lm_eval,
     annotate_list,
     fields=Fields(

@@ -128,21 +128,17 @@ def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callabl
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One way to write rollouts as lines.
+    """One way to write rollouts as lines. Its readers raise `UnreadableRecordError`.
 
     Attributes:
         name: value of the setting `format`.
         recognise: whether a record looks like this format; a cheap check of its keys.
-        read: the rollouts of a record, in order; raises `UnreadableRecordError`.
+        read: the rollouts of a record, in order.
         annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
             All other fields stay; a replaced value is kept under `genrm`.
         own_record: the fields of a record that belong to the rollout at a position; by default, all of them.
-        scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`; raises
-            `UnreadableRecordError`.
-        fields: the fields that it reads, by role.
-        example: a short record in this format.
-        resolve: the fields that it reads of a record, if their names alone do not say it; raises
-            `UnreadableRecordError`.
+        scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`.
+        resolve: the fields that it reads of a record, if their names alone do not say it.
         owns_line: whether all other fields are metadata of its writer, whatever their names: its shape is unmistakable.
     """
 

@@ -21,7 +21,7 @@ from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_completi
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import Fields, is_messages
 from genrm_cli.rollouts.reading.line_fields import LINE_FIELDS, is_line, parts_of, prompt_of, resolve_line, with_parts
-from genrm_cli.rollouts.reading.record_fields import first_of, has_all, identifier, integer, list_at
+from genrm_cli.rollouts.reading.record_fields import first_of, identifier, integer, list_at
 from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -47,8 +47,7 @@ def line_format(
         recognise: whether a record looks like this format; see `having`.
         prompt: the prompt of a record; by default, the first field of that role that it has.
         observes: whether a decoded response holds what the environment said between turns of the policy.
-        task: field that names the task; by default those that many formats share.
-        index: field with the index of the rollout in its group; likewise.
+        task: field that names the task, `index` the rollout in it; by default those that many formats share.
         rewards: fields beside `reward` that repeat the reward.
         resolve: finds the fields of a record, instead of `prompt` and `response`.
     """
@@ -75,7 +74,7 @@ def line_format(
 
 def having(*names: str, unless: str = "") -> Recognise:
     """Return a check that a record has all of these fields, and not the field `unless`."""
-    return lambda record: has_all(record, names) and unless not in record
+    return lambda record: record.keys() >= {*names} and unless not in record
 
 
 def _is_verl(record: Record) -> bool:
@@ -224,13 +223,10 @@ _SHOWN_KEYS = 8
 
 
 def named_fields(response_field: str, prompt_field: str | None = None, id_field: str | None = None) -> Format:
-    """Return a format that reads the named fields.
+    """Return a format that reads the named fields, given as dotted paths.
 
-    Args:
-        response_field: dotted path of the response: a text, messages or an object. A list of these is a group, as is a
-            path through a list, such as `choices.message.content`.
-        prompt_field: dotted path of the prompt, a text or messages; without it, the prompt is unknown.
-        id_field: dotted path of the task id; without it, the prompt names the group.
+    The response is a text, messages or an object. A list of these is a group, as is a path through a list, such as
+    `choices.message.content`. Without a prompt field, the prompt is unknown; without an id, the prompt names the group.
     """
 
     def find_responses(record: Record) -> tuple[list[object], bool]:

@@ -1,7 +1,7 @@
 """Read record fields that several formats share: names, attempts, principle, exclusion, truncation."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -162,11 +162,6 @@ def list_at(record: JsonObject, name: str) -> list[Any]:
     if not isinstance(value, list) or not value:
         raise UnreadableRecordError(f"{name} is empty or missing, expected a list")
     return value
-
-
-def has_all(record: JsonObject, names: Iterable[str]) -> bool:
-    """Whether a record has all of these fields."""
-    return all(name in record for name in names)
 
 
 def _count(value: object) -> int:

@@ -8,10 +8,17 @@ import re
 from functools import partial
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles.answer import Answer, excerpt, make_failure, parse_decimal, parse_prose
+from genrm_cli.judging.profiles.answer import (
+    Answer,
+    Carrier,
+    excerpt,
+    make_failure,
+    parse_decimal,
+    parse_prose,
+    pick_own,
+)
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, Profile
-from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 

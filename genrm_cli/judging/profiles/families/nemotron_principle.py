@@ -8,11 +8,10 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles.answer import Answer, excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.answer import Answer, Carrier, excerpt, make_failure, parse_prose, pick_own
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
-from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 

@@ -4,11 +4,19 @@ import itertools
 import math
 from functools import partial
 
-from genrm_cli.judging.profiles.answer import THINK, Answer, excerpt, make_failure, open_thought, parse_answer
+from genrm_cli.judging.profiles.answer import (
+    THINK,
+    Answer,
+    Carrier,
+    excerpt,
+    make_failure,
+    open_thought,
+    parse_answer,
+    pick_own,
+)
 from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form, stands_outside
 from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import render_listwise
-from genrm_cli.judging.profiles.quotation import Carrier, pick_own
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 
