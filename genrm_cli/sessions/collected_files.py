@@ -1,7 +1,7 @@
 """The options of a collecting run and its files: outputs, records on their way there, the summary of an earlier run."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -11,11 +11,9 @@ from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.sessions.session_options import SessionOptions
 from genrm_cli.settings.table import Settings
-from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
-from genrm_cli.storage.spool import Spool
 
 TEACHER = "teacher"
 
@@ -120,29 +118,3 @@ def read_summary(uri: str, s3: S3Options) -> Record | None:
     except ValueError:
         return None
     return summary if isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT else None
-
-
-class EpisodeRecords:
-    """The rendered records of a run by index; their text is in a temporary file."""
-
-    def __init__(self) -> None:
-        self._spool = Spool()
-        self._places: dict[bool, dict[int, tuple[int, int]]] = {True: {}, False: {}}
-
-    @property
-    def has_failures(self) -> bool:
-        """Whether any is not an episode of the output."""
-        return bool(self._places[False])
-
-    def close(self) -> None:
-        """Drop the temporary file."""
-        self._spool.close()
-
-    def add(self, index: int, record: Record, *, is_episode: bool) -> None:
-        """Store the record of an episode or of a failure."""
-        self._places[is_episode][index] = self._spool.append(render_record(record))
-
-    def iter_lines(self, *, episodes: bool) -> Iterator[bytes]:
-        """Yield the lines of the episodes, or of the failures, in order."""
-        for _, place in sorted(self._places[episodes].items()):
-            yield self._spool.read(*place)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,26 +22,18 @@ from genrm_cli.sessions.collected_files import (
     SUMMARY_FORMAT,
     CollectOptions,
     EpisodePlaces,
-    EpisodeRecords,
     places_of,
     read_summary,
 )
 from genrm_cli.sessions.counts import CollectCounts
 from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
-from genrm_cli.sessions.episode import (
-    EpisodeSlot,
-    Played,
-    RunOrigin,
-    asked_policy,
-    episode_record,
-    play_episode,
-    scripted_policy,
-)
-from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, client_record, episode_record, play_episode
+from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit
 from genrm_cli.storage.sink import check_writable, exists, make_folder
+from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.tasks import first_error_of
 
 _PROGRESS_EVERY_S = 30.0
@@ -113,10 +105,9 @@ class _Collecting:
         self._redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
         self._origin = RunOrigin(
             options.run_id,
-            datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             options.policy_record(),
             {"scripted": options.policy_name} if options.policy is None else options.policy.as_record(),
-            {**environment.identity(), "models": {role: agent.as_record() for role, agent in options.client.items()}},
+            client_record(environment, options.client),
             scenarios.digests,
         )
 
@@ -153,33 +144,31 @@ class _Collecting:
         """Play all episodes, write the outputs and return the summary."""
         options, run, output = self._options, self._run, self._places.episodes
         started_s = time.monotonic()
-        with closing(EpisodeRecords()) as records:
+        with Spool() as spool:
+            self._episodes, self._failures = Pieces(spool), Pieces(spool)  # rendered records by index
             async with AsyncExitStack() as opened:
                 journal = None
                 if options.agents:
                     path = turns_path(output, run.settings)
                     journal = await opened.enter_async_context(open_journal_at(path, output, run))
                 agents = await opened.enter_async_context(open_agents(options.agents, self._environment, run, journal))
-                await self._play_all(agents.ask, records)
+                await self._play_all(agents.ask)
             wall_time_s = time.monotonic() - started_s
-            return await run.in_thread(lambda: self._write(records, lease, wall_time_s))
+            return await run.in_thread(lambda: self._write(lease, wall_time_s))
 
-    async def _play_all(self, answer: Answer, records: EpisodeRecords) -> None:
-        slots, options = self._iter_slots(), self._options
-        act = asked_policy(answer)
-        if options.scripted_policy is not None:
-            act = scripted_policy(options.scripted_policy, self._environment)
+    async def _play_all(self, answer: Answer) -> None:
+        slots, environment, scripted = self._iter_slots(), self._environment, self._options.scripted_policy
 
         async def work() -> None:
             for slot in slots:
                 try:
                     played = await play_episode(
-                        slot, self._environment, act, answer, self._redactor, self.counts.add_outcome
+                        slot, environment, answer, scripted, self._redactor, self.counts.add_outcome
                     )
                 except RunStoppedError as stopped:
                     self.counts.stopped_by = str(stopped)
                     return
-                self._enter(played, records)
+                self._enter(played)
                 await asyncio.sleep(0)  # a scripted episode never yields control
 
         async def report() -> None:
@@ -211,21 +200,21 @@ class _Collecting:
                     yield EpisodeSlot(index, scenario, variant, options.client_seed, number, options.branch_at or 1)
                     index += 1
 
-    def _enter(self, played: Played, records: EpisodeRecords) -> None:
+    def _enter(self, played: Played) -> None:
         """Count an episode, and store its record."""
         slot, reason = played.slot, played.end_reason or ""
         fields = {"index": slot.index, "group": slot.group, "end_reason": reason}
         self._run.on_event("session", fields | {"turns": played.state.turn_index})
         self.counts.turns += played.state.turn_index
         if played.failed is None:
-            self._enter_episode(played, reason, records)
+            self._enter_episode(played, reason)
             return
         self.counts.failed[reason] += 1
         self.counts.details.setdefault(reason, f"{slot.group}#{slot.number}: {played.detail}")
         record = episode_record(played, self._environment, self._origin, None, ())
-        records.add(slot.index, record, is_episode=False)
+        self._failures.add(slot.index, render_record(record))
 
-    def _enter_episode(self, played: Played, reason: str, records: EpisodeRecords) -> None:
+    def _enter_episode(self, played: Played, reason: str) -> None:
         counts, environment, slot = self.counts, self._environment, played.slot
         counts.ends[reason] += 1
         faults, values = environment.faults(played.state), environment.components(played.state)
@@ -244,23 +233,22 @@ class _Collecting:
                 counts.components.setdefault(name, RunningStats()).add(value)
         else:
             record["metadata"]["left_out"] = "client fault" if faults else "ended before its branch"
-        records.add(slot.index, record, is_episode=is_written)
+        (self._episodes if is_written else self._failures).add(slot.index, render_record(record))
 
     # After the run
 
-    def _write(self, records: EpisodeRecords, lease: Lease | None, wall_time_s: float) -> Record:
+    def _write(self, lease: Lease | None, wall_time_s: float) -> Record:
         run, places = self._run, self._places
         summary = self._summary(wall_time_s)
-        with ExitStack() as opened:
-            outputs = opened.enter_context(Outputs(run.s3, overwrite=self._replaces, manifest_uri=places.manifest))
-            if records.has_failures or exists(places.failures, run.s3):
+        with Outputs(run.s3, overwrite=self._replaces, manifest_uri=places.manifest) as outputs:
+            if len(self._failures) or exists(places.failures, run.s3):
                 failures = outputs.open(places.failures)
-                for line in records.iter_lines(episodes=False):
-                    failures.write(line)
+                for block in self._failures.iter_blocks():
+                    failures.write(block)
             outputs.open(places.summary).write(render_document(dict(summary)))
             episodes = outputs.open(places.episodes)  # last: a reader that waits for it finds the others
-            for line in records.iter_lines(episodes=True):
-                episodes.write(line)
+            for block in self._episodes.iter_blocks():
+                episodes.write(block)
             if lease is not None:
                 lease.verify()
             outputs.commit()

@@ -1,13 +1,14 @@
 """One episode: identity, progress and cost, playing it to its end, and its rollout record for `genrm score`."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.sessions.agents import POLICY, Answer, SilentError, spoken_words
+from genrm_cli.sessions.agents import POLICY, AgentConfig, Answer, SilentError, spoken_words
 from genrm_cli.sessions.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -113,12 +114,17 @@ class RunOrigin:
     """
 
     run_id: str
-    created_at: str
     policy: Record
     policy_model: Record
     client: Record
     scenario_digests: Mapping[str, str]
     generator: str = "genrm collect"
+    created_at: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+
+
+def client_record(environment: AnyEnvironment, models: Mapping[str, AgentConfig]) -> Record:
+    """Return what plays the environment's part."""
+    return {**environment.identity(), "models": {role: agent.as_record() for role, agent in models.items()}}
 
 
 def episode_record(
@@ -165,10 +171,6 @@ def episode_record(
     }
 
 
-Act = Callable[[Any, int], Awaitable[Outcome]]
-"""The policy: takes a state and what tells equal calls apart, and answers with its next turn."""
-
-
 class _FailedError(Exception):
     """The policy or a model of the environment returned no turn that can be taken.
 
@@ -184,14 +186,15 @@ class _FailedError(Exception):
 async def play_episode(
     slot: EpisodeSlot,
     environment: AnyEnvironment,
-    act: Act,
     answer: Answer,
+    scripted_policy: str | None = None,
     redactor: Redactor | None = None,
     on_outcome: Callable[[str, Outcome], None] = lambda role, outcome: None,
 ) -> Played:
     """Play an episode. Its requests depend on earlier answers only, so a journal resumes it at any turn.
 
     Args:
+        scripted_policy: a policy of the environment that needs no model; None for one that `answer` asks.
         redactor: matches in a generated turn end the episode as private data; None to check nothing.
 
     Raises:
@@ -218,11 +221,16 @@ async def play_episode(
     async def ask_model(ask: Ask) -> str:
         return take(ask.role, await answer(ask.role, ask.conversation, slot.client_repeat))
 
+    async def act(state: Any) -> Outcome:
+        repeat = slot.repeat_at(state.turn_index)
+        if scripted_policy is None:
+            return await answer(POLICY, state.messages, repeat)
+        return Outcome(ChatTurn(), reply_text=environment.scripted_turn(scripted_policy, state, repeat))
+
     state = await run_dialogue(environment.begin(slot.scenario, slot.variant, slot.seed), ask_model)
     try:
         while state.end is None:
-            outcome = await act(state, slot.repeat_at(state.turn_index))
-            state = await run_dialogue(environment.step(state, take(POLICY, outcome)), ask_model)
+            state = await run_dialogue(environment.step(state, take(POLICY, await act(state))), ask_model)
     except _FailedError as failed:
         if failed.ends_with is not None and state.turn_index:
             return Played(slot, ended(state, failed.ends_with), usage=usage)
@@ -242,21 +250,3 @@ def private_matches(text: str, redactor: Redactor | None) -> Counter[str]:
     if redactor is not None:
         redactor.redact(text, counts)
     return counts
-
-
-def scripted_policy(kind: str, environment: AnyEnvironment) -> Act:
-    """Return a policy of the environment's that needs no model."""
-
-    async def act(state: Any, repeat: int) -> Outcome:
-        return Outcome(ChatTurn(), reply_text=environment.scripted_turn(kind, state, repeat))
-
-    return act
-
-
-def asked_policy(answer: Answer) -> Act:
-    """Return the policy behind an endpoint."""
-
-    async def act(state: Any, repeat: int) -> Outcome:
-        return await answer(POLICY, state.messages, repeat)
-
-    return act

@@ -9,9 +9,9 @@ from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, samples
 
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.sessions.environment import Ask
-from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, SessionError
+from genrm_cli.sessions.hosting.hosted import HostedSessions, SessionError
 
-EXAM = Episode("exam_stress_001")
+EXAM = "exam_stress_001"
 
 
 async def answer(ask: Ask) -> str:

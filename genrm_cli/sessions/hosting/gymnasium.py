@@ -24,7 +24,7 @@ from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spo
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import too_long_turn
-from genrm_cli.sessions.hosting.hosted import Episode, HostedSessions, SessionError
+from genrm_cli.sessions.hosting.hosted import HostedSessions, SessionError
 from genrm_cli.sessions.hosting.recorded import SessionRecorder
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
@@ -32,7 +32,7 @@ Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
 
 
 async def _reset(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
-    seen = await sessions.reset(id_, _episode_of(row, sessions))
+    seen = await sessions.reset(id_, *_episode_of(row, sessions))
     supports = {"supports_explicit_close": True, "supports_step_idempotency": True}
     return JsonReply({"observation": seen.text, "info": {**seen.info, **supports}})
 
@@ -94,18 +94,18 @@ ENDPOINTS: Mapping[str, Handler] = {
 """POST handlers by path. A session begins with its seed, so an agent may omit either of the first two."""
 
 
-def _episode_of(row: Json, sessions: HostedSessions) -> Episode:
+def _episode_of(row: Json, sessions: HostedSessions) -> tuple[str, int, int]:
+    """Return scenario, variant and seed."""
     metadata = row.get("verifier_metadata")
     given = {**metadata, **row} if isinstance(metadata, dict) else row
     scenario_id, task = given.get("scenario_id"), given.get("_ng_task_index")
     if scenario_id is None and task is not None:
         index, names = _whole_number(task, "_ng_task_index"), list(sessions.scenarios)
-        return Episode(names[index % len(names)], index // len(names))  # all scenarios in order, then their variants
+        return names[index % len(names)], index // len(names), 0  # all scenarios in order, then their variants
     if not isinstance(scenario_id, str):
         raise UnreadableRecordError("the row names no scenario; give scenario_id (GET /tasks lists rows)")
-    return Episode(
-        scenario_id, _whole_number(given.get("variant", 0), "variant"), _whole_number(given.get("seed", 0), "seed")
-    )
+    variant, seed = (_whole_number(given.get(name, 0), name) for name in ("variant", "seed"))
+    return scenario_id, variant, seed
 
 
 def _whole_number(value: object, name: str) -> int:
@@ -130,8 +130,7 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
 
         return answer
 
-    async def tasks(request: Request, body: bytes) -> Response:
-        del request, body
+    async def tasks(*_: object) -> Response:
         lines = []
         for name in sessions.scenarios:  # a row of NeMo Gym's input, with the instructions that the policy gets
             said = [{"role": "system", "content": text} for text in await sessions.instructions(name)]
@@ -142,12 +141,10 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
     async def health() -> JsonReply:
         return JsonReply({"status": "ok", "sessions": len(sessions)})
 
-    async def alive(request: Request, body: bytes) -> Response:
-        del request, body
+    async def alive(*_: object) -> Response:
         return response_of(await health())
 
-    async def reverify_mode(request: Request, body: bytes) -> Response:
-        del request, body
+    async def reverify_mode(*_: object) -> Response:
         return response_of(JsonReply("unsupported"))  # a reward belongs to its session
 
     posts = [("POST", path, answering(handle)) for path, handle in ENDPOINTS.items()]

@@ -22,7 +22,7 @@ from genrm_cli.sessions.environment import (
     ended,
     run_dialogue,
 )
-from genrm_cli.sessions.episode import private_matches, too_long_turn
+from genrm_cli.sessions.episode import EpisodeSlot, private_matches, too_long_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +83,13 @@ class SessionError(cohort.RefusedError):
         self.kind = kind
 
 
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """The identity of an episode: equal ones meet the same client."""
-
-    scenario_id: str
-    variant: int = 0
-    seed: int = 0
-
-
-RecordSession = Callable[[Episode, Any, Observation, str | None], None]
+RecordSession = Callable[[EpisodeSlot, Any, Observation, str | None], None]
 """Takes an episode, its last state as such and as the agent saw it, and the name of the policy's model."""
 
 
 @dataclass(slots=True)
 class _Session:
-    episode: Episode
+    slot: EpisodeSlot
     state: Any
     used_s: float
     reward: float = 0.0
@@ -149,23 +140,23 @@ class HostedSessions:
         state = await self._run(self._environment.begin(self.scenarios[scenario_id], 0, 0))
         return [turn.text for turn in state.messages if turn.role == "system"]
 
-    async def reset(self, id_: str, episode: Episode) -> Observation:
-        """Begin an episode, in place of the session's earlier one.
+    async def reset(self, id_: str, scenario_id: str, variant: int = 0, seed: int = 0) -> Observation:
+        """Begin an episode, in place of the session's earlier one; equal ones meet the same client.
 
         Raises:
             SessionError: there is no such scenario, no room, or the client's model fails.
         """
-        scenario = self.scenarios.get(episode.scenario_id)
+        scenario = self.scenarios.get(scenario_id)
         if scenario is None:
             known = ", ".join(list(self.scenarios)[:3])
             raise SessionError(
-                422, "unknown_scenario", f"no scenario {episode.scenario_id!r}; for example {known} (all: GET /tasks)"
+                422, "unknown_scenario", f"no scenario {scenario_id!r}; for example {known} (all: GET /tasks)"
             )
         self._make_room(id_)
-        state = await self._run(self._environment.begin(scenario, episode.variant, episode.seed))
+        state = await self._run(self._environment.begin(scenario, variant, seed))
         self._make_room(id_)
         self._sessions.pop(id_, None)
-        self._sessions[id_] = _Session(episode, state, self._clock())
+        self._sessions[id_] = _Session(EpisodeSlot(0, scenario, variant, seed, 0), state, self._clock())
         return observe(self._environment, state)
 
     async def step(self, id_: str, action: str, request_id: str | None = None, model: str | None = None) -> Observation:
@@ -211,7 +202,7 @@ class HostedSessions:
 
     def _record_ended(self, session: _Session, seen: Observation) -> None:
         if self._record is not None and seen.end is not None and not seen.is_failure:
-            self._record(session.episode, session.state, seen, session.model)
+            self._record(session.slot, session.state, seen, session.model)
 
     async def _run(self, dialogue: Dialogue[Any]) -> Any:
         return await run_dialogue(dialogue, self._answer, asyncio.to_thread)

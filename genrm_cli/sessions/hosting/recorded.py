@@ -1,22 +1,18 @@
 """Records of the sessions that agents played, in the form of `genrm collect`."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.json_types import Record
 from genrm_cli.sessions.agents import POLICY, AgentConfig
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
-from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, episode_record
-from genrm_cli.sessions.hosting.hosted import Episode, Observation
+from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, client_record, episode_record
+from genrm_cli.sessions.hosting.hosted import Observation
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.rolling_files import RecordSpool, RollingFiles
-
-_GENERATOR = "nemo_gym"
-_UNNAMED = "unnamed"
 
 
 class SessionRecorder(RollingFiles[None]):
@@ -41,23 +37,20 @@ class SessionRecorder(RollingFiles[None]):
         settings = run.settings
         super().__init__(folder, settings.serve.record_every, run.on_event, any_prefix=settings.storage.any_prefix)
         self._environment, self._s3, self._digests = environment, run.s3, scenarios.digests
-        self._scenarios = {each.scenario_id: each for each in scenarios.scenarios}
-        models = {role: agent.as_record() for role, agent in client.items()}
-        self._client: Record = {**environment.identity(), "models": models}
+        self._client = client_record(environment, client)
         self._index = 0
 
-    def add(self, episode: Episode, state: Any, seen: Observation, model: str | None) -> None:
+    def add(self, slot: EpisodeSlot, state: Any, seen: Observation, model: str | None) -> None:
         """Record a session that has ended; `model` is the policy's name in its responses.
 
         Raises:
             StorageError: nothing could be written for so long that no further session may wait in memory.
         """
-        slot = EpisodeSlot(self._index, self._scenarios[episode.scenario_id], episode.variant, episode.seed, 0)
         reward = {"total_reward": seen.reward, "components": dict(seen.components)}
-        began = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        policy = {"name": model or _UNNAMED, "role": POLICY}
-        origin = RunOrigin(self.stem, began, policy, policy, self._client, self._digests, _GENERATOR)
-        record = episode_record(Played(slot, state), self._environment, origin, reward, ())
+        policy = {"name": model or "unnamed", "role": POLICY}
+        origin = RunOrigin(self.stem, policy, policy, self._client, self._digests, "nemo_gym")
+        played = Played(replace(slot, index=self._index), state)
+        record = episode_record(played, self._environment, origin, reward, ())
         self._index += 1
         self._spool_parts(render_record(record))
 
