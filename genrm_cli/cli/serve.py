@@ -8,7 +8,7 @@ from genrm_cli.catalog import SELF_TESTS
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import ALL_PANELS, Invocation, option, run_to_end, say_endpoint_source, with_settings
-from genrm_cli.cli.sessions.host import ClientFlags, HostFlags, host
+from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings.sources.keys import find_token
 
@@ -28,8 +28,8 @@ _OMITTED = (
 @with_settings(*ALL_PANELS, omit=_OMITTED)
 def serve(
     invocation: Invocation,
-    client: ClientFlags,
-    hosted: HostFlags,
+    client: ClientOptions,
+    hosted: HostOptions,
     self_test: Annotated[
         list[str] | None,
         option(
@@ -75,7 +75,7 @@ def serve(
             host(settings, hosted, client, token, events, say_ready)
         else:
             given = (client.client_base_url, client.client_model, hosted.max_turns)
-            if any(each is not None for each in given) or hosted.scenarios != "samples":
+            if any(given) or hosted.scenarios != "samples":
                 raise UsageError(
                     naming("$scenarios, $client_base_url, $client_model and $max_turns need $environment.")
                 )

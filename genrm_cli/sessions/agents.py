@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from genrm_cli.errors import JudgeError, SettingRef, UsageError, naming
+from genrm_cli.errors import JudgeError, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.judging.engine import JudgeSet, RecallPolicy
@@ -20,14 +20,11 @@ from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.chat_messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
 from genrm_cli.sessions.environment import AnyEnvironment, Ask, ModelUse, run_dialogue
+from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome
-
-POLICY = "policy"
-
-_VERSION = 1
 
 
 class RunStoppedError(Exception):
@@ -75,42 +72,37 @@ class AgentConfig:
 
 
 Answer = Callable[[str, Sequence[Turn], int], Awaitable[Outcome]]
-"""Asks the model of a role for its next turn; equal requests with different repeat numbers are sent separately."""
+"""Asks the model of a role for its next turn; equal requests with different repeat numbers are sent separately.
+
+Raises:
+    RunStoppedError: the deadline or a budget ended the run.
+    UsageError: no model plays this role.
+    JudgeError: no endpoint has answered for too long.
+"""
 
 
-class Agents:
-    """The open models of a run, by role."""
+def _answer_of(roles: Sequence[str], judges: JudgeSet | None) -> Answer:
+    """Return what asks the models of these roles, or takes their turns from the journal."""
+    numbers = {role: number for number, role in enumerate(roles)}
 
-    def __init__(self, roles: Sequence[str], judges: JudgeSet | None) -> None:
-        self._numbers = {role: number for number, role in enumerate(roles)}
-        self._judges = judges
-
-    async def ask(self, role: str, conversation: Sequence[Turn], repeat: int) -> Outcome:
-        """Ask for the next turn, or take it from the journal.
-
-        Raises:
-            RunStoppedError: the deadline or a budget ended the run.
-            UsageError: no model plays this role.
-            JudgeError: no endpoint has answered for too long.
-        """
-        if self._judges is None or role not in self._numbers:
+    async def answer(role: str, conversation: Sequence[Turn], repeat: int) -> Outcome:
+        if judges is None or role not in numbers:
             raise UsageError(
                 f"the environment asks its {role}, but no model plays it; pass ", naming("$client_base_url.")
             )
-        judge = self._judges[self._numbers[role]]
+        judge = judges[numbers[role]]
         request = judge.prepare(ChatPrompt(conversation), repeat)
         outcome = judge.recall(request)
-        if outcome is None:
-            slot = await judge.admit()
-            outcome = None if slot is None else await judge.ask(request, slot)
-        else:
-            await self._judges.yield_regularly()
-        stopped = outcome is None or (
-            isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED
-        )
-        if outcome is None or stopped:
+        if outcome is not None:
+            await judges.yield_regularly()
+        elif (slot := await judge.admit()) is not None:
+            outcome = await judge.ask(request, slot)
+        result = None if outcome is None else outcome.result
+        if outcome is None or (isinstance(result, Failure) and result.kind == FailureKind.NOT_ASKED):
             raise RunStoppedError(judge.stopped_by or "deadline")
         return outcome
+
+    return answer
 
 
 def spoken_words(outcome: Outcome) -> str:
@@ -128,15 +120,15 @@ async def open_agents(
     environment: AnyEnvironment,
     run: RunContext,
     journal: Journal | None,
-) -> AsyncIterator[Agents]:
-    """Open the models of a run, and test each with a harmless question and in its role.
+) -> AsyncIterator[Answer]:
+    """Open the models of a run, test each with a harmless question and in its role, and yield what asks them.
 
     Raises:
         UsageError: an endpoint's URL cannot be used.
         JudgeError: a model cannot be used.
     """
     if not agents:
-        yield Agents((), None)
+        yield _answer_of((), None)
         return
     settings = run.settings
     options = OpenOptions(
@@ -149,36 +141,29 @@ async def open_agents(
     specs = [_spec(role, agent, settings.judge, settings.limits) for role, agent in agents]
     async with open_judges(specs, options, run.on_event) as judges:
         await judges.probe()
-        opened = Agents([role for role, _ in agents], judges.with_journal(journal))
+        answer = _answer_of([role for role, _ in agents], judges.with_journal(journal))
         if settings.judge.probe:
-            await _probe_parts(environment, opened, dict(agents))
-        yield opened
+            await _probe_parts(environment, answer, agents[-1][1].model)
+        yield answer
 
 
-async def _probe_parts(environment: AnyEnvironment, agents: Agents, configs: Mapping[str, AgentConfig]) -> None:
-    """Refuse models that cannot play the environment's part."""
-    asked = ""
+async def _probe_parts(environment: AnyEnvironment, answer: Answer, model: str) -> None:
+    """Refuse a model that cannot play the environment's part."""
 
-    async def answer(ask: Ask) -> str:
-        nonlocal asked
-        asked = ask.role
+    async def ask_model(ask: Ask) -> str:
         try:
-            return spoken_words(await agents.ask(ask.role, ask.conversation, 1))
+            return spoken_words(await answer(ask.role, ask.conversation, 1))
         except SilentError as error:
             raise JudgeError(f"{_role_of(ask.role).title}: {error}") from error
 
     try:
-        complaint = await run_dialogue(environment.probe_models(), answer)
+        complaint = await run_dialogue(environment.probe_models(), ask_model)
     except RunStoppedError:
         return  # the first session reports it
     if complaint:
         raise JudgeError(
-            f"{_role_of(asked).title}: {configs[asked].model} cannot play its part: {complaint}. "
-            "Choose a more capable ",
-            SettingRef(_role_of(asked).settings["model"]),
-            ", or pass ",
-            SettingRef("probe", False),
-            ".",
+            f"client's model: {model} cannot play its part: {complaint}. ",
+            naming("Choose a more capable $client_model, or pass $probe.", probe=False),
         )
 
 
@@ -192,7 +177,7 @@ def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSett
         ca_bundle=judge.ca_bundle,
     )
     config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
-    of = ChatProfile(role, _VERSION, "takes part in episodes", agent.request_fields)
+    of = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
     return JudgeSpec(config, of, compares=False, role=_role_of(role))
 
 

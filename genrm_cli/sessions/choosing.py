@@ -1,6 +1,6 @@
 """The scenarios of a run: chosen by id, difficulty and risk, drawn by what an earlier run earned, and paired."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -31,7 +31,8 @@ def choose_scenarios(
     """
     chosen = found.scenarios
     for name, key in _FIELDS.items():
-        chosen = _with_value(chosen, name, key, getattr(options, name))
+        if wanted := getattr(options, name):
+            chosen = _with_value(chosen, name, key, wanted)
     if options.weights is None:
         chosen = chosen[: options.limit]
     else:
@@ -42,7 +43,8 @@ def choose_scenarios(
     if len(dict(identities)) < len(identities):
         raise UsageError(SettingRef("identity"), ": two identities have one name.")
     if identities:
-        chosen = [_as_identity(environment, each, name, said) for each in chosen for name, said in identities]
+        named = ((replace(each, identity=name), said) for each in chosen for name, said in identities)
+        chosen = [environment.with_identity(each, said) for each, said in named]
     return replace(found, scenarios=chosen)
 
 
@@ -50,16 +52,14 @@ def _with_value(
     scenarios: Sequence[EpisodeScenario], name: str, key: str, wanted: Sequence[str]
 ) -> Sequence[EpisodeScenario]:
     values = [str(each.as_record().get(key, "")) for each in scenarios]
-    known = {value.casefold() for value in values}
     for text in wanted:
-        if text.casefold() not in known:
+        if text.casefold() not in map(str.casefold, values):
             expected = [*dict.fromkeys(filter(None, values))][:_NAMED]
             among = f"for example {', '.join(expected)}" if expected else "and none has any"
             hint = did_you_mean(text, values)
             raise UsageError(SettingRef(name), f": no scenario has {text!r}, {among}.{hint}", naming(" See $list."))
     asked = {text.casefold() for text in wanted}
-    pairs = zip(scenarios, values, strict=True)
-    return [each for each, value in pairs if not asked or value.casefold() in asked]
+    return [each for each, value in zip(scenarios, values, strict=True) if value.casefold() in asked]
 
 
 def scenario_weights(ids: Sequence[str], earned: Mapping[str, RunningStats]) -> list[float]:
@@ -72,13 +72,11 @@ def scenario_weights(ids: Sequence[str], earned: Mapping[str, RunningStats]) -> 
     if not known:
         return [1.0] * len(ids)
     best = max(known)
-    found = [_weight(earned.get(id_), best) for id_ in ids]
-    most = max(weight for weight in found if weight is not None) or 1.0
-    return [most if weight is None else max(weight, _LEAST_WEIGHT * most) for weight in found]
-
-
-def _weight(stats: RunningStats | None, best: float) -> float | None:
-    return None if stats is None or stats.mean is None else best - stats.mean + (stats.deviation() or 0.0)
+    weights = {
+        id_: best - stats.mean + (stats.deviation() or 0.0) for id_, stats in earned.items() if stats.mean is not None
+    }
+    most = max(weights[id_] for id_ in ids if id_ in weights) or 1.0
+    return [max(weights.get(id_, most), _LEAST_WEIGHT * most) for id_ in ids]
 
 
 def draw_times(weights: Sequence[float], count: int, seed: int) -> list[int]:
@@ -98,23 +96,19 @@ def draw_times(weights: Sequence[float], count: int, seed: int) -> list[int]:
 def _read_rewards(uri: str, run: RunContext) -> Mapping[str, RunningStats]:
     """Return the rewards of collected or scored sessions by scenario."""
     metrics = SessionMetrics()
-    for record in _iter_records(uri, run):
-        reward = record.get("reward")
-        total = reward.get("total_reward") if isinstance(reward, dict) else None
-        if isinstance(total, int | float):
-            metrics.add(record, float(total))
-    if "scenario" not in metrics.by:
-        raise InputError(f"{uri}: no session with a scenario_id and a reward.total_reward; expected sessions of a run.")
-    return metrics.by["scenario"]
-
-
-def _iter_records(uri: str, run: RunContext) -> Iterator[Mapping[str, object]]:
     with run.open_source(uri) as source:
         for line in source.iter_lines():
             try:
-                yield parse_record(line.raw)
+                record = parse_record(line.raw)
             except BadLineError as error:
                 raise InputError(f"{uri}: line {line.number}: {error}.") from error
+            reward = record.get("reward")
+            total = reward.get("total_reward") if isinstance(reward, dict) else None
+            if isinstance(total, int | float):
+                metrics.add(record, float(total))
+    if "scenario" not in metrics.by:
+        raise InputError(f"{uri}: no session with a scenario_id and a reward.total_reward; expected sessions of a run.")
+    return metrics.by["scenario"]
 
 
 def _parse_identity(text: str) -> tuple[str, str]:
@@ -124,10 +118,3 @@ def _parse_identity(text: str) -> tuple[str, str]:
             SettingRef("identity", text), ": expected a name and what the client says, such as woman=I am a woman."
         )
     return name, said
-
-
-def _as_identity(environment: AnyEnvironment, scenario: EpisodeScenario, name: str, said: str) -> EpisodeScenario:
-    found: EpisodeScenario | None = environment.with_identity(replace(scenario, identity=name), said)
-    if found is None:
-        raise UsageError(SettingRef("identity"), ": this environment has no clients with an identity.")
-    return found

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import Record
-from genrm_cli.sessions.agents import POLICY, AgentConfig
+from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
-from genrm_cli.sessions.session_options import SessionOptions
+from genrm_cli.sessions.session_options import POLICY, TEACHER, SessionOptions
 from genrm_cli.settings.table import Settings
 from genrm_cli.storage.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
-
-TEACHER = "teacher"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,17 +22,13 @@ class CollectOptions(SessionOptions):
 
     Attributes:
         output: path or S3 URI of the episodes, uncompressed `.jsonl`.
-        scripted_policy: name of a policy of the environment that needs no model, in place of `policy`.
+        policy: the model of the policy; None for a scripted one.
         client: the models that play the environment's part, by role.
     """
 
     output: str
     policy_name: str
     policy: AgentConfig | None = None
-    scripted_policy: str | None = None
-    base_model: str | None = None
-    nemotron_teacher: str | None = None
-    role: str = POLICY
     client: Mapping[str, AgentConfig] = field(default_factory=dict)
 
     @property
@@ -44,10 +38,10 @@ class CollectOptions(SessionOptions):
 
     def policy_record(self) -> Record:
         """Return the object `policy` of the records."""
-        record: Record = {"name": self.policy_name, "role": self.role}
+        record: Record = {"name": self.policy_name, "role": self.policy_role}
         if self.base_model is not None:
             record["base_model"] = self.base_model
-        teacher = self.policy.model if self.role == TEACHER and self.policy is not None else None
+        teacher = self.policy.model if self.policy_role == TEACHER and self.policy is not None else None
         if teacher is not None and "nemotron" not in teacher.lower():
             record[TEACHER] = teacher
         elif named := self.nemotron_teacher or teacher:
@@ -57,11 +51,12 @@ class CollectOptions(SessionOptions):
     def digest(self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]) -> str:
         """Return a digest of everything except the time that changes the records."""
         plain = (
-            *("run_id", "policy_name", "scripted_policy", "base_model", "nemotron_teacher", "role"),
+            *("run_id", "policy_name", "scripted_policy", "base_model", "nemotron_teacher"),
             *("episodes", "variants", "client_seed", "branch_at", "keep_client_faults", "identity"),
         )
         deciding = {
             "environment": environment.version,
+            "role": self.policy_role,
             "client": environment.identity(),
             "scenarios": [(scenarios.digests[each.scenario_id], each.identity) for each in scenarios.scenarios],
             "policy": None if self.policy is None else self.policy.as_record(),

@@ -58,7 +58,7 @@ async def collect(
             episodes; running again continues. After any other, no output has appeared.
         CancelledError: the run was interrupted; the journal has every turn that was answered.
     """
-    settings, places = run.settings, places_of(options.output, run.settings, options.role)
+    settings, places = run.settings, places_of(options.output, run.settings, options.policy_role)
     check_journal_place(settings)
     work = _Collecting(environment, scenarios, options, run, places)
     async with cancelled_by_signals():
@@ -151,8 +151,8 @@ class _Collecting:
                 if options.agents:
                     path = turns_path(output, run.settings)
                     journal = await opened.enter_async_context(open_journal_at(path, output, run))
-                agents = await opened.enter_async_context(open_agents(options.agents, self._environment, run, journal))
-                await self._play_all(agents.ask)
+                models = open_agents(options.agents, self._environment, run, journal)
+                await self._play_all(await opened.enter_async_context(models))
             wall_time_s = time.monotonic() - started_s
             return await run.in_thread(lambda: self._write(lease, wall_time_s))
 

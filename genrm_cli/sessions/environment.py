@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 
@@ -46,11 +47,6 @@ def without_asking(value: T) -> Dialogue[T]:
     yield  # makes it a generator
 
 
-@dataclass(frozen=True, slots=True)
-class _Result(Generic[T]):
-    value: T
-
-
 async def _call(work: Callable[..., Any], *given: object) -> Any:
     return work(*given)
 
@@ -67,17 +63,18 @@ async def run_dialogue(
     """
     said: str | None = None
     while True:
-        told: Ask | _Result[T] = await call(_advance, dialogue, said)
-        if isinstance(told, _Result):
-            return told.value
-        said = await answer(told)
+        ask, result = await call(_advance, dialogue, said)
+        if ask is None:
+            return result  # type: ignore[no-any-return]
+        said = await answer(ask)
 
 
-def _advance(dialogue: Dialogue[T], said: str | None) -> Ask | _Result[T]:
+def _advance(dialogue: Dialogue[T], said: str | None) -> tuple[Ask | None, T | None]:
+    """Return the next question, or the result; no thread may raise `StopIteration`."""
     try:
-        return next(dialogue) if said is None else dialogue.send(said)
+        return (next(dialogue) if said is None else dialogue.send(said)), None
     except StopIteration as ended:
-        return _Result(ended.value)
+        return None, ended.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +192,9 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         told = "\n\n".join([*(turn.text for turn in state.messages if turn.role == "system"), shown])
         return replace(state, messages=(Turn("system", told), *(t for t in state.messages if t.role != "system")))
 
-    def with_identity(self, scenario: ScenarioT, said: str) -> ScenarioT | None:
-        """Return a scenario whose client says this about itself first; None if the environment has no such clients."""
-        del scenario, said
-        return None
+    def with_identity(self, scenario: ScenarioT, said: str) -> ScenarioT:
+        """Return a scenario whose client says this about itself first; raise `UsageError` without such clients."""
+        raise UsageError(SettingRef("identity"), ": this environment has no clients with an identity.")
 
     @abstractmethod
     def step(self, state: StateT, action: str) -> Dialogue[StateT]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.sessions.agents import POLICY, AgentConfig, Answer, SilentError, spoken_words
+from genrm_cli.sessions.agents import AgentConfig, Answer, SilentError, spoken_words
 from genrm_cli.sessions.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -22,6 +22,7 @@ from genrm_cli.sessions.environment import (
     ended,
     run_dialogue,
 )
+from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.verdicts import ChatTurn, Outcome
 
 

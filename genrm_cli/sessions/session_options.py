@@ -4,46 +4,70 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from genrm_cli.settings.declare import setting
-from genrm_cli.settings.kinds import TEXT
+from genrm_cli.settings.kinds import TEXT, URL
 
-MOST_TURNS = 200
-MAX_TURNS_HELP = "Maximum turns of the policy. Default: the scenario's."
 SAMPLES = "samples"
 """Names the scenarios that come with an environment."""
 
-SHOWN = ("dialogue", "scenario")
-SHOW_POLICY_HELP = "What the policy sees: dialogue, or scenario: its goal, constraints and risk, too."
-_session = partial(setting, panel="Sessions", low=1, high=1_000_000)
-_text = partial(setting, panel="Sessions")
-_NAME, _FILE, _SAYING = (replace(TEXT, metavar=metavar) for metavar in ("NAME", "FILE", "NAME=TEXT"))
+SCENARIO_SHOWN = "scenario"
+POLICY, TEACHER = "policy", "teacher"
+NAME, FILE, _SAYING = (replace(TEXT, metavar=metavar) for metavar in ("NAME", "FILE", "NAME=TEXT"))
+KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
+_policy = partial(setting, panel="Policy", kind=NAME)
+_session = partial(setting, panel="Sessions")
+_number = partial(_session, low=1, high=1_000_000)
+max_turns_setting = partial(setting, None, "Maximum turns of the policy. Default: the scenario's.", low=1, high=200)
+show_policy_setting = partial(
+    setting,
+    "dialogue",
+    "What the policy sees: dialogue, or scenario: its goal, constraints and risk, too.",
+    choices=("dialogue", SCENARIO_SHOWN),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """The sessions to play, as `genrm collect` takes them."""
+    """The sessions to play and their policy, as `genrm collect` takes them."""
 
-    environment: str = _session("therapeutic_session", "Kind of sessions; packages can add more.", is_common=True)
-    scenario: tuple[str, ...] = _text((), "Play this scenario only. Repeatable.", kind=_NAME, is_common=True)
-    difficulty: tuple[str, ...] = _text(
-        (), "Play scenarios of this difficulty only. Repeatable.", kind=_NAME, is_common=True
+    policy_base_url: tuple[str, ...] = _policy((), "Endpoint of the policy. Repeatable.", kind=URL, is_common=True)
+    policy_model: str | None = _policy(None, "Its model name on the server.", is_common=True)
+    policy_temperature: float = _policy(1.0, "Default: 1.", kind=None, low=0)
+    policy_top_p: float | None = _policy(None, "Default: the server's.", kind=None, low=0, high=1)
+    policy_max_tokens: int = _policy(512, "Maximum tokens in a turn.", kind=None, low=1)
+    policy_api_key_env: str | None = _policy(None, f"{KEY_HELP}.")
+    policy_name: str | None = _policy(None, "Its name in the records. Default: its model.")
+    base_model: str | None = _policy(None, "Model that the policy was trained from.")
+    nemotron_teacher: str | None = _policy(None, "Teacher of the policy, for the records.")
+    policy_role: str = _policy(
+        POLICY, "Or teacher: sessions to imitate, below a folder named teacher.", choices=(POLICY, TEACHER)
     )
-    risk: tuple[str, ...] = _text((), "Play scenarios of this risk level only. Repeatable.", kind=_NAME, is_common=True)
-    limit: int | None = _session(
+    scripted_policy: str | None = _policy(
+        None, "A policy without a model, for demos: bad, fair or good in a therapeutic_session.", is_common=True
+    )
+    environment: str = _session("therapeutic_session", "Kind of sessions; packages can add more.", is_common=True)
+    scenario: tuple[str, ...] = _session((), "Play this scenario only. Repeatable.", kind=NAME, is_common=True)
+    difficulty: tuple[str, ...] = _session(
+        (), "Play scenarios of this difficulty only. Repeatable.", kind=NAME, is_common=True
+    )
+    risk: tuple[str, ...] = _session(
+        (), "Play scenarios of this risk level only. Repeatable.", kind=NAME, is_common=True
+    )
+    limit: int | None = _number(
         None, "Number of scenarios: the first ones, or as many draws with $weights.", is_common=True
     )
-    weights: str | None = _text(
-        None, "Sessions of an earlier run: draw scenarios with low or varying rewards more often.", kind=_FILE
+    weights: str | None = _session(
+        None, "Sessions of an earlier run: draw scenarios with low or varying rewards more often.", kind=FILE
     )
-    identity: tuple[str, ...] = _text(
+    identity: tuple[str, ...] = _session(
         (), "Let each client say this first, such as woman='I am a woman.' Repeatable: counterfactuals.", kind=_SAYING
     )
-    show_policy: str = _text("dialogue", SHOW_POLICY_HELP, choices=SHOWN)
-    episodes: int = _session(4, "Sessions per group.", is_common=True)
-    variants: int = _session(1, "Variants of the client in each scenario, each a group.", is_common=True)
-    client_seed: int = setting(0, "Random seed of clients.", panel="Sessions", low=0, high=2**31)
-    max_turns: int | None = _session(None, MAX_TURNS_HELP, high=MOST_TURNS, is_common=True)
+    show_policy: str = show_policy_setting(panel="Sessions")
+    episodes: int = _number(4, "Sessions per group.", is_common=True)
+    variants: int = _number(1, "Variants of the client in each scenario, each a group.", is_common=True)
+    client_seed: int = _session(0, "Random seed of clients.", low=0, high=2**31)
+    max_turns: int | None = max_turns_setting(panel="Sessions", is_common=True)
     branch_at: int | None = _session(
-        None, "Let the sessions of a group share one history up to the policy's Nth turn.", high=MOST_TURNS
+        None, "Let the sessions of a group share one history up to the policy's Nth turn.", low=1, high=200
     )
     run_id: str = _session("", "Name of the run. Default: the output's; a teacher's begins with teacher-.")
     keep_client_faults: bool = _session(False, "Write sessions in which the simulated client was at fault, too.")

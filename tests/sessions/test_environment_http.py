@@ -203,7 +203,7 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         ((*THERAPY, "--scenarios", "nowhere.toml"), "nowhere.toml: no such file"),
         ((*THERAPY, "--record", "s3://bucket/sft/sessions"), "is not under s3://bucket/rl/"),
         ((*THERAPY, "--wandb", "project"), "--wandb is about groups that a judge compared"),
-        ((*THERAPY, "--max-turns", "0"), "Invalid value for '--max-turns'"),
+        ((*THERAPY, "--max-turns", "0"), "--max-turns: 0 is out of bounds"),
         (("--offline", "--client-model", "c"), "need --environment"),
     ],
 )

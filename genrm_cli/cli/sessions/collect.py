@@ -1,30 +1,23 @@
 """`genrm collect`: play simulated sessions and write them as rollouts."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import (
-    counted,
-    number_text,
-    percent_text,
-    print_json,
-    say,
-)
+from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, argument, option, run_to_end, switch, with_settings
-from genrm_cli.cli.sessions.host import KEY_HELP, ClientFlags, agent_config
+from genrm_cli.cli.sessions.host import ClientOptions, agent_config, open_environment
 from genrm_cli.cli.tables import Table, names, numbers, print_parts, texts
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
-from genrm_cli.sessions.session_options import SAMPLES, SHOWN, SessionOptions
+from genrm_cli.sessions.session_options import SAMPLES, TEACHER, SessionOptions
 
 if TYPE_CHECKING:
+    from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import CollectReport
     from genrm_cli.sessions.counts import CollectCounts
-    from genrm_cli.sessions.environment import AnyEnvironment
     from genrm_cli.sessions.environments import ScenarioSet
 
 _TAKEN = (
@@ -36,60 +29,11 @@ _TAKEN = (
 _RUN_ID = "{run_id}"
 
 
-_policy = partial(option, panel="Policy")
-_rare = partial(_policy, is_common=False)
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyFlags:
-    """The policy."""
-
-    policy_base_url: Annotated[list[str] | None, _policy("URL", "Endpoint of the policy. Repeatable.")] = None
-    policy_model: Annotated[str | None, _policy("NAME", "Its model name on the server.")] = None
-    policy_temperature: Annotated[float, _rare("NUMBER", "Default: 1.")] = 1.0
-    policy_top_p: Annotated[float | None, _rare("NUMBER", "Default: the server's.")] = None
-    policy_max_tokens: Annotated[int, _rare("N", "Maximum tokens in a turn. Default: 512.")] = 512
-    policy_api_key_env: Annotated[str | None, _rare("NAME", f"{KEY_HELP}.")] = None
-    policy_name: Annotated[str | None, _rare("NAME", "Its name in the records. Default: its model.")] = None
-    base_model: Annotated[str | None, _rare("NAME", "Model that the policy was trained from.")] = None
-    nemotron_teacher: Annotated[str | None, _rare("NAME", "Teacher of the policy, for the records.")] = None
-    policy_role: Annotated[
-        str,
-        _rare("NAME", "policy (default), or teacher: sessions to imitate, below a folder named teacher."),
-    ] = "policy"
-    scripted_policy: Annotated[
-        str | None, _policy("NAME", "A policy without a model, for demos: bad, fair or good in a therapeutic_session.")
-    ] = None
-
-    def check(self, environment: "AnyEnvironment", branch_at: int | None) -> None:
-        """Refuse options that contradict each other."""
-        scripted, known = self.scripted_policy, environment.scripted_policies
-        if self.policy_role not in ("policy", "teacher"):
-            raise UsageError(SettingRef("policy_role"), f": {self.policy_role!r} is neither policy nor teacher.")
-        if scripted is not None and scripted not in known:
-            expected = f"expected one of {', '.join(known)}" if known else "this environment has none"
-            raise UsageError(SettingRef("scripted_policy"), f": unknown {scripted!r}; {expected}.")
-        if (scripted is None) is not bool(self.policy_base_url):
-            raise UsageError(
-                naming("pass $policy_base_url and $policy_model, or $scripted_policy to try without a model.")
-            )
-        if branch_at is not None and scripted is not None:
-            raise UsageError(
-                naming("$branch_at needs a policy that answers differently each time; drop $scripted_policy.")
-            )
-
-    @property
-    def name(self) -> str:
-        """The name of the policy in records."""
-        return self.policy_name or self.policy_model or f"scripted-{self.scripted_policy}"
-
-
 @with_settings(names=_TAKEN)
 def collect(
     invocation: Invocation,
-    policy: PolicyFlags,
-    client: ClientFlags,
     which: SessionOptions,
+    client: ClientOptions,
     scenarios: Annotated[
         str,
         argument(
@@ -118,12 +62,10 @@ def collect(
     """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.sessions.choosing import choose_scenarios
-    from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import collect as run_collect
     from genrm_cli.sessions.environments import read_scenarios
 
-    environment, models = client.open(which.environment, which.max_turns, policy.policy_base_url)
-    environment.shows_scenario = which.show_policy == SHOWN[1]
+    environment, models = open_environment(which, client, which.policy_base_url)
     written = invocation.settings.output
     if list_:
         run = new_run(invocation.settings, {}, None)
@@ -133,24 +75,8 @@ def collect(
         return 0
     if output is None:
         raise UsageError(naming("missing $output: the file of the sessions. $list prints the scenarios."))
-    policy.check(environment, which.branch_at)
-    run_id = which.run_id
-    if not run_id and _RUN_ID in output:
-        raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
-    if not run_id:  # a teacher's rollouts differ from the policy's
-        stem = output.rpartition("/")[2].removesuffix(".jsonl")
-        run_id = f"teacher-{stem}" if policy.policy_role == "teacher" and "teacher" not in stem else stem
-    options = CollectOptions(
-        **{name: getattr(which, name) for name in SessionOptions.__slots__} | {"run_id": run_id},
-        output=output.replace(_RUN_ID, run_id),
-        policy_name=policy.name,
-        policy=agent_config("policy", policy),
-        scripted_policy=policy.scripted_policy,
-        base_model=policy.base_model,
-        nemotron_teacher=policy.nemotron_teacher,
-        role=policy.policy_role,
-        client=models,
-    )
+    _check_policy(which, environment.scripted_policies)
+    options = _collect_options(which, output, models)
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
         run = new_run(invocation.settings, {}, None, events)
         found = choose_scenarios(read_scenarios(scenarios, environment, run.s3), which, environment, run)
@@ -160,6 +86,35 @@ def collect(
     if not written.quiet:
         _show(report, options, has_stand_in=bool(environment.models) and not models)
     return 0
+
+
+def _check_policy(which: SessionOptions, known: Sequence[str]) -> None:
+    """Refuse options of a policy that contradict each other, or a scripted policy that is not known."""
+    scripted = which.scripted_policy
+    if scripted is not None and scripted not in known:
+        expected = f"expected one of {', '.join(known)}" if known else "this environment has none"
+        raise UsageError(SettingRef("scripted_policy"), f": unknown {scripted!r}; {expected}.")
+    if (scripted is None) is not bool(which.policy_base_url):
+        raise UsageError(naming("pass $policy_base_url and $policy_model, or $scripted_policy to try without a model."))
+    if which.branch_at is not None and scripted is not None:
+        raise UsageError(naming("$branch_at needs a policy that answers differently each time; drop $scripted_policy."))
+
+
+def _collect_options(which: SessionOptions, output: str, client: "Mapping[str, AgentConfig]") -> "CollectOptions":
+    """Complete the options with the name of the run and of the policy."""
+    from genrm_cli.sessions.collected_files import CollectOptions
+
+    run_id, stem = which.run_id, output.rpartition("/")[2].removesuffix(".jsonl")
+    if not run_id and _RUN_ID in output:
+        raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
+    if not run_id:  # a teacher's rollouts differ from the policy's
+        run_id = f"teacher-{stem}" if which.policy_role == TEACHER and TEACHER not in stem else stem
+    named = {
+        "run_id": run_id,
+        "output": output.replace(_RUN_ID, run_id),
+        "policy_name": which.policy_name or which.policy_model or f"scripted-{which.scripted_policy}",
+    }
+    return CollectOptions(**asdict(which) | named, policy=agent_config("policy", which), client=client)
 
 
 def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:

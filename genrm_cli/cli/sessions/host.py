@@ -1,18 +1,29 @@
-"""The model that plays the environment's part, and `genrm serve --environment`: its sessions over HTTP."""
+"""The models of sessions, and `genrm serve --environment`: sessions over HTTP."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import option, run_to_end
-from genrm_cli.errors import SettingRef, UsageError, naming
-from genrm_cli.sessions.session_options import MAX_TURNS_HELP, MOST_TURNS, SHOW_POLICY_HELP, SHOWN
+from genrm_cli.cli.options import run_to_end
+from genrm_cli.errors import UsageError, naming
+from genrm_cli.sessions.session_options import (
+    FILE,
+    KEY_HELP,
+    NAME,
+    SAMPLES,
+    SCENARIO_SHOWN,
+    SessionOptions,
+    max_turns_setting,
+    show_policy_setting,
+)
 from genrm_cli.settings import Settings
+from genrm_cli.settings.declare import setting
 from genrm_cli.settings.judge_settings import JudgeSettings
+from genrm_cli.settings.kinds import URL
 from genrm_cli.settings.sources.keys import find_api_key
 from genrm_cli.settings.table import value_of
 
@@ -20,24 +31,57 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.environment import AnyEnvironment
 
-KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
+_client = partial(setting, panel="Simulated client")
 
 
-def agent_config(role: str, flags: object, trusted: list[str] | None = None) -> "AgentConfig | None":
-    """Return the model of a role from the fields of flags that begin with it; None without an endpoint.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """The model that plays the environment's part, such as a simulated client."""
 
-    The default key is sent to `trusted` endpoints only, or to any if that is None.
+    client_base_url: tuple[str, ...] = _client(
+        (), "Endpoint of the model that plays the client. Default: a scripted stand-in.", kind=URL, is_common=True
+    )
+    client_model: str | None = _client(None, "Its model name on the server.", kind=NAME, is_common=True)
+    client_temperature: float = _client(0.7, "", low=0)
+    client_max_tokens: int = _client(256, "Maximum tokens in a reply.", low=1)
+    client_api_key_env: str | None = _client(None, f"{KEY_HELP}; none if the policy is elsewhere.", kind=NAME)
+
+
+_hosted = partial(setting, panel="Environment", is_common=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """The environment that `genrm serve` serves instead of rewards."""
+
+    environment: str | None = _hosted(
+        None, "Serve sessions to agents instead of rewards, for example therapeutic_session.", kind=NAME
+    )
+    scenarios: str = _hosted(SAMPLES, "Its scenarios, as for genrm collect.", kind=FILE)
+    show_policy: str = show_policy_setting(panel="Environment", is_common=True)
+    max_turns: int | None = max_turns_setting(panel="Environment", is_common=True)
+    max_sessions: int = _hosted(
+        20_000, "Sessions kept, each for $keep after its last request; another one gets 429.", low=1
+    )
+
+
+def agent_config(
+    role: str, options: SessionOptions | ClientOptions, trusted: Sequence[str] = ()
+) -> "AgentConfig | None":
+    """Return the model of a role from the options that begin with it; None without an endpoint.
+
+    The default key is sent to `trusted` endpoints only, or to any if there are none.
     """
     from genrm_cli.judging.client import chat_url
     from genrm_cli.sessions.agents import AgentConfig, setting_names
 
     def given(name: str) -> Any:
-        return getattr(flags, f"{role}_{name}", None)  # only a policy has top_p
+        return getattr(options, f"{role}_{name}", None)  # only a policy has top_p
 
     base_url, model = given("base_url"), given("model")
     if not base_url:
         return None
-    only_named = trusted is not None and not set(base_url) <= set(trusted)
+    only_named = bool(trusted) and not set(base_url) <= set(trusted)
     try:
         if not model:
             raise UsageError(naming("missing $model: the name of the model at $base_url."))
@@ -47,59 +91,27 @@ def agent_config(role: str, flags: object, trusted: list[str] | None = None) -> 
     except UsageError as error:
         raise UsageError(error.message.with_names(setting_names(role))) from error
     sampling = {name: given(name) for name in ("temperature", "top_p", "max_tokens")}
-    return AgentConfig(tuple(base_url), model, **sampling, api_key=key)
+    return AgentConfig(base_url, model, **sampling, api_key=key)
 
 
-_client = partial(option, panel="Simulated client")
-_rare = partial(_client, is_common=False)
+def open_environment(
+    options: SessionOptions | HostOptions, client: ClientOptions, policy_base_url: Sequence[str] = ()
+) -> "tuple[AnyEnvironment, Mapping[str, AgentConfig]]":
+    """Return an environment, and the models that play its part, by role, if it needs any."""
+    from genrm_cli.sessions.environments import find_environment
 
-
-@dataclass(frozen=True, slots=True)
-class ClientFlags:
-    """The model that plays the environment's part, such as a simulated client."""
-
-    client_base_url: Annotated[
-        list[str] | None, _client("URL", "Endpoint of the model that plays the client. Default: a scripted stand-in.")
-    ] = None
-    client_model: Annotated[str | None, _client("NAME", "Its model name on the server.")] = None
-    client_temperature: Annotated[float, _rare("NUMBER", "Default: 0.7.")] = 0.7
-    client_max_tokens: Annotated[int, _rare("N", "Maximum tokens in a reply. Default: 256.")] = 256
-    client_api_key_env: Annotated[str | None, _rare("NAME", f"{KEY_HELP}; none if the policy is elsewhere.")] = None
-
-    def open(
-        self, environment: str, max_turns: int | None, policy_base_url: list[str] | None = None
-    ) -> "tuple[AnyEnvironment, Mapping[str, AgentConfig]]":
-        """Return an environment by its name, and the models that play its part, by role, if it needs any."""
-        from genrm_cli.sessions.environments import find_environment
-
-        kind = find_environment(environment)
-        client = agent_config("client", self, policy_base_url or None)
-        models = {} if client is None else {role: client.used(use) for role, use in kind.models.items()}
-        return kind(has_models=client is not None, max_turns=max_turns), models
-
-
-_hosted = partial(option, panel="Environment")
-
-
-@dataclass(frozen=True, slots=True)
-class HostFlags:
-    """The environment that `genrm serve` serves instead of rewards."""
-
-    environment: Annotated[
-        str | None, _hosted("NAME", "Serve sessions to agents instead of rewards, for example therapeutic_session.")
-    ] = None
-    scenarios: Annotated[str, _hosted("FILE", "Its scenarios, as for genrm collect. Default: samples.")] = "samples"
-    show_policy: Annotated[str, _hosted("NAME", f"{SHOW_POLICY_HELP} Default: dialogue.")] = SHOWN[0]
-    max_turns: Annotated[int | None, _hosted("N", MAX_TURNS_HELP, min=1, max=MOST_TURNS)] = None
-    max_sessions: Annotated[
-        int, _hosted("N", "Sessions kept, each for --keep after its last request; another one gets 429.", min=1)
-    ] = 20_000
+    kind = find_environment(options.environment or "")
+    agent = agent_config("client", client, policy_base_url)
+    models = {} if agent is None else {role: agent.used(use) for role, use in kind.models.items()}
+    environment = kind(has_models=agent is not None, max_turns=options.max_turns)
+    environment.shows_scenario = options.show_policy == SCENARIO_SHOWN
+    return environment, models
 
 
 def host(
     settings: Settings,
-    flags: HostFlags,
-    client: ClientFlags,
+    options: HostOptions,
+    client: ClientOptions,
     token: str | None,
     events: Events,
     say_ready: Callable[[str], None],
@@ -112,12 +124,9 @@ def host(
     about_groups = ("reference", "wandb", "mlflow", "tensorboard")
     if (given := next((name for name in about_groups if value_of(settings, name) is not None), None)) is not None:
         raise UsageError(naming(f"${given} is about groups that a judge compared, and $environment asks none."))
-    if flags.show_policy not in SHOWN:
-        raise UsageError(SettingRef("show_policy", flags.show_policy), f": expected {' or '.join(SHOWN)}.")
-    environment, models = client.open(flags.environment or "", flags.max_turns)
-    environment.shows_scenario = flags.show_policy == SHOWN[1]
+    environment, models = open_environment(options, client)
     run = new_run(settings, {}, None, events)
-    scenarios = read_scenarios(flags.scenarios, environment, run.s3)
+    scenarios = read_scenarios(options.scenarios, environment, run.s3)
     if environment.models and not models and not settings.output.quiet:
         say("client: scripted, a stand-in without a model")
-    run_to_end(serve_environment(environment, scenarios, models, flags.max_sessions, run, token, say_ready))
+    run_to_end(serve_environment(environment, scenarios, models, options.max_sessions, run, token, say_ready))

@@ -9,7 +9,6 @@ from typing import Any
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.serve import cohort
-from genrm_cli.sessions.agents import POLICY
 from genrm_cli.sessions.environment import (
     FAILURES,
     PRIVATE_DATA,
@@ -23,6 +22,7 @@ from genrm_cli.sessions.environment import (
     run_dialogue,
 )
 from genrm_cli.sessions.episode import EpisodeSlot, private_matches, too_long_turn
+from genrm_cli.sessions.session_options import POLICY
 
 
 @dataclass(frozen=True, slots=True)

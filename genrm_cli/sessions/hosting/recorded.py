@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.sessions.agents import POLICY, AgentConfig
+from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, client_record, episode_record
 from genrm_cli.sessions.hosting.hosted import Observation
+from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.rolling_files import RecordSpool, RollingFiles
