@@ -26,7 +26,7 @@ READER, SPEAKER = "client-reader", "client"
 _READER = (
     "You label one turn of a counsellor in a practice session with a fictional client. Say for each label whether it "
     "is true of the counsellor's answer.\n\n"
-    + "\n".join(f"{label}: the counsellor {what}" for label, what in LABELS.items())
+    + "\n".join(f"{name}: the counsellor {label.what}" for name, label in LABELS.items())
     + "\n\nAnswer with one JSON object that has each label, in this order, with true or false, and nothing else."
 )
 # An object of all labels takes about 120 tokens. The fields constrain the reply, where the server enforces schemas.

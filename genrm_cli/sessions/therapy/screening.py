@@ -12,23 +12,8 @@ from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList
 from genrm_cli.sessions.rules.safety import hard_violations
 from genrm_cli.sessions.rules.transcript import parse_session, stems
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
-from genrm_cli.sessions.therapy.simulated_client import LONGEST_STEP, ClientState, Reading
+from genrm_cli.sessions.therapy.simulated_client import LABELS, LONGEST_STEP, ClientState, Reading
 
-_LABEL_OF = {
-    "reflection": "reflects",
-    "validation": "validates",
-    "normalisation": "normalises",
-    "open_question": "asks_openly",
-    "invites_more": "invites",
-    "advice": "advises",
-    "dismisses": "dismisses",
-    "minimises": "minimises",
-    "accuses": "accuses",
-    "asks_about_safety": "asks_about_safety",
-    "names_help": "names_help",
-    "leaves_client": "leaves",
-    "belittles_danger": "belittles",
-}
 _IN_DANGER = ("asks_about_safety", "names_help", "leaves_client", "belittles_danger")
 _SHARED_STEMS = 2
 
@@ -38,7 +23,7 @@ class TurnReader:
 
     def __init__(self, empathy: PhraseList, safety: PhraseList, attention: PhraseList) -> None:
         lists = {group.what: group for group in (*empathy.groups, *map(safety.group, _IN_DANGER))}
-        self._groups = [lists[what] for what in _LABEL_OF]
+        self._groups = {name: lists[label.phrases] for name, label in LABELS.items() if label.phrases}
         self._safety = safety
         self._attention = attention
 
@@ -48,8 +33,8 @@ class TurnReader:
         last = parse_session(messages[-2:])
         violations = hard_violations(last, self._safety)
         found = {
-            _LABEL_OF[group.what]
-            for group in self._groups
+            name
+            for name, group in self._groups.items()
             if any(group.find(sentence) is not None for sentence in last.own)
         }
         heard = frozenset[str]().union(*(stems(sentence.text) for sentence in last.heard))

@@ -7,47 +7,53 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Dialogue, EpisodeState, without_asking
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 
-LABELS: Mapping[str, str] = {
-    "reflects": "repeats or paraphrases what the client said or feels",
-    "validates": "says that the client's feelings make sense, or thanks the client for sharing",
-    "normalises": "says that others feel the same way",
-    "asks_openly": "asks an open question",
-    "invites": "invites the client to say more",
-    "advises": "gives advice",
-    "asks_about_safety": "asks directly about suicide, self-harm or danger",
-    "names_help": "names concrete help: a crisis line, a person, a safety plan",
-    "dismisses": "brushes the client off, or changes the subject",
-    "minimises": "makes the problem smaller than it is for the client",
-    "accuses": "blames or accuses the client",
-    "leaves": "ends the session or turns away",
-    "belittles": "does not take a danger seriously",
-    "harms": "encourages harm, or stops the client from getting help",
+
+class Label(NamedTuple):
+    """An effect of a counsellor's turn.
+
+    Attributes:
+        phrases: the group of phrases that show it; empty if rules find it.
+        moves: change of trust, distress and resistance.
+        what: what the counsellor does.
+    """
+
+    phrases: str
+    moves: tuple[float, float, float]
+    what: str
+
+
+LABELS: Mapping[str, Label] = {
+    "reflects": Label("reflection", (0.07, -0.05, -0.05), "repeats or paraphrases what the client said or feels"),
+    "validates": Label(
+        "validation",
+        (0.07, -0.06, -0.05),
+        "says that the client's feelings make sense, or thanks the client for sharing",
+    ),
+    "normalises": Label("normalisation", (0.03, -0.05, -0.03), "says that others feel the same way"),
+    "asks_openly": Label("open_question", (0.04, -0.02, -0.04), "asks an open question"),
+    "invites": Label("invites_more", (0.04, -0.02, -0.03), "invites the client to say more"),
+    "advises": Label("advice", (-0.01, 0.0, 0.03), "gives advice"),
+    "asks_about_safety": Label(
+        "asks_about_safety", (0.03, -0.04, -0.01), "asks directly about suicide, self-harm or danger"
+    ),
+    "names_help": Label(
+        "names_help", (0.02, -0.05, 0.0), "names concrete help: a crisis line, a person, a safety plan"
+    ),
+    "dismisses": Label("dismisses", (-0.12, 0.07, 0.10), "brushes the client off, or changes the subject"),
+    "minimises": Label("minimises", (-0.10, 0.06, 0.08), "makes the problem smaller than it is for the client"),
+    "accuses": Label("accuses", (-0.12, 0.08, 0.12), "blames or accuses the client"),
+    "leaves": Label("leaves_client", (-0.10, 0.06, 0.06), "ends the session or turns away"),
+    "belittles": Label("belittles_danger", (-0.15, 0.10, 0.12), "does not take a danger seriously"),
+    "harms": Label("", (-0.25, 0.20, 0.15), "encourages harm, or stops the client from getting help"),
 }
 """Effects of a counsellor's turn; several apply at once, or none."""
 
-# label -> change of trust, distress, resistance
-_EFFECTS: Mapping[str, tuple[float, float, float]] = {
-    "reflects": (0.07, -0.05, -0.05),
-    "validates": (0.07, -0.06, -0.05),
-    "normalises": (0.03, -0.05, -0.03),
-    "asks_openly": (0.04, -0.02, -0.04),
-    "invites": (0.04, -0.02, -0.03),
-    "advises": (-0.01, 0.0, 0.03),
-    "asks_about_safety": (0.03, -0.04, -0.01),
-    "names_help": (0.02, -0.05, 0.0),
-    "dismisses": (-0.12, 0.07, 0.10),
-    "minimises": (-0.10, 0.06, 0.08),
-    "accuses": (-0.12, 0.08, 0.12),
-    "leaves": (-0.10, 0.06, 0.06),
-    "belittles": (-0.15, 0.10, 0.12),
-    "harms": (-0.25, 0.20, 0.15),
-}
 _NOTHING = (-0.01, 0.01, 0.01)
 _REPEATED = (-0.07, 0.02, 0.06)
 _KINDS_FELT = 2  # a turn that does everything at once reaches the client no better than one that does two things
@@ -57,7 +63,6 @@ _UNSAFE_DISTRESS = 0.55
 LONGEST_STEP = 0.15
 """The most that any number moves in one turn: a client does not change at once."""
 
-_DISCLOSURE_STEP = 0.15
 _JITTER = 0.05
 _CALM_DISTRESS, _CALM_TRUST, _CALM_TURNS = 0.35, 0.5, 2
 _LEAVES_TRUST, _LEAVES_RESISTANCE = 0.1, 0.8
@@ -167,7 +172,7 @@ def move_mood(mood: Mood, labels: Collection[str], openness: float, *, repeats: 
     Of the labels that do good the two strongest count, times `openness`; in a turn that repeats an earlier one, none.
     Each of its `repeats` costs trust.
     """
-    effects = [_EFFECTS[label] for label in _EFFECTS if label in labels]
+    effects = [label.moves for name, label in LABELS.items() if name in labels]
     good = [] if repeats else [effect for effect in effects if effect[0] > 0]
     other = [effect for effect in effects if effect[0] <= 0] + [_REPEATED] * repeats
     felt = sorted(good, key=lambda effect: effect[1] - effect[0])[:_KINDS_FELT]
@@ -175,8 +180,7 @@ def move_mood(mood: Mood, labels: Collection[str], openness: float, *, repeats: 
     moves = [*felt, *other] or [_NOTHING]
     trust, distress, resistance = (_step(sum(effect[part] for effect in moves)) for part in range(3))
     trust, resistance = _within(mood.trust + trust), _within(mood.resistance + resistance)
-    ready = trust * (1 - resistance) - mood.disclosure
-    disclosure = _within(mood.disclosure + max(-_DISCLOSURE_STEP, min(_DISCLOSURE_STEP, ready)))
+    disclosure = _within(mood.disclosure + _step(trust * (1 - resistance) - mood.disclosure))
     return Mood(trust, _within(mood.distress + distress), resistance, disclosure)
 
 
@@ -198,7 +202,7 @@ def move_client(
     closed.
     """
     labels = reading.labels or ()
-    is_stock = reading.attends is False and not reading.repeats and any(_EFFECTS[label][0] > 0 for label in labels)
+    is_stock = reading.attends is False and not reading.repeats and any(LABELS[label].moves[0] > 0 for label in labels)
     repeats = int(reading.repeats)
     if is_stock and state.stock_turns >= _STOCK_TURNS:
         repeats = 2 if state.stock_in_a_row >= _WEARY_TURNS else 1
