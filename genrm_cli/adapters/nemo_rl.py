@@ -1,14 +1,14 @@
 """An environment for NeMo RL."""
 
-import asyncio
 import json
+from collections import Counter
 from typing import Any
 
 import ray
 import torch
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
 
-from genrm_cli.adapters.reward_client import Json, RewardClient, numbers_in, parse_on_failure, wait_for
+from genrm_cli.adapters.reward_client import Json, RewardClient, wait_for
 
 
 class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
@@ -20,9 +20,7 @@ class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
 
     def __init__(self, cfg: Json | None = None) -> None:
         """Take the settings: `url`, `on_failure` and others of `RewardClient`."""
-        settings = dict(cfg or {})
-        self._on_failure = parse_on_failure(settings.pop("on_failure", None))
-        self._client = RewardClient(**settings)
+        self._client = RewardClient(**(cfg or {}))
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> Any:
         """Return the rewards of a batch.
@@ -34,27 +32,13 @@ class GenrmEnvironment(EnvironmentInterface):  # type: ignore[misc]
         """
         talks = [[{key: turn[key] for key in ("role", "content")} for turn in log] for log in message_log_batch]
         split = [next(place for place, turn in enumerate(talk) if turn["role"] == "assistant") for talk in talks]
-        groups: dict[str, list[int]] = {}
-        for row, (talk, place) in enumerate(zip(talks, split, strict=True)):
-            groups.setdefault(json.dumps(talk[:place]), []).append(row)
-        if any(len(rows) < 2 for rows in groups.values()):
+        prompts = [talk[:place] for talk, place in zip(talks, split, strict=True)]
+        responses = [talk[place:] for talk, place in zip(talks, split, strict=True)]
+        names = [json.dumps(prompt) for prompt in prompts]
+        if 1 in Counter(names).values():
             raise ValueError("a prompt has one sample in this batch; genrm compares samples: no asynchronous rollouts")
-
-        async def ask() -> list[Json]:
-            asked = (
-                self._client.score_group(
-                    talks[rows[0]][: split[rows[0]]],
-                    [talks[row][split[row] :] for row in rows],
-                    principle=(metadata[rows[0]] or {}).get("principle"),
-                    reference=(metadata[rows[0]] or {}).get("reference"),
-                )
-                for rows in groups.values()
-            )
-            return await asyncio.gather(*asked)
-
-        rewards = torch.zeros(len(talks))
-        for rows, reply in zip(groups.values(), wait_for(ask()), strict=True):
-            rewards[rows] = torch.tensor(numbers_in(reply, self._on_failure))
+        about = {name: [(each or {}).get(name) for each in metadata] for name in ("principle", "reference")}
+        rewards = torch.tensor(wait_for(self._client.score_rows(names, prompts, responses, **about)))
         return EnvironmentReturn(
             observations=[{"role": "environment", "content": ""} for _ in talks],
             metadata=metadata,

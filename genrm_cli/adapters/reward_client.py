@@ -1,7 +1,6 @@
 """Ask a running `genrm serve` for the rewards of a group, or of one member of a cohort."""
 
 import asyncio
-import contextlib
 import json
 import math
 import os
@@ -12,17 +11,13 @@ from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
-OnFailure = float | Literal["mean"] | None
-"""The value for a response without a reward, if the trainer requires a number: a number, `mean` for the mean of the
-rewards in its group (of all groups before, if none of its texts can be judged), or None for an error."""
-
 _URL_VARIABLE = "GENRM_SERVE_URL"
 _TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (the name of a variable)
 _DEFAULT_URL = "http://127.0.0.1:8330"
@@ -49,12 +44,16 @@ class RewardClient:
         url: URL of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
         try_for_s: how long to try again while the server is busy or cannot be reached.
         reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
+        on_failure: the value for a response without a reward, if the trainer requires a number: a number, `mean` for
+            the mean of the rewards in its group (of all groups before, if none of its texts can be judged), or None for
+            an error.
     """
 
     url: str = field(default_factory=lambda: os.environ.get(_URL_VARIABLE, _DEFAULT_URL))
     token: str | None = field(default_factory=lambda: os.environ.get(_TOKEN_VARIABLE), repr=False)
     try_for_s: float = 300.0
     reply_timeout_s: float = 3_600.0
+    on_failure: float | str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
@@ -65,6 +64,13 @@ class RewardClient:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
                 raise ValueError(f"{name} is {value!r}; expected a number of seconds")
+        if self.on_failure not in (None, "mean"):
+            try:
+                number = float(str(self.on_failure))
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number):
+                raise ValueError(f"on_failure is {self.on_failure!r}; expected a number, 'mean' or None")
 
     async def score_group(
         self,
@@ -88,6 +94,66 @@ class RewardClient:
         return await self.post(
             "/v1/groups", _body(messages, principle, responses=[_response(each, reference) for each in responses])
         )
+
+    async def score_rows(
+        self, groups: Sequence[str], prompts: Sequence[object], responses: Sequence[object], **about: Sequence[Any]
+    ) -> list[float]:
+        """Return the reward of each row, or its replacement, for a trainer that requires numbers.
+
+        Args:
+            groups: rows with the same name are compared with each other.
+            about: `principle` or `reference` of each row; the first of a group counts.
+
+        Raises:
+            MissingRewardError: as for `number_in`.
+            RewardServerError: as for `score_group`.
+        """
+        rows_of: dict[str, list[int]] = {}
+        for row, group in enumerate(groups):
+            rows_of.setdefault(group, []).append(row)
+        asked = (
+            self.score_group(
+                prompts[rows[0]],
+                [responses[row] for row in rows],
+                **{name: given[rows[0]] for name, given in about.items()},
+            )
+            for rows in rows_of.values()
+        )
+        rewards = [0.0] * len(groups)
+        for rows, reply in zip(rows_of.values(), await asyncio.gather(*asked), strict=True):
+            for row, reward in zip(rows, self.numbers_in(reply), strict=True):
+                rewards[row] = reward
+        return rewards
+
+    def numbers_in(self, reply: Mapping[str, Any]) -> list[float]:
+        """Return the rewards in the reply to a group, as `number_in` does."""
+        return [self.number_in(response, reply["metrics"]) for response in reply["responses"]]
+
+    def number_in(self, response: Mapping[str, Any], metrics: Mapping[str, Any]) -> float:
+        """Return the reward of a response, or its replacement.
+
+        No replacement is above the lowest reward of the group for a response that made the judge fail.
+
+        Args:
+            metrics: metrics of its group.
+
+        Raises:
+            MissingRewardError: there is neither a reward nor a replacement.
+        """
+        if response["reward"] is not None:
+            return float(response["reward"])
+        instead = self.on_failure
+        if instead == "mean":
+            instead = metrics["reward_mean"]
+            if instead is None and not metrics["unanswered"]:  # a judge that is away for good is not to go unnoticed
+                instead = metrics["reward_mean_before"]
+        if instead is None:
+            raise MissingRewardError(
+                f"genrm gives response {response['id']!r} no reward: {response['reason_text']}. "
+                "This trainer requires a number; set on_failure to one, or to 'mean' for the mean of its group."
+            )
+        lowest = metrics["reward_min"] if response.get("sabotaged") else None
+        return float(instead) if lowest is None else min(float(instead), float(lowest))
 
     async def score_member(
         self,
@@ -181,55 +247,3 @@ def wait_for(question: Coroutine[Any, Any, Answer]) -> Answer:
     """Run a coroutine from synchronous code, also where an event loop is running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, question).result()
-
-
-def parse_on_failure(value: object) -> OnFailure:
-    """Return `on_failure` as a trainer's configuration has it.
-
-    Raises:
-        ValueError: it is not a number, `mean` or None.
-    """
-    if value is None:
-        return None
-    if value == "mean":
-        return "mean"
-    with contextlib.suppress(ValueError):
-        if isinstance(value, int | float | str) and not isinstance(value, bool) and math.isfinite(float(value)):
-            return float(value)
-    raise ValueError(f"on_failure is {value!r}; expected a number, 'mean' or None")
-
-
-def numbers_in(reply: Mapping[str, Any], on_failure: OnFailure = None) -> list[float]:
-    """Return the rewards in the reply to a group, for a trainer that requires numbers.
-
-    Raises:
-        MissingRewardError: as for `number_in`.
-    """
-    return [number_in(response, reply["metrics"], on_failure) for response in reply["responses"]]
-
-
-def number_in(response: Mapping[str, Any], metrics: Mapping[str, Any], on_failure: OnFailure = None) -> float:
-    """Return the reward of a response, or its replacement.
-
-    No replacement is above the lowest reward of the group for a response that made the judge fail.
-
-    Args:
-        metrics: metrics of its group.
-
-    Raises:
-        MissingRewardError: there is neither a reward nor a replacement.
-    """
-    if response["reward"] is not None:
-        return float(response["reward"])
-    instead = on_failure
-    if on_failure == "mean":
-        instead = metrics["reward_mean"]
-        if instead is None and not metrics["unanswered"]:  # a judge that is away for good is not to go unnoticed
-            instead = metrics["reward_mean_before"]
-    if instead is None:
-        raise MissingRewardError(
-            f"genrm gives response {response['id']!r} no reward: {response['reason_text']}. "
-            "This trainer requires a number; set on_failure to one, or to 'mean' for the mean of its group."
-        )
-    lowest = metrics["reward_min"] if response.get("sabotaged") else None
-    return float(instead if lowest is None else min(instead, lowest))

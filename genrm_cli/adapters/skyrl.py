@@ -1,11 +1,10 @@
 """A generator for SkyRL."""
 
-import asyncio
 from typing import Any
 
 from skyrl.train.generators.base import GeneratorInterface
 
-from genrm_cli.adapters.reward_client import Json, OnFailure, RewardClient, numbers_in, parse_on_failure
+from genrm_cli.adapters.reward_client import RewardClient
 
 
 class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
@@ -15,10 +14,9 @@ class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
     trajectories are not supported.
     """
 
-    def __init__(self, generator: Any, tokenizer: Any, *, on_failure: OnFailure = None, **client: Any) -> None:
+    def __init__(self, generator: Any, tokenizer: Any, **client: Any) -> None:
         """Wrap a generator; `client` are arguments of `RewardClient`."""
         self._generator, self._tokenizer = generator, tokenizer
-        self._on_failure = parse_on_failure(on_failure)
         self._client = RewardClient(**client)
 
     async def generate(self, input_batch: Any) -> Any:
@@ -37,16 +35,5 @@ class GenrmGenerator(GeneratorInterface):  # type: ignore[misc]
         texts = [self._tokenizer.decode(each, skip_special_tokens=True) for each in output["response_ids"]]
         if ids is None or len(ids) != len(texts):
             raise ValueError("the generator does not return one response for each trajectory id")
-        groups: dict[str, list[int]] = {}
-        for row, each in enumerate(ids):
-            groups.setdefault(each.instance_id, []).append(row)
-        asked = (self._score(prompts[rows[0]], [texts[row] for row in rows]) for rows in groups.values())
-        rewards = [0.0] * len(texts)
-        for rows, found in zip(groups.values(), await asyncio.gather(*asked), strict=True):
-            for row, reward in zip(rows, found, strict=True):
-                rewards[row] = reward
+        rewards = await self._client.score_rows([each.instance_id for each in ids], prompts, texts)
         return {**output, "rewards": rewards}
-
-    async def _score(self, prompt: Any, responses: list[str]) -> list[float]:
-        reply: Json = await self._client.score_group(prompt, responses)
-        return numbers_in(reply, self._on_failure)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from genrm_cli.adapters.reward_client import RewardClient, numbers_in, parse_on_failure
+from genrm_cli.adapters.reward_client import RewardClient
 
 
 async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
@@ -21,9 +21,8 @@ async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[floa
     """
     if not isinstance(samples, list) or not samples or any(isinstance(sample, list) for sample in samples):
         raise TypeError("group_reward takes the samples of one prompt: set --group-rm, and let no rollout fan out")
-    on_failure = parse_on_failure(getattr(args, "genrm_on_failure", None))
-    url = getattr(args, "genrm_url", None)
-    client = RewardClient(url) if url else RewardClient()
+    given = {name: getattr(args, f"genrm_{name}", None) for name in ("url", "on_failure")}
+    client = RewardClient(**{name: value for name, value in given.items() if value is not None})
     first = samples[0]
     asked = first.metadata if isinstance(first.metadata, dict) else {}
     reply = await client.score_group(
@@ -32,4 +31,4 @@ async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[floa
         principle=asked.get("principle"),
         reference=asked.get("reference"),
     )
-    return numbers_in(reply, on_failure)
+    return client.numbers_in(reply)

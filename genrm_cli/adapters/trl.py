@@ -14,14 +14,7 @@ from typing import Any, Literal
 
 import torch.distributed as ranks
 
-from genrm_cli.adapters.reward_client import (
-    Json,
-    MissingRewardError,
-    OnFailure,
-    RewardClient,
-    number_in,
-    parse_on_failure,
-)
+from genrm_cli.adapters.reward_client import Json, MissingRewardError, RewardClient
 
 Reward = float | None
 
@@ -44,7 +37,7 @@ class GenrmReward:
         url: str | None = None,
         *,
         returns: Literal["advantages", "rewards"] | None = None,
-        on_failure: OnFailure = None,
+        on_failure: float | Literal["mean"] | None = None,
         **client: Any,
     ) -> None:
         """Set what to ask and what to return.
@@ -63,10 +56,10 @@ class GenrmReward:
         """
         if returns not in ("advantages", "rewards", None):
             raise ValueError(f"returns is {returns!r}; expected 'advantages' or 'rewards'")
-        self._on_failure = parse_on_failure(on_failure)
         if returns == "advantages" and on_failure is not None:
             raise ValueError("on_failure is a reward; with it, rewards are returned and not advantages")
-        self._client = RewardClient(**client) if url is None else RewardClient(url, **client)
+        about = client if url is None else {"url": url, **client}
+        self._client = RewardClient(**about, on_failure=on_failure)
         self._returns = returns if on_failure is None else "rewards"
         self._ranks: Any = None
 
@@ -126,9 +119,8 @@ class GenrmReward:
         """Yield what is returned and logged of each completion of a group."""
         for response in reply["responses"]:
             number = response["reward"]
-            if self._on_failure is not None:
-                with suppress(MissingRewardError):  # no mean of nobody: None
-                    number = number_in(response, reply["metrics"], self._on_failure)
+            with suppress(MissingRewardError):  # without a replacement, or the mean of nobody: None
+                number = self._client.number_in(response, reply["metrics"])
             about = [each for each in reply["comparisons"] if response["id"] in each["shown"] and each.get("reply")]
             yield {
                 "given": response["reward"],

@@ -13,14 +13,7 @@ import ray
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from genrm_cli.adapters.reward_client import (
-    Json,
-    MissingRewardError,
-    RewardClient,
-    RewardServerError,
-    number_in,
-    parse_on_failure,
-)
+from genrm_cli.adapters.reward_client import Json, MissingRewardError, RewardClient, RewardServerError
 
 
 class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
@@ -32,9 +25,7 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        settings = dict(config.reward.get("genrm") or {})
-        self._on_failure = parse_on_failure(settings.pop("on_failure", None))
-        self._client = RewardClient(**settings)
+        self._client = RewardClient(**(config.reward.get("genrm") or {}))
         rollout = config.actor_rollout_ref.rollout
         self._size = int(rollout.n)
         self._size_in_validation = int((rollout.get("val_kwargs") or {}).get("n", 1))
@@ -75,7 +66,7 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             nobody = dict.fromkeys(("reward_mean", "reward_mean_before", "reward_min", "unanswered"))
             reply = {**alone, "metrics": {"came": 1, **nobody}}
         try:
-            number = number_in(reply, reply["metrics"], self._on_failure)
+            number = self._client.number_in(reply, reply["metrics"])
         except MissingRewardError:
             if not validates:
                 raise

@@ -11,9 +11,6 @@ from genrm_cli.adapters.reward_client import (
     MissingRewardError,
     RewardClient,
     RewardServerError,
-    number_in,
-    numbers_in,
-    parse_on_failure,
     wait_for,
 )
 
@@ -123,30 +120,26 @@ def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     missing = {"id": "b", "reward": None, "reason": "no_verdict", "reason_text": "no verdict"}
     reply = {"metrics": {"reward_mean": 4.0}, "responses": [{"id": "a", "reward": 4.0}, missing]}
     with pytest.raises(MissingRewardError, match="'b' no reward: no verdict"):
-        numbers_in(reply)
-    assert numbers_in(reply, "mean") == [4.0, 4.0]
-    assert numbers_in(reply, 0) == [4.0, 0.0]
+        RewardClient().numbers_in(reply)
+    mean = RewardClient(on_failure="mean")
+    assert mean.numbers_in(reply) == [4.0, 4.0]
+    assert RewardClient(on_failure=0).numbers_in(reply) == [4.0, 0.0]
     with pytest.raises(MissingRewardError):
-        number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 1}, "mean")
-    assert number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 0}, "mean") == 3.0
+        mean.number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 1})
+    assert mean.number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 0}) == 3.0
 
 
 def test_a_response_that_made_the_judge_fail_gets_no_more_than_the_lowest_reward():
     """Neither the mean nor a number of the user's may pay for it."""
     metrics = {"reward_mean": 3.0, "reward_min": 2.0}
     missing = {"id": "b", "reward": None, "reason": "sabotaged", "sabotaged": 2}
-    assert [number_in(missing, metrics, each) for each in ("mean", 2.5, 0.0)] == [2.0, 2.0, 0.0]
-    assert number_in(missing, {"reward_mean": None, "reward_min": None}, 2.5) == 2.5
-
-
-@pytest.mark.parametrize(("given", "parsed"), [(None, None), ("mean", "mean"), (0, 0.0), ("-1", -1.0)])
-def test_on_failure_comes_from_a_configuration(given, parsed):
-    """A number, `mean` or nothing, whatever the type in YAML."""
-    assert parse_on_failure(given) == parsed
+    clients = [RewardClient(on_failure=given) for given in ("mean", 2.5, "0")]
+    assert [client.number_in(missing, metrics) for client in clients] == [2.0, 2.0, 0.0]
+    assert clients[1].number_in(missing, {"reward_mean": None, "reward_min": None}) == 2.5
 
 
 @pytest.mark.parametrize("given", ["meen", True, [], "nan"])
 def test_a_typo_in_on_failure_is_an_error_at_the_start(given):
     """Not hours later, at the first missing reward."""
     with pytest.raises(ValueError, match="expected a number, 'mean' or None"):
-        parse_on_failure(given)
+        RewardClient(on_failure=given)
