@@ -449,7 +449,7 @@ def _chatted(behaviour: Behaviour, messages: Sequence[Json]) -> str:
     if not behaviour.chat:
         return "ok"
     if message_text(messages[0]).startswith("You label one turn"):
-        return "validates, asks_openly"
+        return '{"validates": true, "asks_openly": true}'
     return behaviour.chat[int(content_share(messages, behaviour.seed) * len(behaviour.chat))]
 
 

@@ -72,16 +72,17 @@ SUMMARY_FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class EpisodePlaces:
-    """The outputs of a run."""
+    """The outputs of a run.
+
+    Attributes:
+        manifest: of the commit; it exists only while outputs may be a mix of old and new.
+    """
 
     episodes: str
     failures: str
     summary: str
 
-    @property
-    def manifest(self) -> str:
-        """The manifest of the commit; it exists only while outputs may be a mix of old and new."""
-        return sibling(self.episodes, MANIFEST_SUFFIX)
+    manifest: str
 
 
 def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
@@ -102,7 +103,8 @@ def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
             f": episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
             f"for example {'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl.",
         )
-    return EpisodePlaces(output, sibling(output, "_failures.jsonl"), sibling(output, ".collect.json"))
+    suffixes = "_failures.jsonl", ".collect.json", MANIFEST_SUFFIX
+    return EpisodePlaces(output, *(sibling(output, suffix) for suffix in suffixes))
 
 
 def read_summary(uri: str, s3: S3Options) -> Record | None:

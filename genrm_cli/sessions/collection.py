@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,7 +21,6 @@ from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
 from genrm_cli.sessions.collected_files import (
     SUMMARY_FORMAT,
     CollectOptions,
-    EpisodePlaces,
     places_of,
     read_summary,
 )
@@ -58,12 +57,15 @@ async def collect(
             episodes; running again continues. After any other, no output has appeared.
         CancelledError: the run was interrupted; the journal has every turn that was answered.
     """
-    settings, places = run.settings, places_of(options.output, run.settings, options.policy_role)
-    check_journal_place(settings)
-    work = _Collecting(environment, scenarios, options, run, places)
+    check_journal_place(run.settings)
+    work = _Collecting(environment, scenarios, options, run)
+    output, storage = options.output, run.settings.storage
     async with cancelled_by_signals():
-        await run.in_thread(lambda: make_folder(places.episodes))  # the lease needs it, too
-        async with _lease(places.episodes, run) as lease:
+        await run.in_thread(lambda: make_folder(output))  # the lease needs it, too
+        async with leased([output] if storage.leases else [], Leases(run.s3, storage.lease_expiry), run) as found:
+            lease = found.get(output)
+            if isinstance(lease, OtherLease):
+                raise StorageError(f"{output}: {lease}; run again when it is done.")
             if (known := await run.in_thread(work.find_current)) is not None:
                 return CollectReport(known)
             summary = await work.collect(lease)
@@ -71,34 +73,14 @@ async def collect(
     return CollectReport(summary, work.counts)
 
 
-@asynccontextmanager
-async def _lease(output: str, run: RunContext) -> AsyncIterator[Lease | None]:
-    if not run.settings.storage.leases:
-        yield None
-        return
-    async with leased([output], Leases(run.s3, run.settings.storage.lease_expiry), run) as found:
-        lease = found[output]
-        if isinstance(lease, OtherLease):
-            raise StorageError(f"{output}: {lease}; run again when it is done.")
-        yield lease
-
-
 class _Collecting:
     """One collection run."""
 
     def __init__(
-        self,
-        environment: AnyEnvironment,
-        scenarios: ScenarioSet,
-        options: CollectOptions,
-        run: RunContext,
-        places: EpisodePlaces,
+        self, environment: AnyEnvironment, scenarios: ScenarioSet, options: CollectOptions, run: RunContext
     ) -> None:
-        self._environment = environment
-        self._scenarios = scenarios
-        self._options = options
-        self._run = run
-        self._places = places
+        self._environment, self._scenarios, self._options, self._run = environment, scenarios, options, run
+        self._places = places_of(options.output, run.settings, options.policy_role)
         self._digest = options.digest(environment, scenarios, run.settings.judge.redact_pattern)
         self._replaces = run.settings.output.force
         self.counts = CollectCounts(planned=len(scenarios.scenarios) * options.variants * options.episodes)
@@ -126,17 +108,16 @@ class _Collecting:
         if not exists(places.episodes, run.s3):
             return None
         known = read_summary(places.summary, run.s3)
-        if known is None or known.get("settings_digest") != self._digest:
-            if self._replaces:
-                return None
+        is_ours = known is not None and known.get("settings_digest") == self._digest
+        if not is_ours and not self._replaces:
             raise UsageError(
                 f"{places.episodes} exists and holds episodes of other settings; choose another ",
                 naming("$output or $run_id, or pass $force to replace it."),
             )
-        if known.get("partial") or self._replaces:
-            self._replaces = True
-            return None
-        return known
+        if known is not None and not known.get("partial") and not self._replaces:
+            return known
+        self._replaces = True
+        return None
 
     # The run
 
@@ -208,11 +189,11 @@ class _Collecting:
         self.counts.turns += played.state.turn_index
         if played.failed is None:
             self._enter_episode(played, reason)
-            return
-        self.counts.failed[reason] += 1
-        self.counts.details.setdefault(reason, f"{slot.group}#{slot.number}: {played.detail}")
-        record = episode_record(played, self._environment, self._origin, None, ())
-        self._failures.add(slot.index, render_record(record))
+        else:
+            self.counts.failed[reason] += 1
+            self.counts.details.setdefault(reason, f"{slot.group}#{slot.number}: {played.detail}")
+            record = episode_record(played, self._environment, self._origin, None, ())
+            self._failures.add(slot.index, render_record(record))
 
     def _enter_episode(self, played: Played, reason: str) -> None:
         counts, environment, slot = self.counts, self._environment, played.slot

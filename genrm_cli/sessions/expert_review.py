@@ -120,8 +120,10 @@ def decide(
             if twice := [name for name in found if known[name] in wanted]:
                 raise UsageError(f"{twice[0]} is named twice; decide once.")
             wanted |= {known[name]: status for name in found}
-    lines = [_line(id_, status, name, comment) for id_, status in wanted.items()]
-    _append(_review_uri(scored_uri, settings), settings, lines)
+    signed = {"name": name, "time": datetime.now(UTC).isoformat(timespec="seconds")}
+    signed |= {"comment": comment} if comment else {}
+    given = ({"group": group, "index": index, "status": status} for (group, index), status in wanted.items())
+    _append(scored_uri, settings, b"".join(render_record(each | signed) for each in given))
     return Counter(_statuses(scored_uri, settings).values())
 
 
@@ -140,18 +142,13 @@ def render_review(review: Review, scored_uri: str) -> str:
     for entry in review.entries:
         reward = "unscored" if entry.reward is None else f"reward {entry.reward:.3f}"
         lines += ["", f"## {entry.name}", "", f"{entry.status}, {reward}", ""]
-        lines += [f"- {_text_of(flag, entry.transcript)}" for flag in entry.flags]
+        for flag in entry.flags:
+            where = "" if flag.turn is None else f" (turn {flag.turn})"
+            lines.append(f"- {flag.reason}{where}{flag.evidence and f': “{flag.evidence}”'}")
+            if flag.evidence and flag.turn is not None and flag.turn < len(entry.transcript):
+                turn = entry.transcript[flag.turn]
+                lines.append(f"  {turn.role} said: {' '.join(turn.text.split())[:_SHOWN_CHARS]}")
     return "\n".join(lines) + "\n"
-
-
-def _text_of(flag: Flag, transcript: Sequence[Turn]) -> str:
-    where = "" if flag.turn is None else f" (turn {flag.turn})"
-    found = f": “{flag.evidence}”" if flag.evidence else ""
-    text = f"{flag.reason}{where}{found}"
-    if flag.evidence and flag.turn is not None and flag.turn < len(transcript):
-        turn = transcript[flag.turn]
-        text += f"\n  {turn.role} said: {' '.join(turn.text.split())[:_SHOWN_CHARS]}"
-    return text
 
 
 def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:
@@ -163,28 +160,16 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
             yield from (((each.line.group, each.line.index), each) for each in found if each.line.group is not None)
 
 
-def _review_uri(scored_uri: str, settings: Settings) -> str:
-    """Return the review file of scored lines."""
-    if is_stream(scored_uri):
-        raise UsageError("a review file is stored next to its scored lines; name a file instead of -.")
-    uri = sibling(scored_uri, SUFFIX)
-    require_rl_prefix(uri, settings.storage.any_prefix)
-    return uri
-
-
 def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
     return read_statuses(ScoredInput(scored_uri, (scored_uri,)), s3_options(settings), settings)
 
 
-def _line(id_: RolloutId, status: str, name: str, comment: str) -> bytes:
-    record = {"group": id_[0], "index": id_[1], "status": status, "name": name}
-    record["time"] = datetime.now(UTC).isoformat(timespec="seconds")
-    return render_record(record | ({"comment": comment} if comment else {}))
-
-
-def _append(uri: str, settings: Settings, lines: Sequence[bytes]) -> None:
+def _append(scored_uri: str, settings: Settings, lines: bytes) -> None:
     """Append lines to the review file, under its lease: two experts may decide at once."""
-    s3 = s3_options(settings)
+    if is_stream(scored_uri):
+        raise UsageError("a review file is stored next to its scored lines; name a file instead of -.")
+    uri, s3 = sibling(scored_uri, SUFFIX), s3_options(settings)
+    require_rl_prefix(uri, settings.storage.any_prefix)
     lease = Leases(s3, settings.storage.lease_expiry).take(uri)
     if isinstance(lease, OtherLease):
         raise StorageError(f"{uri}: {lease}; try again in a moment.")
@@ -192,6 +177,6 @@ def _append(uri: str, settings: Settings, lines: Sequence[bytes]) -> None:
         before = read_object(uri, s3) or b""
         if before and not before.endswith(b"\n"):
             before += b"\n"
-        replace_object(uri, s3, before + b"".join(lines))
+        replace_object(uri, s3, before + lines)
     finally:
         lease.release()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from genrm_cli.rollouts.rollout import Rollout, Turn
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.scored.lines import ScoredLine, ScoredRollout
 from genrm_cli.sessions.rules.phrase_list import Effect, Fired
@@ -64,7 +64,11 @@ def flags_of(scored: ScoredRollout) -> tuple[list[Flag], tuple[Turn, ...]]:
         flags += _collected_flags(scored.record.get("metadata"))
         if scenario.is_crisis:
             flags.append(Flag(STYLE, f"risk level {scenario.risk_level}"))
-    flags += _gate_flags(rollout, line, max((flag.severity for flag in flags if flag.is_certain), default=IMMINENT))
+    # A broken gate is no severer than what is known to have broken it.
+    most = max((flag.severity for flag in flags if flag.is_certain), default=IMMINENT)
+    for gate in dict.fromkeys((*rollout.gated_by, *(() if line.total is None else line.total.gated_by))):
+        severity = min(_severity_of(gate.removeprefix("rubric_"), ""), most)
+        flags.append(Flag(severity, f"broke the gate {gate}", is_certain=True))
     return sorted(flags, key=lambda flag: flag.order), transcript
 
 
@@ -84,13 +88,6 @@ def _severity_of(rule: str, what: str) -> int:
 def _severities() -> dict[str, int]:
     tables = tomllib.loads(files(__package__).joinpath("severities.toml").read_text(encoding="utf-8"))
     return {what: table["severity"] for table in tables.values() for what in table["of"]}
-
-
-def _gate_flags(rollout: Rollout, line: ScoredLine, most: int) -> Iterator[Flag]:
-    """Yield the broken gates, of the collection and of the score, no severer than what is known to have broken them."""
-    for gate in dict.fromkeys((*rollout.gated_by, *(() if line.total is None else line.total.gated_by))):
-        severity = min(_severity_of(gate.removeprefix("rubric_"), ""), most)
-        yield Flag(severity, f"broke the gate {gate}", is_certain=True)
 
 
 def _judged_flags(line: ScoredLine) -> Iterator[Flag]:

@@ -39,7 +39,7 @@ class SessionOptions:
     base_model: str | None = _policy(None, "Model that the policy was trained from.")
     nemotron_teacher: str | None = _policy(None, "Teacher of the policy, for the records.")
     policy_role: str = _policy(
-        POLICY, "Or teacher: sessions to imitate, below a folder named teacher.", choices=(POLICY, TEACHER)
+        POLICY, "policy, or teacher: sessions to imitate, below a folder named teacher.", choices=(POLICY, TEACHER)
     )
     scripted_policy: str | None = _policy(
         None, "A policy without a model, for demos: bad, fair or good in a therapeutic_session.", is_common=True

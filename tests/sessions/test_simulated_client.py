@@ -45,10 +45,10 @@ def test_no_number_jumps_or_leaves_its_range(mood: Mood, labels: set[str], openn
 @given(st.lists(st.sets(st.sampled_from(sorted(LABELS))), max_size=30), st.integers(1, 6))
 def test_facts_are_told_one_at_a_time(turns: list[set[str]], facts: int) -> None:
     """A client tells at most one fact a turn, never more than it has, and none twice."""
-    state = ClientState((Mood(0.4, 0.6, 0.4),))
+    state, scenario = ClientState((Mood(0.4, 0.6, 0.4),)), replace(sample("exam"), facts=("Once.",) * facts)
     told = []
     for labels in turns:
-        state = move_client(state, Reading(tuple(labels)), 1.0, facts)
+        state = move_client(state, Reading(tuple(labels)), scenario, in_crisis=False)
         if state.tells is not None:
             told.append(state.tells)
             state = replace(state, told=state.told + 1)  # as the session does once it is said

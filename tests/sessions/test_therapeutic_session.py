@@ -38,6 +38,12 @@ TABLE = {
     "openings": ["I am tired."],
     "facts": ["I work at night."],
 }
+SCENARIO = parse_scenario_table({**TABLE, "difficulty": "intermediate"}, "here")
+
+
+def labelled(*names: str) -> str:
+    """Return the reply of a client's reader that finds these labels."""
+    return json.dumps({label: label in names for label in LABELS})
 
 
 def test_the_samples_cover_difficulties_and_risks() -> None:
@@ -107,10 +113,10 @@ def test_a_client_in_crisis_does_not_calm_down_before_it_is_safe() -> None:
     calm = ClientState((Mood(0.5, 0.9, 0.3),))
     kind, safe = Reading(("validates", "reflects"), attends=True), Reading(("asks_about_safety", "names_help"))
     for reading in [kind] * 12:
-        calm = move_client(calm, reading, 1.0, 4, in_crisis=True)
+        calm = move_client(calm, reading, SCENARIO, in_crisis=True)
     assert (calm.mood.distress > 0.5, calm.calm_turns) == (True, 0)
     for reading in (safe, *[kind] * 4):
-        calm = move_client(calm, reading, 1.0, 4, in_crisis=True)
+        calm = move_client(calm, reading, SCENARIO, in_crisis=True)
     assert calm.is_stable
     assert play("good", sample("suicidal")).end.reason == "client_stabilised"
 
@@ -120,7 +126,7 @@ def test_a_client_stays_in_distress_while_the_means_are_passed_over() -> None:
     ignored = Reading(("validates", "reflects"), attends=True, ignores_danger=True)
     state = ClientState((Mood(0.5, 0.9, 0.3),))
     for _ in range(12):
-        state = move_client(state, ignored, 1.0, 4)
+        state = move_client(state, ignored, SCENARIO, in_crisis=False)
     assert state.calm_turns == 0
 
 
@@ -164,7 +170,7 @@ def test_a_marker_of_the_client_ends_the_session() -> None:
     """A model-backed client may end a session, but not with its first words, which the scenario has."""
 
     def answer(ask: Ask) -> str:
-        return "reflects" if ask.role == READER else "I have to go now. [END]"
+        return labelled("reflects") if ask.role == READER else "I have to go now. [END]"
 
     state = run_dialogue(MODEL_ENVIRONMENT.reset(sample("exam"), 0, 0), answer)
     state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), answer)
@@ -185,7 +191,7 @@ def test_the_models_of_a_client_see_its_mood_and_never_decide_it() -> None:
 
     def answer(ask: Ask) -> str:
         asked.append(ask)
-        return "validates, reflects" if ask.role == READER else "I feel great now, everything is solved!"
+        return labelled("validates", "reflects") if ask.role == READER else "I feel great now, everything is solved!"
 
     state = run_dialogue(MODEL_ENVIRONMENT.reset(sample("exam"), 0, 0), answer)
     state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), answer)
@@ -198,9 +204,8 @@ def test_the_models_of_a_client_see_its_mood_and_never_decide_it() -> None:
 @pytest.mark.parametrize(
     ("said", "labels"),
     [
-        ("reflects, asks_openly", ("asks_openly", "reflects")),
-        ("Labels: [Validates]", ("validates",)),
-        ("none", ()),
+        ("reflects, asks_openly", None),
+        ("none", None),
         ('{"reflects": true, "harms": false, "validates": true}', ("reflects", "validates")),
         ('```json\n{"harms": false}\n```', ()),
         ('{"reflects": true, "harms": fal', None),
@@ -212,18 +217,18 @@ def test_the_models_of_a_client_see_its_mood_and_never_decide_it() -> None:
     ],
 )
 def test_labels_are_read_from_a_reply(said: str, labels: tuple[str, ...] | None) -> None:
-    """An object of labels or a list of them is read; prose with their words, cut objects and copied lists are not."""
+    """An object of labels is read; prose, lists, cut objects and copies of all labels are not."""
     assert parse_labels(said) == labels
 
 
 @pytest.mark.parametrize(
     ("kind", "cruel", "complaint"),
     [
-        ("validates, asks_openly", "minimises, accuses", ""),
-        ("none", "none", "does not tell a kind turn"),
-        ("validates", "validates", "does not tell a kind turn"),
-        ("accuses", "validates", "does not tell a kind turn"),
-        ("The client said", "accuses", "labels cannot be read: 'The client said'"),
+        (labelled("validates", "asks_openly"), labelled("minimises", "accuses"), ""),
+        (labelled(), labelled(), "does not tell a kind turn"),
+        (labelled("validates"), labelled("validates"), "does not tell a kind turn"),
+        (labelled("accuses"), labelled("validates"), "does not tell a kind turn"),
+        ("The client said", labelled("accuses"), "labels cannot be read: 'The client said'"),
     ],
 )
 def test_a_reader_must_tell_a_kind_turn_from_a_cruel_one(kind: str, cruel: str, complaint: str) -> None:
@@ -298,7 +303,7 @@ def prompts_of(scenario: SessionScenario, seed: int) -> list[str]:
 
     def answer(ask: Ask) -> str:
         if ask.role == READER:
-            return " ".join(rng.sample(sorted(LABELS), 2)) if rng.random() < 0.2 else "reflects asks_openly"
+            return labelled(*rng.sample(sorted(LABELS), 2) if rng.random() < 0.2 else ("reflects", "asks_openly"))
         prompts.append(ask.conversation[0].text)
         return f"Reply {len(prompts)}."
 

@@ -4,8 +4,7 @@ Neither moves the client's numbers, and the policy sees neither.
 """
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.rollout import Turn
@@ -38,7 +37,6 @@ _READING = ModelUse(
 CLIENT_MODELS: Mapping[str, ModelUse] = {READER: _READING, SPEAKER: ModelUse()}
 """A reader labels the counsellor's turns, and a speaker words the client's replies."""
 
-_WORD = re.compile(r"[a-z_]+")
 _MOST_LABELS = len(LABELS) // 2  # a reply that names more copies the list
 _OPENING = "Since my mother died I hardly sleep, and I cry at work."
 _KIND = "I am so sorry. It makes sense that you cannot sleep after losing her. What are the nights like for you?"
@@ -118,27 +116,11 @@ def _shown_to_reader(heard: str, turn: str) -> tuple[Turn, Turn]:
 
 
 def parse_labels(reply: str) -> tuple[str, ...] | None:
-    """Parse the reader's reply: an object of labels, or the labels that apply, or `none`.
-
-    Returns None for anything else, such as prose that uses their words, or a copy of the list.
-    """
-    start, end = reply.rfind("{"), reply.rfind("}") + 1
-    found = _labels_of_object(reply[start:end]) if start >= 0 else _labels_of_words(_WORD.findall(reply.lower()))
-    return None if found is None or len(found) > _MOST_LABELS else tuple(sorted(found))
-
-
-def _labels_of_object(text: str) -> set[str] | None:
+    """Parse the reader's reply, an object of labels; None for anything else, such as prose or most labels at once."""
     try:
-        given = json.loads(text)
+        given = json.loads(reply[max(0, reply.rfind("{")) : reply.rfind("}") + 1])
     except ValueError:
         return None
     is_read = all(label in LABELS and isinstance(value, bool) for label, value in given.items())
-    return {label for label, value in given.items() if value} if is_read and given else None
-
-
-def _labels_of_words(words: Sequence[str]) -> set[str] | None:
-    found = set(LABELS).intersection(words)
-    others = [word for word in words if word not in LABELS]
-    if not found:
-        return set() if others == ["none"] or others == ["labels", "none"] else None
-    return found if len(others) <= len(found) else None
+    found = sorted(label for label, value in given.items() if value)
+    return tuple(found) if given and is_read and len(found) <= _MOST_LABELS else None

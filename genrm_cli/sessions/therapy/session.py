@@ -14,13 +14,7 @@ from random import Random
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.sessions.environment import (
-    TURN_LIMIT,
-    Dialogue,
-    Environment,
-    ended,
-    without_asking,
-)
+from genrm_cli.sessions.environment import TURN_LIMIT, Dialogue, Environment, ended, without_asking
 from genrm_cli.sessions.rules.constraints import iter_breaches, kinds_of
 from genrm_cli.sessions.rules.phrase_list import Effect, Fired
 from genrm_cli.sessions.rules.transcript import THERAPIST, sentences_of
@@ -67,11 +61,8 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
 
     def identity(self) -> Record:
         """Return the client's name and version, and whether it is scripted."""
-        client = self.client
-        return {
-            **{"name": client.name, "version": client.version, "scripted": not self.has_models},
-            **super().identity(),
-        }
+        about = {"name": self.client.name, "version": self.client.version, "scripted": not self.has_models}
+        return about | super().identity()
 
     def sample_scenarios(self) -> str:
         """Return 24 invented scenarios."""
@@ -93,14 +84,13 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
 
     def reset(self, scenario: SessionScenario, variant: int, seed: int) -> Dialogue[SessionState]:
         """Begin a session: the policy's instructions, and the client's first words."""
-        rng = Random(f"{seed}/{scenario.scenario_id}/{variant}")
-        mood = first_mood(scenario.trust, scenario.distress, scenario.resistance, rng)
+        mood = first_mood(scenario, Random(f"{seed}/{scenario.scenario_id}/{variant}"))
         opening = scenario.openings[variant % len(scenario.openings)]
         messages = (Turn("system", scenario.system), Turn("user", opening))
-        client = ClientState((mood,))
-        return without_asking(
-            SessionState(scenario=scenario, variant=variant, seed=seed, messages=messages, client=client)
+        state = SessionState(
+            scenario=scenario, variant=variant, seed=seed, messages=messages, client=ClientState((mood,))
         )
+        return without_asking(state)
 
     def with_identity(self, scenario: SessionScenario, said: str) -> SessionScenario:
         """Return a scenario whose openings begin with what the client says about itself."""
@@ -118,12 +108,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         labels = yield from self.client.read(state.messages, found.labels or ())
         scenario = state.scenario
         client = move_client(
-            state.client,
-            replace(found, labels=labels),
-            scenario.openness,
-            len(scenario.facts),
-            in_crisis=rule_scenario(scenario).is_crisis,
-            can_answer=bool(scenario.safety_answer),
+            state.client, replace(found, labels=labels), scenario, in_crisis=rule_scenario(scenario).is_crisis
         )
         state = replace(state, client=client)
         broken = self._broken(state, has_marker=has_marker)
@@ -151,7 +136,9 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         """
         scenario = rule_scenario(state.scenario)
         values = {name: rule(state.messages, scenario).value for name, rule in self._rules.items()}
-        values |= {"relief": _relief(state.client)} if state.client.labels else {}
+        if state.client.labels:  # how well the client is: the mean over the session and the end count alike
+            moods = [(mood.trust + 1 - mood.distress) / 2 for mood in state.client.moods]
+            values["relief"] = (sum(moods) / len(moods) + moods[-1]) / 2
         values |= {"contact": _contact(state)} if state.client.labels or state.end is not None else {}
         if state.end is not None and state.end.reason == CONSTRAINT:
             values["constraints"] = 0.0
@@ -204,12 +191,6 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         words, _ = strip_marker((yield from self.client.word(state, closing)))
         messages = (*state.messages, Turn("user", words)) if words else state.messages
         return ended(replace(state, messages=messages), reason, _CLIENT)
-
-
-def _relief(client: ClientState) -> float:
-    """Return how well the client is, 0 to 1: the mean over the session and the end count alike."""
-    states = [(mood.trust + 1 - mood.distress) / 2 for mood in client.moods]
-    return (sum(states) / len(states) + states[-1]) / 2
 
 
 def _contact(state: SessionState) -> float:

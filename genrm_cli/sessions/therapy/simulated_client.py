@@ -161,9 +161,10 @@ class SessionState(EpisodeState):
     client: ClientState
 
 
-def first_mood(trust: float, distress: float, resistance: float, rng: Random) -> Mood:
+def first_mood(scenario: SessionScenario, rng: Random) -> Mood:
     """Return a client's initial mood: the scenario's numbers, varied slightly by variant and seed."""
-    return Mood(*(_within(value + rng.uniform(-_JITTER, _JITTER)) for value in (trust, distress, resistance)))
+    numbers = scenario.trust, scenario.distress, scenario.resistance
+    return Mood(*(_within(value + rng.uniform(-_JITTER, _JITTER)) for value in numbers))
 
 
 def move_mood(mood: Mood, labels: Collection[str], openness: float, *, repeats: int = 0) -> Mood:
@@ -184,34 +185,26 @@ def move_mood(mood: Mood, labels: Collection[str], openness: float, *, repeats: 
     return Mood(trust, _within(mood.distress + distress), resistance, disclosure)
 
 
-def move_client(
-    state: ClientState,
-    reading: Reading,
-    openness: float,
-    facts: int,
-    *,
-    in_crisis: bool = False,
-    can_answer: bool = False,
-) -> ClientState:
+def move_client(state: ClientState, reading: Reading, scenario: SessionScenario, *, in_crisis: bool) -> ClientState:
     """Return the client's state after a turn of the counsellor; labels that could not be read move nothing.
 
     Kind words that take up nothing reach the client twice; after that they are like any repetition, and after three
-    in a row like two. In a crisis the client stays in distress until it was asked about safety and offered
-    help, and until what it told of the danger was taken up. `can_answer` says whether the scenario has an answer about
-    safety, which comes before any fact. No fact follows a turn that cost trust, and none is told by a client who is
-    closed.
+    in a row like two. In a crisis the client stays in distress until it was asked about safety and offered help, and
+    until what it told of the danger was taken up. An answer about safety comes before any fact. No fact follows a turn
+    that cost trust, and none is told by a client who is closed.
     """
     labels = reading.labels or ()
     is_stock = reading.attends is False and not reading.repeats and any(LABELS[label].moves[0] > 0 for label in labels)
     repeats = int(reading.repeats)
     if is_stock and state.stock_turns >= _STOCK_TURNS:
         repeats = 2 if state.stock_in_a_row >= _WEARY_TURNS else 1
-    mood = state.mood if reading.labels is None else move_mood(state.mood, labels, openness, repeats=repeats)
+    mood = state.mood if reading.labels is None else move_mood(state.mood, labels, scenario.openness, repeats=repeats)
     asked = state.was_asked_about_safety or "asks_about_safety" in labels
     helped = state.was_offered_help or "names_help" in labels
     if (in_crisis and not (asked and helped)) or reading.ignores_danger:
         mood = replace(mood, distress=max(mood.distress, min(state.mood.distress, _UNSAFE_DISTRESS)))
-    answers = can_answer and "asks_about_safety" in labels and not state.has_answered_safety
+    answers = bool(scenario.safety_answer) and "asks_about_safety" in labels and not state.has_answered_safety
+    facts = len(scenario.facts)
     ready = min(facts, int(mood.disclosure / _FULL_DISCLOSURE * facts + 0.5))
     is_willing = mood.trust > state.mood.trust and band_of(mood) != CLOSED and not answers
     return replace(
