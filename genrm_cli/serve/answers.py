@@ -1,10 +1,11 @@
 """Replies to group requests, and the counters of a server."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
+from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.metrics.win_counts import WinRate
 
 
@@ -126,21 +127,14 @@ class ServiceCounts:
     refused: int = 0
     wasted: int = 0
     defaults_sent: int = 0
-    reward_sum: float = 0.0
-    reward_count: int = 0
-    spread_sum: float = 0.0
-    spread_count: int = 0
+    rewards: RunningStats = field(default_factory=RunningStats)
+    spreads: RunningStats = field(default_factory=RunningStats)
 
-    def add(self, group: GroupCounts) -> None:
-        """Count an answered group."""
+    def add(self, group: GroupCounts, rewards: Iterable[float | None]) -> None:
+        """Count an answered group with these rewards."""
         self.groups[group.status] += 1
-        self.reward_sum += (group.reward_mean or 0.0) * group.scored
-        self.reward_count += group.scored
+        for reward in rewards:
+            if reward is not None:
+                self.rewards.add(reward)
         if group.reward_spread is not None:
-            self.spread_sum += group.reward_spread
-            self.spread_count += 1
-
-    @property
-    def reward_mean(self) -> float | None:
-        """Mean of all rewards given; None before the first."""
-        return self.reward_sum / self.reward_count if self.reward_count else None
+            self.spreads.add(group.reward_spread)

@@ -60,9 +60,8 @@ class ServiceCollector(Collector):
         ):
             yield CounterMetricFamily(f"genrm_{name}", text, value)
         yield labelled_counter("groups", "Groups answered", "status", counts.groups)
-        yield SummaryMetricFamily(
-            "genrm_reward_spread", "Highest less lowest reward of a group", counts.spread_count, counts.spread_sum
-        )
+        text, spreads = "Highest less lowest reward of a group", counts.spreads
+        yield SummaryMetricFamily("genrm_reward_spread", text, spreads.count, spreads.count * (spreads.mean or 0.0))
 
     def _of_judges(self) -> Iterator[Metric]:
         metrics = self._scorer.metrics

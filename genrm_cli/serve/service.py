@@ -290,7 +290,7 @@ class RewardService:
             self.steps.add(known.judged, answer.rewards, known.compared)
             known.compared = None
         counts = answer.counts
-        self.counts.add(counts)
+        self.counts.add(counts, answer.rewards.rewards)
         self.counts.wasted += known.arriving.wasted
         waited_s = round(time.monotonic() - known.opened_s, 3)
         self._on_event("group", {"group": answer.name, "status": counts.status, "waited_s": waited_s, **asdict(counts)})
@@ -358,7 +358,7 @@ class RewardService:
         self, known: KnownGroup, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
     ) -> GroupAnswer:
         reference = None if known.compared is None else known.compared.wins.rate()
-        counts = GroupCounts.of(rewards, known.cohort.size, self.counts.reward_mean, reference)
+        counts = GroupCounts.of(rewards, known.cohort.size, self.counts.rewards.mean, reference)
         return GroupAnswer(known.cohort.name, tuple(member.id for member in members), rewards, calibration, counts)
 
 

@@ -18,6 +18,7 @@ from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
 from genrm_cli.sessions.hosting.hosted import HostedSessions, observe
 from genrm_cli.sessions.therapy.session import TherapeuticSession
+from genrm_cli.settings.file_settings import ServeSettings
 
 SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
 THERAPY = ("--environment", "therapeutic_session")
@@ -148,7 +149,7 @@ def test_sessions_are_bounded_and_guarded() -> None:
         raise AssertionError(ask)
 
     sessions = HostedSessions(TherapeuticSession(max_turns=1), samples(), nobody, most=1, keep_s=60)
-    app = build_environment_app(sessions, AccessLimits(100_000, TOKEN))
+    app = build_environment_app(sessions, AccessLimits(ServeSettings(max_body=100_000), TOKEN))
 
     def open_agent(**headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(

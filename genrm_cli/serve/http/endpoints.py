@@ -43,15 +43,10 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccessLimits:
-    """The limits of one server.
+    """The limits of one server, and the bearer token that requests must carry; None if anyone may ask."""
 
-    Attributes:
-        token: bearer token that requests must carry; None if anyone may ask.
-    """
-
-    max_body: int
+    settings: ServeSettings
     token: str | None = field(default=None, repr=False)
-    read_timeout_s: float = 60.0
 
     def refusal(self, request: Request) -> Response | None:
         """Return the reply to a request without the token; None if it may pass."""
@@ -67,20 +62,15 @@ class AccessLimits:
     async def read(self, request: Request) -> bytes:
         """Read a body; raise `TooLargeError` before the end of one that is too large, `TimeoutError` for a slow one."""
         declared = request.headers.get("Content-Length", "")
-        if declared.isdecimal() and int(declared) > self.max_body:
+        if declared.isdecimal() and int(declared) > self.settings.max_body:
             raise TooLargeError
         body = bytearray()
-        async with asyncio.timeout(self.read_timeout_s):
+        async with asyncio.timeout(self.settings.read_timeout):
             async for part in request.stream():
                 body += part
-                if len(body) > self.max_body:
+                if len(body) > self.settings.max_body:
                     raise TooLargeError
         return bytes(body)
-
-
-def limits_of(settings: ServeSettings, token: str | None) -> AccessLimits:
-    """Return the limits of the settings."""
-    return AccessLimits(settings.max_body, token, settings.read_timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +90,10 @@ class GuardedEndpoint:
         try:
             body = await self.gate.read(request)
         except TooLargeError:
-            return _last_response(413, "too_large", f"the body is larger than {self.gate.max_body} bytes (max_body)")
+            limit = f"{self.gate.settings.max_body} bytes (max_body)"
+            return _last_response(413, "too_large", f"the body is larger than {limit}")
         except TimeoutError:
-            limit = f"{self.gate.read_timeout_s:g} s (read_timeout)"
+            limit = f"{self.gate.settings.read_timeout:g} s (read_timeout)"
             return _last_response(408, "too_slow", f"the body did not arrive within {limit}")
         except ClientDisconnect:
             return Response(status_code=400)
@@ -194,15 +185,16 @@ def build_app(
         return JsonReply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
 
     async def readyz() -> JsonReply:
+        status = "ready"
         if service.is_draining:
-            return JsonReply({"status": "draining"}, 503)
-        if not await scorer.open_judges.is_reachable(_LOOK_LIMIT_S):
-            return JsonReply({"status": "judge down"}, 503)
-        if service.recorder is not None and service.recorder.is_failing:
-            return JsonReply({"status": "not recording"}, 503)
-        return JsonReply({"status": "ready"})
+            status = "draining"
+        elif not await scorer.open_judges.is_reachable(_LOOK_LIMIT_S):
+            status = "judge down"
+        elif service.recorder is not None and service.recorder.is_failing:
+            status = "not recording"
+        return JsonReply({"status": status}, 200 if status == "ready" else 503)
 
     routes = [(route.method, route.path, answering(route.handle)) for shape in SHAPES for route in shape.ROUTES]
     pages = [("/healthz", healthz), ("/readyz", readyz)]
     routes += [("GET", "/metrics", metrics), ("GET", "/v1/watch", watch)]
-    return build_router(routes, pages, limits_of(settings, token))
+    return build_router(routes, pages, AccessLimits(settings, token))

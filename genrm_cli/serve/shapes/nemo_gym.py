@@ -24,6 +24,7 @@ from genrm_cli.serve.cohort import Member, SupersededError
 from genrm_cli.serve.service import name_of_attempt
 from genrm_cli.serve.shapes.call import (
     Call,
+    Handler,
     JsonReply,
     NoRewardError,
     Route,
@@ -148,14 +149,12 @@ def _profile(rows: Sequence[Json]) -> dict[str, float]:
     }
 
 
-async def _reverify_mode(call: Call) -> JsonReply:
-    del call
-    return JsonReply("unsupported")  # a reward depends on the whole cohort
+def _always(content: object) -> Handler:
+    async def reply(call: Call) -> JsonReply:
+        del call
+        return JsonReply(content)
 
-
-async def _alive(call: Call) -> JsonReply:
-    del call
-    return JsonReply({"status": "ok"})
+    return reply
 
 
 async def _compare(call: Call) -> JsonReply:
@@ -191,8 +190,8 @@ ROUTES = (
     Route("POST", "/verify", _verify),
     Route("POST", "/seed_session", _seed_session),
     Route("POST", "/aggregate_metrics", _aggregate_metrics),
-    Route("GET", "/reverify_mode", _reverify_mode),
-    Route("GET", "/", _alive),
+    Route("GET", "/reverify_mode", _always("unsupported")),  # a reward depends on the whole cohort
+    Route("GET", "/", _always({"status": "ok"})),
     Route("POST", "/v1/compare", _compare),
     Route("POST", "/compare", _compare),
 )

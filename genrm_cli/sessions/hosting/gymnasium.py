@@ -16,7 +16,7 @@ from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
-from genrm_cli.serve.http.endpoints import AccessLimits, Answer, build_router, limits_of, response_of
+from genrm_cli.serve.http.endpoints import AccessLimits, Answer, build_router, response_of
 from genrm_cli.serve.http.server import listen_on, run_server
 from genrm_cli.serve.shapes.call import JsonReply, parse_body
 from genrm_cli.serve.shapes.nemo_gym import aggregate, masked
@@ -188,7 +188,7 @@ async def serve_environment(
             sessions = HostedSessions(
                 environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor, record
             )
-            app = build_environment_app(sessions, limits_of(settings, token))
+            app = build_environment_app(sessions, AccessLimits(settings, token))
             if recorder is not None:
                 await recorder.write_left()
             try:
