@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+import traceback
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from genrm_cli import __version__
-from genrm_cli.cli.console import escaped, print_text, say, say_traceback
+from genrm_cli.cli.console import escaped, print_text, say, show
 from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 
@@ -142,7 +143,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001  (usage errors of Typer's private classes, and bugs: the last line says so)
         code = _say_usage_error(error)
         if code is None:
-            say_traceback()
+            show(escaped(traceback.format_exc().rstrip()))
             say("genrm: done: a bug ended the command; please report the lines above; exit 1")
             code = GenrmError.exit_code
     for stream in (sys.stdout, sys.stderr):

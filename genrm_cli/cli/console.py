@@ -9,7 +9,6 @@ import re
 import textwrap
 import threading
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -124,11 +123,6 @@ def say_warning(text: str | Message) -> None:
 def say_error(text: str | Message | GenrmError) -> None:
     """Print an error to stderr."""
     show(escaped_line(text_of(text)), "genrm: error: ", "bold red")
-
-
-def say_traceback() -> None:
-    """Print the traceback of a bug to stderr, as Python would."""
-    show(escaped(traceback.format_exc().rstrip()))
 
 
 @contextmanager

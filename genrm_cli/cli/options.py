@@ -43,8 +43,7 @@ def argument(metavar: str, text: str) -> Any:
 Rollouts = Annotated[
     list[str],
     argument(
-        "ROLLOUTS",
-        "JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin.",
+        "ROLLOUTS", "JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin."
     ),
 ]
 EPILOG = (
@@ -116,8 +115,11 @@ def with_settings(
             output = OutputSettings(json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet")))
             with ending(lambda error: on_error(error, output)):
                 file = read_settings_file(config, Path.cwd()) if reads_file else SettingsFile()
-                invocation = _invocation(flags, file)
-                output = invocation.settings.output
+                effective, origins = resolve_settings(flags, os.environ, file)
+                output = effective.output
+                for variable in [] if output.quiet else unknown_variables(os.environ):
+                    say_warning(f"{variable} is set, but is not a setting; `genrm config` lists all settings.")
+                invocation = Invocation(effective, origins, find_api_keys(effective), file.path)
                 for name, of in groups.items():
                     given[name] = of(**{f.name: _converted(f, given.pop(f.name)) for f in fields(of)})
                 code = command(**given, invocation=invocation)
@@ -160,14 +162,6 @@ def _converted(field: "Field[Any]", given: Any) -> Any:
     if declared is None:
         return given
     return declared.default if given is None else declared.convert(given, SettingRef(field.name))
-
-
-def _invocation(flags: dict[str, Any], file: SettingsFile) -> Invocation:
-    settings, origins = resolve_settings(flags, os.environ, file)
-    if not settings.output.quiet:
-        for name in unknown_variables(os.environ):
-            say_warning(f"{name} is set, but is not a setting; `genrm config` lists all settings.")
-    return Invocation(settings, origins, find_api_keys(settings), file.path)
 
 
 def say_endpoint_source(invocation: Invocation) -> None:

@@ -56,11 +56,7 @@ class GroupCounts:
 
     @classmethod
     def of(
-        cls,
-        rewards: GroupRewards,
-        size: int,
-        reward_mean_before: float | None = None,
-        reference: WinRate | None = None,
+        cls, rewards: GroupRewards, size: int, reward_mean_before: float | None = None, reference: WinRate | None = None
     ) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]

@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import (
-    counted,
-    number_text,
-    percent_text,
-    print_json,
-    say,
-    say_warning,
-)
+from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say, say_warning
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, argument, option, run_to_end, say_endpoint_source, with_settings
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
@@ -93,7 +86,9 @@ def eval_(
     if settings.output.json_output:
         print_json(to_json(result))
     elif output != "-" and not settings.output.quiet:
-        _print_metrics(result)
+        print_parts(_shares_table(result.figures), "", *_metric_lines(result.figures))
+        if set(result.by_category) != {""}:
+            print_parts("", _categories_table(result.by_category))
     if not settings.output.quiet:
         _say_notes(result, output)
         if sentinels is not None:
@@ -102,16 +97,13 @@ def eval_(
     return 0
 
 
-def _print_metrics(result: "EvalResult") -> None:
-    figures = result.figures
+def _shares_table(figures: "JudgeQuality") -> Table:
     table = Table([*names("metric"), *numbers("value", "95 % interval", "pairs")])
     for name, words in _SHARES.items():
         share: PairShare = getattr(figures, name)
         if share.pairs or name not in ("accuracy_equal_length", "accuracy_if_sampled"):
             table.add(words, *_share_cells(share), str(share.pairs))
-    print_parts(table, "", *_metric_lines(figures))
-    if set(result.by_category) != {""}:
-        print_parts("", _categories_table(result.by_category))
+    return table
 
 
 def _metric_lines(figures: "JudgeQuality") -> list[str]:

@@ -93,18 +93,18 @@ def _print_ranking(ranking: "Ranking") -> None:
     table = Table([*names("policy"), *heads])
     for row in ranking.policies:
         table.add(*_cells(row))
+    print_parts(table)
     accounted = f"with {counted(ranking.comparisons_accounted, 'comparison')} accounted for"
-    matrix: tuple[str | Table, ...] = ()
     if len(ranking.policies) > 2:
         legend = f"Row beats column, in percent, ± half of the 95 % interval; * sure {accounted}."
-        matrix = ("", _matrix(ranking), "", legend)
+        print_parts("", _matrix(ranking), "", legend)
     legend = (
         f"\nwins: share won against {ranking.baseline or 'all others'}, both orders alike. rank: ranks that remain "
         f"{accounted}. Elo: strength against {ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if "
         f"all responses were equally long. The longer response won {percent_text(ranking.longer_preferred)} of the "
         "decided verdicts.\n"
     )
-    print_parts(table, *matrix, legend, *ranking.findings)
+    print_parts(legend, *ranking.findings)
 
 
 def _cells(row: "PolicyRow") -> tuple[str, ...]:

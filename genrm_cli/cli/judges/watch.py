@@ -11,22 +11,21 @@ from genrm_cli.errors import InputError, UsageError, WatchError
 if TYPE_CHECKING:
     from genrm_cli.watching.course import Judgement
 
+# The signal in each column, and whether it is a share.
 _COLUMNS = {
-    "failed": "failures",
-    "flips": "sentinel_flips",
-    "errors": "sentinel_errors",
-    "audits": "audits",
-    "reliability": "reliability",
-    "length": "length_effect",
+    "failed": ("failures", True),
+    "flips": ("sentinel_flips", True),
+    "errors": ("sentinel_errors", True),
+    "audits": ("audits", True),
+    "reliability": ("reliability", False),
+    "length": ("length_effect", False),
 }
-_SHARES = ("failed", "flips", "errors", "audits")
 
 
 @with_settings("Storage", names=("json_output", "quiet", "fail_on", "force"), omit=("leases", "lease_expiry"))
 def watch(
     prefixes: Annotated[
-        list[str],
-        argument("PREFIX", "Folders or s3://bucket/rl/.../ with the metrics of scored rollouts."),
+        list[str], argument("PREFIX", "Folders or s3://bucket/rl/.../ with the metrics of scored rollouts.")
     ],
     invocation: Invocation,
     page: Annotated[str | None, option("OUT.html", "Also write the course as a page.", "--page")] = None,
@@ -59,8 +58,7 @@ def watch(
             known = ", ".join(SIGNALS)
             raise UsageError(f"--acknowledge takes one prefix, --reason, and one of these signals: {known}.")
         say(f"acknowledged  {write_acknowledgement(prefixes[0], acknowledge, reason, s3)}")
-    history = read_histories(prefixes, s3)
-    found = follow(history)[1]
+    found = follow(read_histories(prefixes, s3))[1]
     judged = [judgement for _, judgement in found]
     if not judged:
         raise InputError(f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them.")
@@ -79,17 +77,12 @@ def watch(
 def _print(judged: "Sequence[Judgement]", look_at: "Sequence[str]") -> None:
     table = Table([*names("dump", "state"), *numbers(*_COLUMNS)])
     for each in judged:
-        values = [each.signals[signal].value for signal in _COLUMNS.values()]
-        cells = [
-            percent_text(value) if name in _SHARES else number_text(value, ".2f")
-            for name, value in zip(_COLUMNS, values, strict=True)
-        ]
+        values = [(each.signals[signal].value, is_share) for signal, is_share in _COLUMNS.values()]
+        cells = (percent_text(value) if is_share else number_text(value, ".2f") for value, is_share in values)
         table.add(each.dump.rpartition("/")[2].removesuffix(".scored.jsonl"), each.state.value, *cells)
     print_parts(table)
-    last = judged[-1]
-    print_text()
-    print_text(f"state: {last.state.value}")
-    for text in last.reasons:
+    print_text(f"\nstate: {judged[-1].state.value}")
+    for text in judged[-1].reasons:
         print_text(f"- {text}")
     if look_at:
         print_text(f"groups on which the auditor disagrees most: {', '.join(look_at)}")

@@ -112,19 +112,15 @@ def _text_of(argument: str) -> str:
     if argument.startswith("@@"):
         return argument[1:]
     if argument.startswith("@"):
-        return _read_file(argument[1:]).decode("utf-8", "replace")
+        try:
+            return Path(argument[1:]).read_bytes().decode("utf-8", "replace")
+        except OSError as error:
+            raise InputError(f"{argument[1:]}: cannot be read: {error.strerror}.") from error
     try:
         argument.encode()
     except UnicodeEncodeError as error:
         raise UsageError("a text on the command line is not valid UTF-8; put it into a file and pass @FILE.") from error
     return argument
-
-
-def _read_file(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
 def _print_tables(rollouts: "Sequence[Rollout]", result: "GroupRewards") -> None:

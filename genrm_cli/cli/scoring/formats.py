@@ -18,9 +18,7 @@ _NOTES = (
 
 
 @exits
-def formats(
-    name: Annotated[str | None, argument("NAME", "Print an example line of this format.")] = None,
-) -> int:
+def formats(name: Annotated[str | None, argument("NAME", "Print an example line of this format.")] = None) -> int:
     """List the input formats, each with an example line; with a name, print that line alone.
 
     genrm recognises the format of each line by its keys. --format sets one format for all lines.

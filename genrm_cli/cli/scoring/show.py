@@ -14,7 +14,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_scored_file, is_stream, sibling
 
 if TYPE_CHECKING:
-    from genrm_cli.jobs.previews.shown_groups import ShownGroup, ShownRequest
+    from genrm_cli.jobs.previews.shown_groups import ShownGroup
     from genrm_cli.report.group_document import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
@@ -64,10 +64,9 @@ def show(
     if (worst is not None or failures) and (as_judge or not is_scored):
         raise UsageError("--worst and --failures show an output of `genrm score`, without --as-judge.")
     if is_scored and not as_judge:
-        most, by_reliability = worst or limit, worst is not None
-        _show_scored(rollouts, invocation.settings, group, most, by_reliability, failures, as_json)
-        return 0
-    _show_unscored(rollouts, invocation.settings, group, limit, as_judge, as_json)
+        _show_scored(rollouts, invocation.settings, group, limit, worst, failures, as_json)
+    else:
+        _show_unscored(rollouts, invocation.settings, group, limit, as_judge, as_json)
     return 0
 
 
@@ -86,11 +85,6 @@ def _is_scored(uri: str, settings: Settings) -> bool:
 def messages_text(messages: list[dict[str, str]]) -> str:
     """Return messages as text, each below a line that names its role."""
     return "\n".join(f"--- message of role {message['role']}\n{message['content']}" for message in messages)
-
-
-def _request_text(request: "ShownRequest") -> str:
-    heading = f"=== group {request.group}: rollouts {', '.join(map(str, request.shown))}, profile {request.profile}"
-    return f"{heading}\n{messages_text(request.messages)}"
 
 
 def _group_parts(group: "ShownGroup") -> tuple[str, Table]:
@@ -134,7 +128,9 @@ def _show_unscored(
         if number:
             print_text()
         if isinstance(shown, ShownRequest):
-            print_text(_request_text(shown))
+            members = ", ".join(map(str, shown.shown))
+            print_text(f"=== group {shown.group}: rollouts {members}, profile {shown.profile}")
+            print_text(messages_text(shown.messages))
         else:
             print_parts(*_group_parts(shown))
     if run.metrics.rejects:
@@ -145,8 +141,8 @@ def _show_scored(
     given: Sequence[str],
     settings: Settings,
     group: str | None,
-    most: int,
-    by_reliability: bool,
+    limit: int,
+    worst: int | None,
     failures: bool,
     as_json: bool,
 ) -> None:
@@ -166,22 +162,21 @@ def _show_scored(
         found: Iterator[ScoredGroup] = (each for each in run.iter_groups() if group is None or each.key == group)
         if failures:
             found = (each for each in found if any(one.failure for one in each.comparisons))
-        if by_reliability:
+        if worst is not None:
             known = (each for each in found if each.line.reliability is not None)
-            found = iter(nsmallest(most, known, key=lambda each: each.line.reliability or 0.0))
+            found = iter(nsmallest(worst, known, key=lambda each: each.line.reliability or 0.0))
         if (first := next(found, None)) is None:
             if group is not None:
                 raise InputError(f"{run.name}: no group {group!r}, or nothing of it to show.")
             why = "has a known reliability: there are too few verdicts; try a larger --ring-k"
-            say(f"no group {why if by_reliability else 'has a failed comparison'}")
+            say(f"no group {'has a failed comparison' if worst is None else why}")
             return
-        chosen = (with_labels_masked(each, mask) for each in islice(chain([first], found), most))
-        if as_json:
-            for each in chosen:
-                print_json(group_document(each, mask))
-        else:
-            for each in chosen:
-                print_parts(*_iter_parts(each, mask))
+        for each in islice(chain([first], found), worst or limit):
+            chosen = with_labels_masked(each, mask)
+            if as_json:
+                print_json(group_document(chosen, mask))
+            else:
+                print_parts(*_iter_parts(chosen, mask))
 
 
 def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
@@ -197,8 +192,7 @@ def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
         group.members, key=lambda each: (each.line.reward is None, -(each.line.reward or 0.0), each.line.index)
     )
     for each in ordered:
-        words = each.rollout.answer or ""
-        line = each.line
+        words, line = each.rollout.answer or "", each.line
         figures = (line.reward, line.rank, line.advantage, line.standard_error, len(words))
         beginning = _beginning(mask(words[: 4 * _BEGINNING_CHARS]))
         table.add(str(line.index), *map(number_text, figures), beginning or line.reason_text or "-")

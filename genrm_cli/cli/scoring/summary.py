@@ -15,7 +15,7 @@ from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
-    from genrm_cli.scored.run_record import PanelRecord, RunTotals, WatchRecord
+    from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.settings import Settings
 
 _LABEL_WIDTH = 13
@@ -42,17 +42,17 @@ def _cost_text(metrics: "RunTotals", settings: "Settings") -> str:
 
 
 def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
-    yield "judge", _judge_text(metrics.judge)
+    judges = [judge_text(to_json(each)) for each in metrics.judge.judges]
+    named = judges[0] if len(judges) == 1 else f"panel of {len(judges)}: {'; '.join(judges)}"
+    yield "judge", "none: no reward uses comparisons" if metrics.judge.name is None else named
     yield "rollouts", _rollouts_text(metrics)
     if metrics.comparisons_planned:
         yield "comparisons", _comparisons_text(metrics)
     kinds = {kind: count for kind, count in metrics.failures_by_kind.items() if kind != "not_asked"}
     if kinds:
         examples = metrics.failure_examples
-        yield (
-            "failures",
-            "; ".join(f"{count:,} {kind} (for example: {examples.get(kind, '')})" for kind, count in kinds.items()),
-        )
+        texts = (f"{count:,} {kind} (for example: {examples.get(kind, '')})" for kind, count in kinds.items())
+        yield "failures", "; ".join(texts)
     reward = metrics.reward
     if reward.count:
         flat = metrics.groups_without_spread
@@ -69,14 +69,8 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
     if metrics.judge.name is not None and metrics.verdicts + metrics.journal_hits:
         yield "reliability", _reliability_text(metrics)
     if (watch := getattr(metrics, "watch", None)) is not None:
-        yield "judge state", _watch_text(watch)
-
-
-def _judge_text(judge: "PanelRecord") -> str:
-    if judge.name is None:
-        return "none: no reward uses comparisons"
-    texts = [judge_text(to_json(each)) for each in judge.judges]
-    return texts[0] if len(texts) == 1 else f"panel of {len(texts)}: {'; '.join(texts)}"
+        spent = f"; watching took {counted(watch.calls, 'call')}" if watch.calls else ""
+        yield "judge state", f"{'; '.join((watch.state, *watch.reasons))}{spent}"
 
 
 def _rollouts_text(metrics: "RunTotals") -> str:
@@ -109,11 +103,6 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
     if not_asked:
         parts.append(f"{not_asked:,} not asked")
     return ", ".join(parts)
-
-
-def _watch_text(watch: "WatchRecord") -> str:
-    spent = f"; watching took {counted(watch.calls, 'call')}" if watch.calls else ""
-    return f"{'; '.join((watch.state, *watch.reasons))}{spent}"
 
 
 def _reliability_text(metrics: "RunTotals") -> str:

@@ -27,10 +27,7 @@ _OMITTED = (
 
 
 @with_settings("Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
-def validate(
-    rollouts: Rollouts,
-    invocation: Invocation,
-) -> int:
+def validate(rollouts: Rollouts, invocation: Invocation) -> int:
     """Check rollouts without calling a judge: input formats, groups, problems, calls, tokens and cost.
 
     Exits with code 3 if nothing in an input can be scored; with --strict, also if a line is invalid or a rollout is
@@ -80,8 +77,13 @@ def validate(
 
 def _lines(preview: "Preview") -> Iterator[str]:
     files = f" ({preview.files:,} files)" if preview.files > 1 else ""
-    yield from _rows({"input": preview.input + files, **_content_rows(preview), **_comparison_rows(preview)})
-    yield from _rows({"problems": f"{preview.problem_count:,}" if preview.problems else "none"})
+    known, pairing = preview.plan.known, preview.pairing
+    in_journal = f", {known:,} of them in the journal" if known else ""
+    comparisons = f"{preview.counts.planned:,} with {pairing.strategy} × {pairing.repeats}{in_journal}"
+    yield from _rows({"input": preview.input + files, **_content_rows(preview), "comparisons": comparisons})
+    yield from _rows(
+        {**_cost_rows(preview.plan), "problems": f"{preview.problem_count:,}" if preview.problems else "none"}
+    )
     yield from map(_problem_text, preview.problems[:_SHOWN_PROBLEMS])
     if len(preview.problems) > _SHOWN_PROBLEMS:
         yield f"  and {len(preview.problems) - _SHOWN_PROBLEMS:,} more kinds"
@@ -152,13 +154,6 @@ def _format_lines(name: str, count: int, reading: "Reading | None") -> Iterator[
     yield "; ".join([lines, *roles, *([f"not read: {shown}"] if shown else [])])
     response = "no response" if reading.response is None else f"response {reading.response!r}"
     yield f"  line {reading.line}: prompt {reading.prompt!r}, {response}"
-
-
-def _comparison_rows(preview: "Preview") -> dict[str, str | list[str]]:
-    known = preview.plan.known
-    in_journal = f", {known:,} of them in the journal" if known else ""
-    comparisons = f"{preview.counts.planned:,} with {preview.pairing.strategy} × {preview.pairing.repeats}{in_journal}"
-    return {"comparisons": comparisons, **_cost_rows(preview.plan)}
 
 
 def _cost_rows(plan: "Estimate") -> dict[str, str | list[str]]:

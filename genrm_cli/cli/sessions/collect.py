@@ -27,6 +27,7 @@ _TAKEN = (
 """Settings with their own option; this command asks no judge, so the rest come from the settings file."""
 
 _RUN_ID = "{run_id}"
+_COLUMNS = ("scenario_id", "difficulty", "risk_level", "client_profile", "goal")  # of a list of scenarios
 
 
 @with_settings(names=_TAKEN)
@@ -125,20 +126,14 @@ def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:
         for each in scenarios:
             print_json(dict(found.tables[each.scenario_id]))
         return
-    rows = [{name: _cell(value) for name, value in each.as_record().items()} for each in scenarios]
+    rows = [each.as_record() for each in scenarios]
     heads = [name for name in _COLUMNS if any(name in row for row in rows)]
     table = Table([*names(*heads[:1]), *texts(*heads[1:]), *numbers(*(["draws"] if drawn else []))])
     for row in rows:
-        count = [str(draws[row["scenario_id"]])] if drawn else []
-        table.add(*(row.get(name, "") for name in heads), *count)
+        values = [row.get(name, "") for name in heads]
+        count = [str(draws[str(row["scenario_id"])])] if drawn else []
+        table.add(*(", ".join(map(str, each)) if isinstance(each, list) else str(each) for each in values), *count)
     print_parts(table)
-
-
-_COLUMNS = ("scenario_id", "difficulty", "risk_level", "client_profile", "goal")
-
-
-def _cell(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: bool) -> None:

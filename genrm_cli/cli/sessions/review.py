@@ -78,9 +78,4 @@ def _as_json(found: "Review") -> Record:
         | {"flags": [asdict(flag) for flag in entry.flags]}
         for entry in found.entries
     ]
-    return {
-        "flagged": found.flagged,
-        "rollouts": found.rollouts,
-        "statuses": dict(found.statuses),
-        "entries": entries,
-    }
+    return {"flagged": found.flagged, "rollouts": found.rollouts, "statuses": dict(found.statuses), "entries": entries}

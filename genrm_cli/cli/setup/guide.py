@@ -28,9 +28,7 @@ be repeated, the file takes a list, and the environment values with commas betwe
 
 
 @exits
-def guide(
-    page: Annotated[str, argument("PAGE", "Page to print. Default: the index.")] = _INDEX,
-) -> None:
+def guide(page: Annotated[str, argument("PAGE", "Page to print. Default: the index.")] = _INDEX) -> None:
     """Print a page of the user's guide.
 
     Formats the page on a terminal and prints plain Markdown to a pipe. The page `schema` is the JSON Schema of outputs.

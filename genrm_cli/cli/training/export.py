@@ -23,8 +23,7 @@ def export(
     scored: Annotated[
         list[str],
         argument(
-            "SCORED",
-            "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - for stdin.",
+            "SCORED", "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - for stdin."
         ),
     ],
     invocation: Invocation,

@@ -19,10 +19,7 @@ _OMITTED = (
 def report(
     scored: Annotated[
         list[str],
-        argument(
-            "SCORED",
-            "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns.",
-        ),
+        argument("SCORED", "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns."),
     ],
     invocation: Invocation,
     output: Annotated[
