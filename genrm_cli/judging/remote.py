@@ -19,7 +19,6 @@ from genrm_cli.judging.profiles.profile import (
     ChatMessage,
     Profile,
     count_turns,
-    parse_reply,
     parts_of,
     render_messages,
     sample_prompt,
@@ -175,7 +174,7 @@ class RemoteJudge:
 
     def read(self, reply: Reply, request: JudgeRequest) -> Judgment | Failure:
         """Parse a reply with the profile."""
-        return parse_reply(self.profile, reply, request.shown)
+        return self.profile.parse_reply(reply, request.shown)
 
     def second_turn(self, request: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
         """Return the request that follows the first reply, or why that is none; None for profiles with one turn."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.profiles.profile import ChatProfile, parse_reply, render_messages
-from genrm_cli.judging.requests import ChatPrompt, PairwisePrompt, Reply
+from genrm_cli.judging.profiles.profile import ChatProfile, render_messages
+from genrm_cli.judging.requests import ChatPrompt, Reply
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome
 
 PROFILE = ChatProfile("policy", 1, "takes part", {})
@@ -21,8 +21,6 @@ def test_turns_are_sent_as_they_are() -> None:
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "Hello."},
     ]
-    with pytest.raises(TypeError):
-        render_messages(PROFILE, PairwisePrompt([], "a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +36,7 @@ def test_turns_are_sent_as_they_are() -> None:
 )
 def test_any_text_is_an_answer_and_no_text_is_a_failure(reply: Reply, expected: ChatTurn | FailureKind) -> None:
     """A turn that the limit cut is a turn; silence is a failure with its kind."""
-    read = parse_reply(PROFILE, reply, PROMPT)
+    read = PROFILE.parse_reply(reply, PROMPT)
     assert (read.kind if isinstance(read, Failure) else read) == expected
 
 

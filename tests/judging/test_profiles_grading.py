@@ -13,7 +13,7 @@ from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.profiles.profile import GradingProfile, count_turns, parse_reply
+from genrm_cli.judging.profiles.profile import GradingProfile, count_turns
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
@@ -52,7 +52,7 @@ def completion(text: str, tokens: object, finish_reason: str = "stop") -> Reply:
 def judged(text: str, tokens: object, finish_reason: str = "stop") -> object:
     """Read what the principle judge said."""
     reply = completion(text, tokens, finish_reason)
-    return kind_of(parse_reply(PROFILES["nemotron-principle"], reply, ListwisePrompt([], ("one",))))
+    return kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",))))
 
 
 def said(word: str = "Yes", **top: object) -> object:
@@ -138,7 +138,7 @@ def test_log_probabilities_of_another_shape_are_none(tokens: object) -> None:
     """What is missing or malformed makes a failure, not a grade and no crash."""
     assert judged("Final Judgement: Yes", tokens) == NO_VERDICT
     reply = parse_completion({"choices": [{"message": {"content": "Final Judgement: Yes"}, "logprobs": tokens}]})
-    assert kind_of(parse_reply(PROFILES["nemotron-principle"], reply, ListwisePrompt([], ("one",)))) == NO_VERDICT
+    assert kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",)))) == NO_VERDICT
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_no_log_probabilities_raise_or_leave_the_scale(tokens: list[dict[str, An
     """For any numbers from a server, a grade is within 1 and 5, or there is none."""
     text = "".join(each["token"] for each in tokens)
     choice = {"message": {"content": text}, "finish_reason": finish_reason, "logprobs": {"content": tokens}}
-    outcome = parse_reply(PROFILES["nemotron-principle"], parse_completion({"choices": [choice]}), LINEUP)
+    outcome = PROFILES["nemotron-principle"].parse_reply(parse_completion({"choices": [choice]}), LINEUP)
     assert isinstance(outcome, Failure) or 1 <= outcome.values[0] <= 5  # type: ignore[union-attr]
 
 
@@ -193,7 +193,7 @@ def test_no_log_probabilities_raise_or_leave_the_scale(tokens: list[dict[str, An
 
 def ranked(text: str, finish_reason: str = "stop", lineup: ListwisePrompt = LINEUP) -> object:
     """Read what RewardAnything said."""
-    return kind_of(parse_reply(PROFILES["rewardanything"], Reply(text, finish_reason=finish_reason), lineup))
+    return kind_of(PROFILES["rewardanything"].parse_reply(Reply(text, finish_reason=finish_reason), lineup))
 
 
 def ranking(scores: object = SCORES, order: object = ORDER) -> str:

@@ -20,7 +20,7 @@ from quoting_judges import as_shown, iter_quoting, iter_thinking, pick_reply
 from reply_mutations import Mutator
 
 from genrm_cli.judging.lookup import PROFILES, find_rubric_set
-from genrm_cli.judging.profiles.profile import AnyProfile, parse_reply
+from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.criteria import CONSTRAINTS, CRITERIA
 from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
@@ -63,7 +63,7 @@ class Grader(NamedTuple):
 
     def read(self, text: str, prompt: ListwisePrompt) -> Grades | Failure:
         """Read a reply; its server gives a log probability to each Yes and No."""
-        outcome = parse_reply(self.profile, Reply(text, finish_reason="stop", tokens=tuple(iter_tokens(text))), prompt)
+        outcome = self.profile.parse_reply(Reply(text, finish_reason="stop", tokens=tuple(iter_tokens(text))), prompt)
         assert isinstance(outcome, Grades | Failure)
         return outcome
 

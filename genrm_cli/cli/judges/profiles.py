@@ -67,14 +67,14 @@ def read_reply(
     Example: genrm profiles test arena-hard --reply 'My final verdict is [[A>B]]'
     """
     from genrm_cli.judging.lookup import find_profile
-    from genrm_cli.judging.profiles.profile import neutralise_prompt, parse_reply
+    from genrm_cli.judging.profiles.profile import neutralise_prompt
     from genrm_cli.judging.requests import Reply
     from genrm_cli.verdicts import Failure, Grades, Verdict
 
     text, profile = _read_text(reply, "reply"), find_profile(name, None)
     responses = tuple(_read_text(each, "response") for each in response or ())
     prompt = neutralise_prompt(profile, _prompt_for(profile, responses) if responses else _sample_for(profile), {})
-    read = parse_reply(profile, Reply(text, finish_reason="length" if truncated else "stop"), prompt)
+    read = profile.parse_reply(Reply(text, finish_reason="length" if truncated else "stop"), prompt)
     if isinstance(read, Failure):
         print_text(f"no verdict: {read.kind}: {read.detail}")
     elif isinstance(read, Verdict):

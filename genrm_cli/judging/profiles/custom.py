@@ -79,24 +79,19 @@ def _parse_frame(table: Fields, where: str) -> "partial[list[ChatMessage]]":
 
 
 def _render_messages(templates: list[ChatMessage], prompt: PairwisePrompt) -> list[ChatMessage]:
-    texts = _texts_of(prompt)
-
-    def fill(match: re.Match[str]) -> str:
-        return texts[match[2]] if match[2] else f"{{{match[1]}}}"
-
-    # One pass, so that placeholders within a response are never filled.
-    return [{"role": message["role"], "content": _PLACEHOLDER.sub(fill, message["content"])} for message in templates]
-
-
-def _texts_of(prompt: PairwisePrompt) -> dict[str, str]:
-    """Return the text of each placeholder."""
-    return {
+    texts = {
         "conversation": "\n\n".join(f"{role}: {text}" for role, text in prompt.conversation) or NOT_RECORDED,
         "response_1": prompt.response_1,
         "response_2": prompt.response_2,
         "principle": DEFAULT_PRINCIPLE if prompt.principle is None else prompt.principle,
         "reference": NO_REFERENCE if prompt.reference is None else prompt.reference,
     }
+
+    def fill(match: re.Match[str]) -> str:
+        return texts[match[2]] if match[2] else f"{{{match[1]}}}"
+
+    # One pass, so that placeholders within a response are never filled.
+    return [{"role": message["role"], "content": _PLACEHOLDER.sub(fill, message["content"])} for message in templates]
 
 
 def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:

@@ -36,6 +36,8 @@ class AnyProfile:
         name: value of the setting `profile`, or the name of the rubric, component or role that asks.
         version: increases when messages or parsing change, so that old verdicts are not reused.
         about: one line for users: the models, their scale, and how it maps to a verdict.
+        render_messages: messages of a prompt of its kind, without a note on what was broken up in it.
+        parse_reply: never raises.
         request_fields: fields of the request other than model and messages. They and their order are part of the
             request's identity; all values are immutable.
         images: whether its judges see images, as the setting `images` says for others.
@@ -51,6 +53,8 @@ class AnyProfile:
     version: int
     about: str
     request_fields: Fields
+    render_messages: Callable[[Any], list[ChatMessage]]
+    parse_reply: Callable[[Reply, Any], Judgment | Failure]
     images: bool = field(default=False, kw_only=True)
     models: tuple[str, ...] = field(default=(), kw_only=True)
     takes_reference: bool = field(default=False, kw_only=True)
@@ -66,7 +70,7 @@ class AnyProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile(AnyProfile):
-    """A profile of judges that compare two responses; parsing never raises.
+    """A profile of judges that compare two responses.
 
     For families with two turns, `render_second_turn` takes the first reply without its thinking, and returns the
     messages that follow the first ones. The second reply holds the verdict.
@@ -79,17 +83,33 @@ class Profile(AnyProfile):
 
 @dataclass(frozen=True, slots=True)
 class GradingProfile(AnyProfile):
-    """A profile of judges that grade responses one by one, or a `whole_group` in one prompt; parsing never raises."""
+    """A profile of judges that grade responses one by one, or a `whole_group` in one prompt."""
 
     render_messages: Callable[[ListwisePrompt], list[ChatMessage]]
     parse_reply: Callable[[Reply, ListwisePrompt], Grades | Failure]
     whole_group: bool = False
 
 
+def _continue_chat(shown: ChatPrompt) -> list[ChatMessage]:
+    return [{"role": role, "content": text} for role, text in shown.conversation]
+
+
+def _parse_turn(reply: Reply, _: ChatPrompt) -> ChatTurn | Failure:
+    if reply.text.strip():
+        return ChatTurn(is_truncated=reply.finish_reason == "length")
+    if reply.finish_reason == "length":
+        return Failure(FailureKind.TRUNCATED, "the token limit cut the reply off before its first word")
+    if reply.refusal or reply.finish_reason == "content_filter":
+        return Failure(FailureKind.REFUSED, f"the server filtered the reply: {reply.refusal or 'content_filter'}")
+    return Failure(FailureKind.EMPTY, "the reply is empty")
+
+
 @dataclass(frozen=True, slots=True)
 class ChatProfile(AnyProfile):
     """A profile of chat models asked for their next turn: turns are sent unchanged; any text is an answer."""
 
+    render_messages: Callable[[ChatPrompt], list[ChatMessage]] = _continue_chat
+    parse_reply: Callable[[Reply, ChatPrompt], ChatTurn | Failure] = _parse_turn
     verdict_forms: None = field(default=None, kw_only=True)
 
 
@@ -148,7 +168,7 @@ def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTe
 
 def render_messages(profile: AnyProfile, shown: Prompt) -> list[ChatMessage]:
     """Render the messages of a prompt; if something was broken up in its texts, the first one says so."""
-    messages = _render_messages(profile, shown)
+    messages = profile.render_messages(shown)
     if shown.broken is None:
         return messages
     note = _NOTE.format(wedge=shown.broken.forms.wedge)
@@ -156,16 +176,6 @@ def render_messages(profile: AnyProfile, shown: Prompt) -> list[ChatMessage]:
     if others and first["role"] != "system":  # the first of several turns may be the user's own
         return [{"role": "system", "content": note}, *messages]
     return [{**first, "content": f"{note}\n\n{first['content']}"}, *others]
-
-
-def _render_messages(profile: AnyProfile, shown: Prompt) -> list[ChatMessage]:
-    if isinstance(profile, Profile) and isinstance(shown, PairwisePrompt):
-        return profile.render_messages(shown)
-    if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
-        return profile.render_messages(shown)
-    if isinstance(profile, ChatProfile) and isinstance(shown, ChatPrompt):
-        return [{"role": role, "content": text} for role, text in shown.conversation]
-    raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
 
 
 def parts_of(content: str, images: Images) -> str | list[Record]:
@@ -176,23 +186,6 @@ def parts_of(content: str, images: Images) -> str | list[Record]:
     pieces = re.split(f"({'|'.join(map(re.escape, url_of))})", content)
     shown = (("image_url", {"url": url_of[piece]}) if piece in url_of else ("text", piece) for piece in pieces if piece)
     return [{"type": kind, kind: value} for kind, value in shown]
-
-
-def parse_reply(profile: AnyProfile, reply: Reply, shown: Prompt) -> Judgment | Failure:
-    """Parse the reply to a prompt of the right kind for the profile."""
-    if isinstance(profile, Profile) and isinstance(shown, PairwisePrompt):
-        return profile.parse_reply(reply, shown)
-    if isinstance(profile, GradingProfile) and isinstance(shown, ListwisePrompt):
-        return profile.parse_reply(reply, shown)
-    if isinstance(profile, ChatProfile) and isinstance(shown, ChatPrompt):
-        if reply.text.strip():
-            return ChatTurn(is_truncated=reply.finish_reason == "length")
-        if reply.finish_reason == "length":
-            return Failure(FailureKind.TRUNCATED, "the token limit cut the reply off before its first word")
-        if reply.refusal or reply.finish_reason == "content_filter":
-            return Failure(FailureKind.REFUSED, f"the server filtered the reply: {reply.refusal or 'content_filter'}")
-        return Failure(FailureKind.EMPTY, "the reply is empty")
-    raise TypeError(f"{profile.name} does not take a {type(shown).__name__}")
 
 
 def freeze(value: object) -> object:
