@@ -204,21 +204,12 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         return CallError(Failure(FailureKind.CONNECTION, self._mask(_reason(error))), may_pass=True)
 
     def _status_error(self, response: Response, content: bytes) -> CallError:
-        status = response.status
-        detail = _message_in(content, self._key)
+        status, said = response.status, None
         if 300 <= status < 400:
-            detail = f"redirect to {response.get_header('location') or 'nowhere'}, not followed"
-        detail = self._mask(f"HTTP {status}: {detail}")
-        kind = _KIND_OF_STATUS.get(status, FailureKind.HTTP)
-        may_pass = status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400
-        return CallError(
-            Failure(kind, detail),
-            may_pass=may_pass,
-            retry_after_s=_retry_after_s(response.get_header("retry-after") or ""),
-            overloaded=status == HTTPStatus.SERVICE_UNAVAILABLE,
-            status=status,
-            refused=_refused_field(content) if kind == FailureKind.REFUSED else None,
-        )
+            said = f"redirect to {response.get_header('location') or 'nowhere'}, not followed"
+        error = _error_of(status, content, self._key, said)
+        error.retry_after_s = _retry_after_s(response.get_header("retry-after") or "")
+        return error
 
     def _body_error(self, found: str, content: bytes) -> CallError:
         start = self._key.mask(content.decode("utf-8", "replace"))[:80]
@@ -302,11 +293,29 @@ def _message_in(content: bytes, key: KeyMask) -> str:
     return " ".join(str(error).split())
 
 
-def status_failure(status: int | None, error: object) -> Failure:
-    """Return the failure of a request that a server made for itself, as a call reports it."""
-    said = _message_in(orjson.dumps(error), KeyMask(None))
-    detail = said if status is None else f"HTTP {status}: {said}"
-    return Failure(_KIND_OF_STATUS.get(status or 0, FailureKind.HTTP), _cut(detail))
+def reported_error(status: int | None, error: object) -> CallError:
+    """Return the error of a request that a server made for itself, as a call would report it.
+
+    Args:
+        status: None if the server does not tell it.
+        error: the body of the reply, or the error in it.
+    """
+    content = orjson.dumps(error if isinstance(error, dict) and "error" in error else {"error": error})
+    return _error_of(status, content, KeyMask(None))
+
+
+def _error_of(status: int | None, content: bytes, key: KeyMask, said: str | None = None) -> CallError:
+    """Return the error that a status and the body of a reply report; `said` replaces the server's words."""
+    kind = _KIND_OF_STATUS.get(status or 0, FailureKind.HTTP)
+    detail = _message_in(content, key) if said is None else said
+    detail = detail if status is None else f"HTTP {status}: {detail}"
+    return CallError(
+        Failure(kind, _cut(key.mask(detail))),
+        may_pass=status is not None and (status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400),
+        overloaded=status == HTTPStatus.SERVICE_UNAVAILABLE,
+        status=status,
+        refused=_refused_field(content) if kind == FailureKind.REFUSED else None,
+    )
 
 
 def _cut(text: str) -> str:

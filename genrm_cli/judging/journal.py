@@ -5,6 +5,7 @@ the first one stored counts for both. Do not use it on network file systems, who
 """
 
 import asyncio
+import hashlib
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +47,7 @@ _READ_WITH_REPLY = f"SELECT {_READ_COLUMNS}, reply FROM verdicts WHERE key = ?" 
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
 # One process may record a failure for a request for which another records a verdict.
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
-
+_HOW_ASKED = "how the judge is asked"  # a note; it stands where failures do, and so reaches all copies
 
 _Entry = tuple[bytes, str, Outcome]  # key, judge and outcome
 
@@ -116,16 +117,22 @@ class Journal(AbstractContextManager["Journal"]):
         return self._one("SELECT 1 FROM verdicts LIMIT 1") is not None
 
     def find_judge(self, label: str) -> str | None:
-        """Return the name of the latest judge among the first verdicts that is this one; None if there is none.
+        """Return the name of the latest judge among the first verdicts, and the notes, that is this one, or None.
 
         The name may continue with the judge's context. A full search could read the whole file.
         """
         query = (
-            "SELECT judge FROM (SELECT judge, answered_at FROM verdicts LIMIT 1000) "
+            "SELECT judge FROM (SELECT * FROM (SELECT judge, answered_at FROM verdicts LIMIT 1000) "
+            "UNION ALL SELECT judge, failed_at FROM failures WHERE detail = ?) "
             "WHERE instr(judge || ' · ', ? || ' · ') = 1 ORDER BY answered_at DESC LIMIT 1"
         )
-        found = self._one(query, label)
+        found = self._one(query, _HOW_ASKED, label)
         return None if found is None else str(found[0])
+
+    def note_judge(self, label: str) -> None:
+        """Note how a judge is asked from now on, for runs before its first verdict; any thread may call it."""
+        note = Outcome(Failure(FailureKind.NOT_ASKED, _HOW_ASKED))
+        self.enter(hashlib.sha256(label.encode()).digest(), label, note)
 
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or None; the judge's reply is decompressed only on demand."""

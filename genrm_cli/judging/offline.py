@@ -1,12 +1,12 @@
 """A judge whose replies come from elsewhere than calls: from files, or from a batch API."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from genrm_cli.json_types import Record
-from genrm_cli.judging.client import status_failure
+from genrm_cli.judging.client import CallError, reported_error
 from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.engine import CachedJudge, RecallPolicy
 from genrm_cli.judging.journal import Journal
@@ -43,7 +43,7 @@ class ReplyStore(Protocol):
     def stopped_by(self) -> StoppedBy:
         """The setting because of which nobody is asked."""
 
-    def replies_to(self, id_: bytes) -> Iterable[Reply | Failure]:
+    def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
         """Return the replies to a request, usually one; they count as used."""
 
     def want(self, wanted: Wanted) -> bool:
@@ -65,6 +65,10 @@ class Exchange(Protocol):
 
     def store_for(self, journal: Journal) -> ReplyStore:
         """Return the store of an input with this journal."""
+
+
+class _OutdatedError(Exception):
+    """The server takes another form of request."""
 
 
 class OfflineJudge(CachedJudge):
@@ -99,7 +103,12 @@ class OfflineJudge(CachedJudge):
                 self._next_turn(request, Outcome(_NO_REPLY))
             return known
         outcome = Outcome(_NO_REPLY)
-        wanted = self._read(request, outcome)
+        try:
+            wanted = self._read(request, outcome)
+        except _OutdatedError:
+            renewed = self._judge.prepare(request.shown, request.repeat)
+            self._journal.note_judge(self._judge.label)
+            return self.recall(renewed)
         result = None if outcome.result is _NO_REPLY else outcome.result
         if result is not None:
             entered = replace(outcome)  # the caller drops the reply of its own, perhaps before the commit
@@ -122,7 +131,7 @@ class OfflineJudge(CachedJudge):
                 return wanted
             outcome.turns = 2
             wanted = Wanted(_second_id(second), self._judge.model, second.body)
-        for reply in self._store.replies_to(wanted.id):
+        for reply in self._replies_to(wanted.id, request):
             _count(outcome, reply)
             outcome.result = reply if isinstance(reply, Failure) else self._judge.read(reply, request)
             if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
@@ -130,11 +139,18 @@ class OfflineJudge(CachedJudge):
             outcome.reasks += outcome.result.kind.is_parse_failure
         return wanted
 
+    def _replies_to(self, id_: bytes, request: JudgeRequest) -> Iterator[Reply | Failure]:
+        """Yield the replies to a request; raise `_OutdatedError` if one refuses a field that can be changed."""
+        for reply in self._store.replies_to(id_):
+            if isinstance(reply, CallError) and self._judge.adapt(reply.refused, request):
+                raise _OutdatedError
+            yield reply.failure if isinstance(reply, CallError) else reply
+
     def _next_turn(self, request: JudgeRequest, outcome: Outcome) -> JudgeRequest | None:
         """Return the second turn, whose first reply may be in the journal; None without a first reply to go on from."""
         key = hashlib.sha256(request.key + b"first turn").digest()
         stored = self._journal.recall(key, with_reply=True)
-        replies: Iterable[Reply | Failure] = self._store.replies_to(request.key)
+        replies: Iterable[Reply | Failure] = self._replies_to(request.key, request)
         if stored is not None and stored.reply_text is not None:
             outcome.attempts, outcome.reasks = stored.attempts, stored.reasks
             outcome.prompt_tokens, outcome.completion_tokens = stored.prompt_tokens, stored.completion_tokens
@@ -167,7 +183,7 @@ def _count(outcome: Outcome, reply: Reply | Failure) -> None:
         outcome.reply_text = reply.text
 
 
-def parse_reply_line(line: Record) -> Reply | Failure | None:
+def parse_reply_line(line: Record) -> Reply | CallError | None:
     """Parse a line of replies as OpenAI or vLLM writes it; None for a request that was never made.
 
     vLLM puts the reason of a failure next to the response, as text or as an object; OpenAI puts it in its body.
@@ -178,12 +194,16 @@ def parse_reply_line(line: Record) -> Reply | Failure | None:
         if isinstance(code, str) and code.startswith(_NOT_RUN):
             return None
         if error is None:
-            return Failure(FailureKind.BAD_BODY, "the line has neither a response nor an error")
-        return status_failure(None, error)
+            return _bad("the line has neither a response nor an error")
+        response = {}
     status, body = response.get("status_code"), response.get("body")
     if error or status != _OK:
-        return status_failure(status if isinstance(status, int) else None, body or error)
+        return reported_error(status if isinstance(status, int) else None, body or error)
     try:
         return parse_completion(body)
     except ValueError as error_:
-        return Failure(FailureKind.BAD_BODY, f"not a chat completion ({error_})")
+        return _bad(f"not a chat completion ({error_})")
+
+
+def _bad(detail: str) -> CallError:
+    return CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True)

@@ -23,7 +23,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.batch_api import Batch, BatchApi, MissingError
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import ID_PART, RequestFile, RequestFiles
-from genrm_cli.judging.client import JudgeClient
+from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.offline import ReplyStore, Wanted
 from genrm_cli.judging.pacing.policy import CallPolicy
@@ -173,7 +173,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
     def note_later(self, stages: int) -> None:
         """Do nothing: this run makes later requests itself."""
 
-    def replies_to(self, id_: bytes) -> Iterable[Reply | Failure]:
+    def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
         """Return the replies to a request."""
         return self._replies.of(id_)
 

@@ -8,6 +8,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.batches import batching
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
+from genrm_cli.judging.client import CallError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.offline import Exchange, ReplyStore, Wanted
 from genrm_cli.judging.profiles.profile import count_turns
@@ -16,7 +17,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import iter_found, literal_folder, names_many
 from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
 from genrm_cli.storage.sink import check_writable, is_same_place, make_folder, place_of
-from genrm_cli.verdicts import Failure, StoppedBy
+from genrm_cli.verdicts import StoppedBy
 
 _LIMITS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
 
@@ -45,7 +46,7 @@ class FileStore:
         self.is_used = True
         return self
 
-    def replies_to(self, id_: bytes) -> Iterable[Reply | Failure]:
+    def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
         """Return the replies to a request."""
         return self.replies.of(id_)
 

@@ -8,16 +8,18 @@ from contextlib import AbstractContextManager
 import orjson
 
 from genrm_cli.errors import BadInputLineError, naming
+from genrm_cli.judging.client import CallError
 from genrm_cli.judging.offline import parse_reply_line
 from genrm_cli.judging.requests import Reply
 from genrm_cli.storage.encoding.records import Line, parse_record
 from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Pieces, Spool
-from genrm_cli.verdicts import Failure
 
 _ID = re.compile("[0-9a-f]{64}")
 _FOREIGN = "it answers no request of this run (other rollouts, another model, or other settings)"
-_SECOND = "another reply to the same request counts"
+_OUTDATED = "the server refuses a field of the request, which is changed in later requests"
+_SECOND = "an equal reply to the same request counts"
+_DIFFERENT = "another reply to the same request counts, and it differs"
 _UNUSED, _KNOWN, _READ = 0, 1, 2
 _NAMED = 3  # places shown with each reason
 
@@ -66,7 +68,7 @@ class Replies(AbstractContextManager["Replies"]):
             self._states.append(_UNUSED)
             self._places.extend((len(self.uris) - 1, line.number))
 
-    def of(self, id_: bytes) -> Iterable[Reply | Failure]:
+    def of(self, id_: bytes) -> Iterable[Reply | CallError]:
         """Return the replies to a request of this run, parsed one by one."""
         first = self._numbers.get(id_)
         if first is None:
@@ -74,25 +76,32 @@ class Replies(AbstractContextManager["Replies"]):
         numbers = [first, *self._more.get(id_, ())]
         for number in numbers:
             self._states[number] = self._states[number] or _KNOWN
-        return self._parse(numbers)
+        return self._iter_read(numbers)
 
-    def _parse(self, numbers: Iterable[int]) -> Iterator[Reply | Failure]:
+    def _iter_read(self, numbers: Iterable[int]) -> Iterator[Reply | CallError]:
         for number in numbers:
             self._states[number] = _READ
-            reply = parse_reply_line(orjson.loads(self._lines[number]))
+            reply = self._parse(number)
             if reply is not None:
                 yield reply
+
+    def _parse(self, number: int) -> Reply | CallError | None:
+        return parse_reply_line(orjson.loads(self._lines[number]))
 
     def refused(self) -> list[tuple[int, str, str]]:
         """Return why lines count for nothing, as far as it is known now: their number, some places, and the reason."""
         found = {reason: (count, list(places)) for reason, (count, places) in self._refused.items()}
         for number in (place for place, state in enumerate(self._states) if state == _UNUSED):
-            _add(found, _FOREIGN, self._place(number))
+            reply = self._parse(number)
+            is_outdated = isinstance(reply, CallError) and reply.refused is not None
+            _add(found, _OUTDATED if is_outdated else _FOREIGN, self._place(number))
         for id_, more in self._more.items():
-            is_read = any(self._states[number] == _READ for number in (self._numbers[id_], *more))
-            for number in more if is_read else ():
+            numbers = self._numbers[id_], *more
+            read = [number for number in numbers if self._states[number] == _READ]
+            for number in numbers if read else ():
                 if self._states[number] == _KNOWN:
-                    _add(found, _SECOND, self._place(number))
+                    is_equal = self._parse(number) == self._parse(read[-1])
+                    _add(found, _SECOND if is_equal else _DIFFERENT, self._place(number))
         return [(count, ", ".join(places), reason) for reason, (count, places) in found.items()]
 
     def _place(self, number: int) -> str:

@@ -155,11 +155,11 @@ def test_faults_that_pass_are_waited_out(call: Call, genrm: Genrm, faults: dict[
 
 def test_all_requests_refused(call: Call, genrm: Genrm) -> None:
     """A batch with errors alone leaves failures of calls, which are not submitted again, in the server's words."""
-    refusal = 400, {"error": {"message": "Unsupported parameter: 'max_tokens' is not supported.", "code": "x"}}
+    refusal = 400, {"error": {"message": "Invalid 'messages': too long.", "code": "x", "param": "messages"}}
     with serving(looks=0, answer=lambda body: refusal) as server:
         finished = score(call, genrm, server)
         assert (finished.code, len(server.batches)) == (6, 1)
-    assert "12 refused (for example: HTTP 400: Unsupported parameter: 'max_tokens'" in finished.err
+    assert "12 refused (for example: HTTP 400: Invalid 'messages': too long." in finished.err
 
 
 def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(call: Call, genrm: Genrm) -> None:

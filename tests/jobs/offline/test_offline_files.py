@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -178,6 +179,43 @@ def test_a_run_says_which_commands_follow(call: Call, genrm: Genrm, judge_server
     assert "refused" not in call("score", "in.jsonl", *PLAIN, *pattern).err  # all inputs are up to date
 
 
+def test_refused_fields_are_changed_in_later_requests(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Each round of a reasoning model's refusals changes a field of all requests, as in a live run."""
+    judge_server.behave(verdict="hash", is_reasoning_model=True)
+    genrm.write("in.jsonl", make_rollouts())
+    given = ("score", "in.jsonl", *PLAIN)
+    taken, last = rounds_of(call, genrm, judge_server, *given)
+    refused = sorted({refusal.group() for refusal in re.finditer(r"m does not take \w+", last.err)})
+    assert (taken, refused) == (4, [f"m does not take {name}" for name in ("max_tokens", "temperature", "top_p")])
+    fields = [line["body"].keys() for line in read_lines(genrm.folder / "requests-4.jsonl")]
+    assert [set(each) for each in fields] == [{"model", "max_completion_tokens", "messages"}] * 8
+    offline = outputs_of(genrm)
+    with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
+        batched = call(*given, "-q", "--base-url", server.url, "--batch")
+    assert batched.code == 0, batched.err
+    assert outputs_of(genrm) == offline
+    live = call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe")
+    assert live.code == 0, live.err
+    assert outputs_of(genrm) == offline
+
+
+def test_refused_replies_are_explained(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """Lines that refuse a field are not foreign; a field that the user set stays, and its refusals are failures."""
+    judge_server.behave(verdict="hash", is_reasoning_model=True)
+    genrm.write("in.jsonl", make_rollouts())
+    given = ("score", "in.jsonl", *PLAIN)
+    assert call(*given, "--requests-to", "requests.jsonl", "-q").code == 0
+    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+    finished = call(*given, *replies, "--requests-to", "requests-2.jsonl")
+    assert "7 replies refused (replies.jsonl:" in finished.err
+    assert "the server refuses a field of the request, which is changed in later requests" in finished.err
+    fixed = (*given, "--request-field", "temperature=0.6", "--journal", "fixed.sqlite")
+    assert call(*fixed, "--requests-to", "fixed-requests.jsonl", "-q").code == 0
+    replies = write_replies(genrm, judge_server, genrm.folder / "fixed-requests.jsonl")
+    assert call(*fixed, *replies).code == 6
+    assert genrm.metrics()["failures_by_kind"] == {"refused": 8}
+
+
 KILLER = """
 import itertools, os, signal, sys, threading
 
@@ -262,6 +300,11 @@ def _torn(lines: list[Json]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)[:-40]
 
 
+def _other(line: Json) -> Json:
+    body = {**line["response"]["body"], "usage": {"prompt_tokens": 1}}
+    return {**line, "response": {**line["response"], "body": body}}
+
+
 def _rendered(*lines: Any) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
@@ -270,7 +313,8 @@ REFUSED: dict[str, tuple[Callable[[list[Json]], bytes], str, int]] = {
     "foreign": (lambda lines: _rendered(*lines, {**lines[0], "custom_id": "0" * 64}), "answers no request", 0),
     "tampered": (lambda lines: _rendered({**lines[0], "custom_id": "f" * 64}, *lines[1:]), "answers no request", 1),
     "torn": (_torn, "cut off or damaged", 1),
-    "doubled": (lambda lines: _rendered(*lines, lines[0]), "another reply to the same request", 0),
+    "doubled": (lambda lines: _rendered(*lines, lines[0]), "an equal reply to the same request", 0),
+    "contradicted": (lambda lines: _rendered(*lines, _other(lines[0])), "another reply to the same request", 0),
     "not ours": (lambda lines: _rendered(*lines[1:], {**lines[0], "custom_id": "request-1"}), "custom_id", 1),
     "not JSON": (lambda lines: _rendered(*lines) + b"[1]\n", "instead of an object", 0),
 }
