@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -90,7 +90,7 @@ def with_settings(
     Other settings take effect from the environment and the settings file.
 
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. A parameter
-    whose type is a dataclass becomes one option for each of its fields, declared as settings or for Typer.
+    whose type is a dataclass becomes one option for each of its fields, declared as settings.
 
     Args:
         panels: the panels of the settings to add.
@@ -104,7 +104,11 @@ def with_settings(
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
         parameters = [p for p in inspect.signature(command).parameters.values() if p.name != "invocation"]
-        groups: dict[str, Any] = {p.name: p.annotation for p in parameters if is_dataclass(p.annotation)}
+        groups: dict[str, tuple[Any, list[Setting]]] = {
+            p.name: (p.annotation, [declared for each in fields(p.annotation) if (declared := setting_of(each))])
+            for p in parameters
+            if is_dataclass(p.annotation)
+        }
 
         def run(**given: Any) -> None:
             del given["help_all"]
@@ -120,19 +124,15 @@ def with_settings(
                 for variable in [] if output.quiet else unknown_variables(os.environ):
                     say_warning(f"{variable} is set, but is not a setting; `genrm config` lists all settings.")
                 invocation = Invocation(effective, origins, find_api_keys(effective), file.path)
-                for name, of in groups.items():
-                    given[name] = of(**{f.name: _converted(f, given.pop(f.name)) for f in fields(of)})
+                for name, (of, declared) in groups.items():
+                    texts = {each: text for each in declared if (text := given.pop(each.name)) is not None}
+                    values = {each.name: each.convert(texts[each], SettingRef(each.name)) for each in texts}
+                    given[name] = of(**values)
                 code = command(**given, invocation=invocation)
             raise typer.Exit(code)
 
         added = [*map(_parameter, settings), *([_CONFIG] if reads_file else [])]
-        grouped = [
-            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
-            if (declared := setting_of(f)) is None
-            else _parameter(declared)
-            for of in groups.values()
-            for f in fields(of)
-        ]
+        grouped = [_parameter(each) for _, declared in groups.values() for each in declared]
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters if p.name not in groups]
         shown = [*own, *grouped, *added, *([_OFFLINE] if "judge" in taken else []), _HELP_ALL]
         run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
@@ -154,14 +154,6 @@ def exits(command: Callable[..., int | None]) -> Callable[..., None]:
         raise typer.Exit(code)
 
     return run
-
-
-def _converted(field: "Field[Any]", given: Any) -> Any:
-    """Return the value of a field of a command's own options, which may be declared as a setting."""
-    declared = setting_of(field)
-    if declared is None:
-        return given
-    return declared.default if given is None else declared.convert(given, SettingRef(field.name))
 
 
 def say_endpoint_source(invocation: Invocation) -> None:
