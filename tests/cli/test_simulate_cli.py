@@ -111,7 +111,7 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--strategy", "rings"), "unknown strategy 'rings'; expected circular"),
+        (("--strategy", "rings"), "--strategy: 'rings' is not one of circular"),
         (("--calls", "5", "--strategy", "all_pairs"), "5 calls per group are too few for all_pairs with 16 rollouts"),
     ],
 )

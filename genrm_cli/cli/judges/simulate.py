@@ -1,22 +1,25 @@
 """`genrm simulate`: estimate reward accuracy for a call budget, on a simulated judge or on recorded verdicts."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES, listed
 from genrm_cli.cli.console import counted, percent_text, print_json, working
-from genrm_cli.cli.options import exits, option, switch
+from genrm_cli.cli.options import Invocation, with_settings
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError
 from genrm_cli.json_types import Record
+from genrm_cli.settings.declare import setting
+from genrm_cli.settings.kinds import INTEGER, TEXT
 
 if TYPE_CHECKING:
     from genrm_cli.rewards.estimators.verdict_batch import Verdicts
     from genrm_cli.simulation.plan_metrics import Plan
-    from genrm_cli.simulation.replay import DenseVerdicts, Estimated, ReplayMetrics
+    from genrm_cli.simulation.replay import DenseVerdicts, Estimated
     from genrm_cli.simulation.replay_goals import GoalReplay
 
 _PLAN = (*names("strategy", "estimator"), *numbers("calls"))
@@ -27,65 +30,58 @@ _LEGEND = (
     "noise lowers it, so compare only rows with the same number of calls. All: with the consensus of all verdicts. "
     "±: half of the 95 % interval, by bootstrap over groups."
 )
-_Calls = Annotated[
-    list[int] | None,
-    option(
-        "N",
+_option = partial(setting, is_common=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateOptions:
+    """The plans to simulate, or to replay on recorded verdicts."""
+
+    n: int | None = _option(None, "Rollouts in a group, 2 to 128. Default: 16.", low=2, high=128)
+    calls: tuple[str, ...] = _option(
+        (),
         "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
         "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
-        min=1,
-        max=100_000,
-    ),
-]
-_Strategy = Annotated[
-    list[str] | None,
-    option("NAME", f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_STRATEGIES)}."),
-]
-_Estimator = Annotated[
-    list[str] | None,
-    option("NAME", f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_ESTIMATORS)}."),
-]
-_Replay = Annotated[
-    str | None,
-    option(
-        "FILE",
+        kind=INTEGER,
+        low=1,
+    )
+    strategy: tuple[str, ...] = _option(
+        (),
+        f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_STRATEGIES)}.",
+        choices=STRATEGIES,
+    )
+    estimator: tuple[str, ...] = _option(
+        (),
+        f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_ESTIMATORS)}.",
+        choices=ESTIMATORS,
+    )
+    groups: int | None = _option(None, "Groups to simulate. Default: 4000.", low=2, high=1_000_000)
+    seed: int = _option(0, "Random seed; the same seed gives the same results.", low=0)
+    replay: str | None = _option(
+        None,
         "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
         "--strategy all_pairs --both-orders.",
-    ),
-]
-_Price = Annotated[
-    list[str] | None,
-    option(
-        "JUDGE=PRICE",
-        "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
-        "to a more expensive one.",
-    ),
-]
-
-
-_Goal = Annotated[
-    str | None,
-    option(
-        "NAME",
+        kind=replace(TEXT, metavar="FILE"),
+    )
+    goal: Literal["best", "pair"] | None = _option(
+        None,
         "With --replay: best or pair. Compares the calls of this goal with those of rings that find as good a best, or "
         "as good a pair of the best and the worst.",
-    ),
-]
+    )
+    price: tuple[str, ...] = _option(
+        (),
+        "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
+        "to a more expensive one.",
+        kind=replace(TEXT, metavar="JUDGE=PRICE"),
+    )
 
 
-@exits
-def simulate(
-    n: Annotated[int | None, option("N", "Rollouts in a group, 2 to 128. Default: 16.", min=2, max=128)] = None,
-    calls: _Calls = None,
-    strategy: _Strategy = None,
-    estimator: _Estimator = None,
-    groups: Annotated[int | None, option("N", "Groups to simulate. Default: 4000.", min=2, max=1_000_000)] = None,
-    seed: Annotated[int, option("N", "Random seed; the same seed gives the same results.", min=0)] = 0,
-    replay: _Replay = None,
-    goal: _Goal = None,
-    price: _Price = None,
-    as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
-) -> None:
+Shown = tuple[Record, list[str | Table]]
+"""What a command prints: one JSON object, or texts and tables."""
+
+
+@with_settings(names=("json_output",), reads_file=False)
+def simulate(invocation: Invocation, options: SimulateOptions) -> int:
     """Estimate reward accuracy for a call budget.
 
     The simulated judge sees the true quality of each rollout with position bias, noise and ties. The table shows
@@ -99,87 +95,79 @@ def simulate(
 
     Example: genrm simulate --replay run.comparisons.jsonl
     """
-    if replay is None and price:
+    uri, is_chosen = options.replay, options.strategy or options.estimator
+    if uri is None and options.price:
         raise UsageError("--price needs --replay, with the verdicts of several judges.")
-    if replay is not None and (n or groups):
+    if uri is not None and (options.n or options.groups):
         raise UsageError("--replay uses recorded verdicts; omit the options of the simulation.")
-    if goal is not None:
-        if replay is None or price or strategy or estimator:
-            raise UsageError("--goal needs --replay, and no --price, --strategy or --estimator.")
-        (known,) = _known_names([goal], ("best", "pair"), "goal")
-        _replay_goal(replay, known, calls, seed=seed, as_json=as_json)
-        return
-    if price and (strategy or calls or estimator):
+    if options.goal is not None and (uri is None or options.price or is_chosen):
+        raise UsageError("--goal needs --replay, and no --price, --strategy or --estimator.")
+    if options.price and (is_chosen or options.calls):
         raise UsageError("--price sets the plans; omit --strategy, --calls and --estimator.")
-    if price:
-        _replay_shares(str(replay), dict(map(_price, price)), seed=seed, as_json=as_json)
-        return
-    estimators = _known_names(estimator or _ESTIMATORS, ESTIMATORS, "estimator")
-    strategies = _known_names(strategy or _STRATEGIES, STRATEGIES, "strategy")
-    if replay is not None:
-        _replay(replay, strategies, calls, estimators, seed=seed, as_json=as_json)
+    if uri is None:
+        record, parts = _simulate(options)
+    elif options.goal is not None:
+        record, parts = _replay_goal(uri, options.goal, options)
+    elif options.price:
+        record, parts = _replay_shares(uri, dict(map(_price, options.price)), options.seed)
     else:
-        plans = _plans_of(n or 16, strategies, calls)
-        _simulate(n or 16, plans, estimators, groups=groups or 4000, seed=seed, as_json=as_json)
+        record, parts = _replay(uri, options)
+    if invocation.settings.output.json_output:
+        print_json(record)
+    else:
+        print_parts(*parts)
+    return 0
 
 
-def _simulate(
-    n: int, plans: "Sequence[Plan]", estimators: Sequence[str], *, groups: int, seed: int, as_json: bool
-) -> None:
-    """Print the figures of each plan with each estimator."""
+def _simulate(options: SimulateOptions) -> Shown:
+    """Return the figures of each plan with each estimator."""
     from genrm_cli.simulation.plan_metrics import simulate as iter_metrics
     from genrm_cli.simulation.world import JudgeModel
 
+    n, groups, seed, estimators = options.n or 16, options.groups or 4000, options.seed, _estimators(options)
+    plans = _plans_of(n, options)
     found = iter_metrics(JudgeModel(), n, plans, estimators, groups=groups, seed=seed)
     rows = list(working(found, "simulating", len(plans) * len(estimators)))
-    if as_json:
-        given = {"n": n, "groups": groups, "seed": seed, "judge": asdict(JudgeModel())}
-        print_json(given | {"figures": [asdict(row) for row in rows]})
-        return
     table = Table([*_PLAN, *numbers("correlation", "±", "best on top", "unscored")])
     for row in rows:
         figures = (f"{number:.3f}" for number in (row.correlation, row.correlation_error))
         shares = percent_text(row.top_1), percent_text(row.unscored)
         table.add(row.strategy, row.estimator, str(row.calls), *figures, *shares)
-    print_parts(table, f"\n{groups:,} groups of {n}, seed {seed}; ± is one standard error.")
+    given: Record = {"n": n, "groups": groups, "seed": seed, "judge": asdict(JudgeModel())}
+    legend = f"\n{groups:,} groups of {n}, seed {seed}; ± is one standard error."
+    return given | {"figures": list(map(asdict, rows))}, [table, legend]
 
 
-def _replay(
-    uri: str,
-    strategies: Sequence[str],
-    calls: Sequence[int] | None,
-    estimators: Sequence[str],
-    *,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Replay plans on the judges of a file, and print a table for each."""
+def _replay(uri: str, options: SimulateOptions) -> Shown:
+    """Replay plans on the judges of a file; return a table for each."""
     from genrm_cli.simulation.replay import replay
 
     judges, dense = _dense_judges(uri)
-    sparse = [name for name in judges if name not in dense]
+    estimators = _estimators(options)
     shown: list[Record] = []
     parts: list[str | Table] = []
     for name, found in dense.items():
         groups, n = found.shape
         # A plan asks no comparison twice, and leaves verdicts that connect the rollouts.
         most = n * (n - 1) - 2 * n
-        plans = [plan for plan in _plans_of(n, strategies, calls) if plan.repeats == 1 and plan.calls <= most]
+        plans = [plan for plan in _plans_of(n, options) if plan.repeats == 1 and plan.calls <= most]
         if not plans:
             raise UsageError(f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls.")
-        found_rows = replay(name, found, plans, estimators, seed=seed)
+        found_rows = replay(name, found, plans, estimators, seed=options.seed)
         rows = list(working(found_rows, "replaying", len(plans) * len(estimators)))
-        left_out = len(judges[name]) - groups
-        figures = list(map(asdict, rows))
+        table = Table([*_PLAN, *numbers("agreement", "gain", "all", "reliability")])
+        for row in rows:
+            intervals = _interval_text(row.agreement), _interval_text(row.gain, sign="+")
+            others = f"{row.agreement_all.value:.3f}", _reliability_text(row.reliability)
+            table.add(row.strategy, row.estimator, str(row.calls), *intervals, *others)
+        left_out, figures = len(judges[name]) - groups, list(map(asdict, rows))
         shown.append({"judge": name, "n": n, "groups": groups, "left_out_groups": left_out, "figures": figures})
-        others = f"; {counted(left_out, 'other group')} left out" if left_out else ""
-        parts += [f"{name}: {counted(groups, 'group')} of {n}{others}", _replay_table(rows), ""]
-    if sparse:
-        parts.append(f"Left out, without two groups judged in all pairs and both orders: {', '.join(sparse)}.")
-    if as_json:
-        print_json({"file": uri, "seed": seed, "judges": shown, "left_out_judges": sparse})
-    else:
-        print_parts(*parts, _LEGEND)
+        others_left_out = f"; {counted(left_out, 'other group')} left out" if left_out else ""
+        parts += [f"{name}: {counted(groups, 'group')} of {n}{others_left_out}", table, ""]
+    if sparse := [name for name in judges if name not in dense]:
+        parts.append(f"Left out, without two groups judged in all pairs and both orders: {listed(sparse)}.")
+    record = {"file": uri, "seed": options.seed, "judges": shown, "left_out_judges": sparse}
+    return record, [*parts, _LEGEND]
 
 
 def _dense_judges(uri: str) -> "tuple[dict[str, dict[str, Verdicts]], dict[str, DenseVerdicts]]":
@@ -197,30 +185,29 @@ def _dense_judges(uri: str) -> "tuple[dict[str, dict[str, Verdicts]], dict[str, 
     return judges, dense
 
 
-def _replay_goal(uri: str, goal: str, calls: Sequence[int] | None, *, seed: int, as_json: bool) -> None:
-    """Print how many calls of rings find what a goal finds, for each judge of a file."""
+def _replay_goal(uri: str, goal: str, options: SimulateOptions) -> Shown:
+    """Return how many calls of rings find what a goal finds, for each judge of a file."""
     from genrm_cli.simulation.replay_goals import replay_goal
 
     rows: list[GoalReplay] = []
     for name, found in _dense_judges(uri)[1].items():
         n = found.shape[1]
-        budgets = sorted({min(count, n * (n - 1) // 2) for count in calls or (n, 3 * n // 2, 2 * n)})
-        rows += replay_goal(name, found, goal, budgets, seed=seed)
-    if as_json:
-        print_json({"file": uri, "seed": seed, "goal": goal, "figures": list(map(asdict, rows))})
-        return
+        budgets = map(int, options.calls or (n, 3 * n // 2, 2 * n))
+        most = n * (n - 1) // 2
+        rows += replay_goal(name, found, goal, sorted({min(count, most) for count in budgets}), seed=options.seed)
     table = Table([*names("judge"), *numbers("groups", "calls", "found", "rings with as much", "saved")])
     for row in rows:
         equal = row.equal_calls
         texts = f"{equal.value:.1f} [{equal.low:.1f}, {equal.high:.1f}]", percent_text(1 - row.calls / equal.value)
         table.add(row.judge, f"{row.groups} × {row.n}", str(row.calls), _interval_text(row.found), *texts)
-    print_parts(
-        table,
+    legend = (
         "Found: quality of the rollout that comes out best, for pair less that of the worst, by the consensus of "
         "verdicts in orders that the plan does not use. Rings with as much: calls "
         "of rings that find as much, at most one on each pair. ±: half of the 95 % interval, [ ]: the interval, by "
-        "bootstrap over groups.",
+        "bootstrap over groups."
     )
+    record = {"file": uri, "seed": options.seed, "goal": goal, "figures": list(map(asdict, rows))}
+    return record, [table, legend]
 
 
 def _price(text: str) -> tuple[str, float]:
@@ -231,8 +218,8 @@ def _price(text: str) -> tuple[str, float]:
     raise UsageError(f"--price {text!r} is not a judge with the price of one call, as in gpt-4=0.02.")
 
 
-def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json: bool) -> None:
-    """Print the gain and the cost of adding a second, cheaper judge on all pairs to each judge."""
+def _replay_shares(uri: str, prices: Mapping[str, float], seed: int) -> Shown:
+    """Return the gain and the cost of adding a second, cheaper judge on all pairs to each judge."""
     from genrm_cli.simulation.recorded_verdicts import read_judges
     from genrm_cli.simulation.replay_shares import replay_shares
 
@@ -240,37 +227,25 @@ def _replay_shares(uri: str, prices: Mapping[str, float], *, seed: int, as_json:
         raise UsageError("--price needs two judges or more, of different prices.")
     judges = read_judges(uri)
     if unknown := [name for name in prices if name not in judges]:
-        raise UsageError(f"{uri} holds no verdict of {unknown[0]!r}; it has those of {', '.join(judges)}.")
+        raise UsageError(f"{uri} holds no verdict of {unknown[0]!r}; it has those of {listed(judges)}.")
     rows = list(replay_shares({name: judges[name] for name in prices}, prices, seed=seed))
     if not rows:
         raise UsageError(
             f"{uri} holds no two groups of three or more rollouts that two judges of different prices compared in all "
             "pairs and both orders."
         )
-    if as_json:
-        print_json({"file": uri, "seed": seed, "prices": prices, "figures": list(map(asdict, rows))})
-        return
     heads = numbers("rings", "cost", "agreement", "gain", "reliability")
     table = Table([*names("judge", "and on all pairs"), *heads])
     for row in rows:
         figures = (f"{row.rings:g}", f"{row.cost:g}", _interval_text(row.agreement))
         gain = _interval_text(row.gain, sign="+") if row.gain else ""
         table.add(row.judge, row.second or "", *figures, gain, _reliability_text(row.reliability))
-    print_parts(
-        table,
+    legend = (
         "Agreement: correlation of the rewards with the consensus of the first judge's verdicts that are not used. "
         "Gain: over the first judge alone with the most rings that cost no more. ±: half of the 95 % interval, by "
-        "bootstrap over groups. Cost: per group.",
+        "bootstrap over groups. Cost: per group."
     )
-
-
-def _replay_table(rows: "Sequence[ReplayMetrics]") -> Table:
-    table = Table([*_PLAN, *numbers("agreement", "gain", "all", "reliability")])
-    for row in rows:
-        intervals = _interval_text(row.agreement), _interval_text(row.gain, sign="+")
-        others = f"{row.agreement_all.value:.3f}", _reliability_text(row.reliability)
-        table.add(row.strategy, row.estimator, str(row.calls), *intervals, *others)
-    return table
+    return {"file": uri, "seed": seed, "prices": prices, "figures": list(map(asdict, rows))}, [table, legend]
 
 
 def _interval_text(number: "Estimated", sign: str = "") -> str:
@@ -281,22 +256,18 @@ def _reliability_text(number: float | None) -> str:
     return "" if number is None else f"{number:.2f}"
 
 
-def _plans_of(n: int, strategies: Sequence[str], calls: Sequence[int] | None) -> list["Plan"]:
+def _estimators(options: SimulateOptions) -> Sequence[str]:
+    return tuple(dict.fromkeys(options.estimator)) or _ESTIMATORS
+
+
+def _plans_of(n: int, options: SimulateOptions) -> list["Plan"]:
     """Return each plan once, ordered by strategy, then by calls."""
     from genrm_cli.simulation.plan_metrics import plan_within
 
-    pairs = n * (n - 1) // 2
-    budgets = sorted(set(calls or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs)))
+    pairs, strategies = n * (n - 1) // 2, options.strategy or _STRATEGIES
+    budgets = sorted(set(map(int, options.calls or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs))))
     plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
     found = list(dict.fromkeys(plan for plan in plans if plan is not None))
     if not found:
         raise UsageError(f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} rollouts.")
     return found
-
-
-def _known_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
-    """Return each name once, with hyphens as underscores."""
-    chosen = {name.replace("-", "_"): name for name in names}
-    if unknown := set(chosen) - set(known):
-        raise UsageError(f"unknown {kind} {chosen[min(unknown)]!r}; expected {', '.join(known)}.")
-    return list(chosen)

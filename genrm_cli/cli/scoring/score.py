@@ -5,8 +5,8 @@ import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from genrm_cli.cli.console import counted, print_json, say, say_error, showing_progress
 from genrm_cli.cli.events import Events, file_text, plan_text
@@ -15,7 +15,6 @@ from genrm_cli.cli.options import (
     RUN_PANELS,
     Invocation,
     Rollouts,
-    option,
     run_to_end,
     say_endpoint_source,
     with_settings,
@@ -25,7 +24,9 @@ from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
+from genrm_cli.settings.declare import setting
 from genrm_cli.settings.file_settings import OutputSettings
+from genrm_cli.settings.kinds import TEXT
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
@@ -44,10 +45,27 @@ _QUIET_RAY = {
 }
 
 
-def _scoring(ray: str | None, workers: int | None) -> "Callable[..., Coroutine[Any, Any, Any]]":
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """Where to score, if not in this process."""
+
+    ray: str | None = setting(
+        None,
+        "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; HOST:PORT: join "
+        "another. Requires genrm-cli[ray].",
+        panel="Cluster",
+        kind=replace(TEXT, metavar="ADDRESS"),
+    )
+    ray_workers: int | None = setting(
+        None, "Workers, each with a shard. Default: one on each node.", panel="Cluster", low=1
+    )
+
+
+def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]]":
     """Return the function that scores inputs: in this process, or on a Ray cluster."""
     from genrm_cli.jobs.batch import score_inputs
 
+    ray, workers = cluster.ray, cluster.ray_workers
     if ray is None:
         if workers is not None:
             raise UsageError("--ray-workers requires --ray.")
@@ -76,28 +94,7 @@ def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
 def score(
     rollouts: Rollouts,
     invocation: Invocation,
-    ray: Annotated[
-        str | None,
-        option(
-            "ADDRESS",
-            "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; HOST:PORT: join "
-            "another. Requires genrm-cli[ray].",
-            "--ray",
-            panel="Cluster",
-            is_common=False,
-        ),
-    ] = None,
-    ray_workers: Annotated[
-        int | None,
-        option(
-            "N",
-            "Workers, each with a shard. Default: one on each node.",
-            "--ray-workers",
-            panel="Cluster",
-            is_common=False,
-            min=1,
-        ),
-    ] = None,
+    cluster: ClusterOptions,
 ) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with its reward.
 
@@ -120,8 +117,7 @@ def score(
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
-        scoring = _scoring(ray, ray_workers)
-        _score(rollouts, report, progress, invocation, scoring)
+        _score(rollouts, report, progress, invocation, _scoring(cluster))
     except GenrmError as error:
         report.end(error)
         say_error(error)
@@ -153,8 +149,7 @@ def _score(
     from genrm_cli.jobs.due.inputs import is_one_input, output_places
     from genrm_cli.tracking.log_run import RunLog, load_trackers, run_name, tracked_run
 
-    settings = invocation.settings
-    quiet = settings.output.quiet
+    settings, quiet = invocation.settings, invocation.settings.output.quiet
     trackers = load_trackers(settings.tracking)
     is_streamed = is_one_input(rollouts) and output_places(rollouts[0], settings).metrics is None
     if is_streamed and settings.output.json_output:
