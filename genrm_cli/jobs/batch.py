@@ -262,7 +262,6 @@ class _Batch:
 
     @contextmanager
     def _input_run(self, judges: OpenJudges) -> Iterator[RunContext]:
-        """Return a context for one input, with its own counts and stop flag."""
         counts = self._run.progress.begin()
         try:
             yield replace(self._run, metrics=counts, stop=threading.Event(), exchange=self.exchange)
@@ -271,7 +270,6 @@ class _Batch:
             self._report.judges = judges.specs
 
     async def _ask(self, decision: Decision, judges: OpenJudges) -> Decision:
-        """Ask about the groups of a shard."""
         task = decision.task
         check_shard_journal(task.places.scored, self._run.settings)
         with self._input_run(judges) as run:
@@ -293,14 +291,12 @@ class _Batch:
 
 
 def _waiting(decision: Decision, run: RunContext) -> Decision:
-    """Return the result of an input whose requests are in files or in batches."""
     known = run.metrics.verdicts + run.metrics.journal_hits
     reason = f"it waits for replies; groups that have all of them: {run.metrics.groups_done}, with {known} verdicts"
     return replace(decision, status=Status.ASKED, reason=Message.of(reason))
 
 
 def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
-    """Return the result of an input that was scored; an error if too many of its rollouts are unscored."""
     counts = run.metrics
     failures = f"failures: {counts.failed}, " if counts.failed else ""
     rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"

@@ -58,7 +58,6 @@ def _start_of_shards(path: str) -> str:
 
 
 def _shard_journals(path: str) -> list[str]:
-    """Return the journals of all shards, which are next to the main journal."""
     folder, slash, start = _start_of_shards(path).rpartition("/")
     found = sorted(entry.name for entry in Path(folder + slash or ".").iterdir())
     return [folder + slash + name for name in found if name.startswith(start) and name.endswith(_SUFFIX)]

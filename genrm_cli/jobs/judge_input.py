@@ -17,6 +17,7 @@ from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.scored.write_lines import comparison_json, scored_line
+from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.verdicts import StoppedBy
 
 _GROUPS_AT_ONCE = 64  # scored together: many groups cost little more than one
@@ -112,8 +113,9 @@ def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores
             count_group(run.metrics, judged, result, index.plan)
             scored = [scored_line(score, result, index.plan).as_score() for score in result.scores]
             scores.enter_scores(rows, scored, result.variance if is_pooled else None)
-            lines = (comparison_json(each, with_reply=index.plan.keep_replies) for each in result.comparisons)
-            scores.enter_comparisons(number, lines)
+            for each in result.comparisons:
+                line = render_record(comparison_json(each, with_reply=index.plan.keep_replies))
+                scores.comparisons.add(number, line)
         chunk.clear()
 
     held = 0

@@ -123,7 +123,6 @@ class JournalReplica:
         return uri
 
     def _look(self) -> None:
-        """Update the events that report how full the buffer is."""
         is_half_full = 2 * len(self._waiting) >= self._most
         has_room = self._failing or len(self._waiting) + self._under_way < self._most
         for event, on in ((self._half_full, is_half_full), (self._has_room, has_room)):

@@ -134,7 +134,7 @@ class _Work:
         run = self.run
         files = [self._write_file(number) for number in range(len(self.sources.uris))]
         if "comparisons" in self.sinks:
-            for block in self.scores.iter_comparison_blocks():
+            for block in self.scores.comparisons.iter_blocks():
                 self.sinks["comparisons"].write(block)
         wall_time_s = time.monotonic() - self.started_s
         metrics = run_record(
@@ -156,7 +156,6 @@ class _Work:
         return metrics
 
     def _write_file(self, number: int) -> FileRecord:
-        """Write the lines of a file with their rewards."""
         with self.sources.open(number) as source:
             uri = self.task.places.scored_files[number]
             sink = self.sinks.get("scored") or self.outputs.open(uri, mode=source.mode)
@@ -168,7 +167,6 @@ class _Work:
 
 
 def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) -> _Work:
-    """Open everything and index the input."""
     started_s, places = time.monotonic(), task.places
     sources = opened.enter_context(task.sources(run))
     mode = sources.mode  # opens a single file, whose identity is then known
@@ -259,7 +257,6 @@ def refuse_unreadable(index: InputIndex, first: list[Reject]) -> None:
 
 
 def _shown(rejects: list[Reject]) -> Message:
-    """Return the reasons, each once with the places where it applies."""
     places: dict[Message, list[str]] = {}
     for reject in rejects:
         places.setdefault(reject.reason, []).append(reject.where)

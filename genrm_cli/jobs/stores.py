@@ -9,14 +9,12 @@ import numpy as np
 import orjson
 
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.json_types import Record
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.compose import weight_of
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts, verdict_array
 from genrm_cli.rollouts.formats import Score
-from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Pieces, Spool
 
 _KEPT_COLUMNS = 6  # whose verdict, and its numbers
@@ -65,11 +63,11 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
 
 
 class ScoreStore(AbstractContextManager["ScoreStore"]):
-    """The scores of an input by row and its comparison records by group; 16 bytes of memory a rollout or group."""
+    """The scores of an input by row, its `comparisons` as lines by group; 16 bytes of memory a rollout or group."""
 
     def __init__(self) -> None:
         self._spool, self._variances = Spool(), RunningStats()
-        self._scores, self._comparisons = Pieces(self._spool), Pieces(self._spool)
+        self._scores, self.comparisons = Pieces(self._spool), Pieces(self._spool)
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()
@@ -81,18 +79,9 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         for row, score in zip(rows, scores, strict=True):
             self._scores.add(row, orjson.dumps((score.reward, score.detail, variance)))
 
-    def enter_comparisons(self, group: int, records: Iterable[Record]) -> None:
-        """Keep the comparison records of a group, as lines."""
-        for record in records:
-            self._comparisons.add(group, render_record(record))
-
     def read_score(self, row: int) -> Score:
         """Return the score of a row, with the advantage that it has among all groups entered."""
         reward, detail, variance = orjson.loads(self._scores[row])
         if variance is not None and detail["advantage"] is not None:
             detail["advantage"] *= weight_of("pooled", variance, self._variances.mean, None)
         return Score(reward, detail)
-
-    def iter_comparison_blocks(self) -> Iterator[bytes]:
-        """Yield the comparison records of all groups as lines, groups by first appearance."""
-        return self._comparisons.iter_blocks()

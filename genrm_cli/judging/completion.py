@@ -57,7 +57,6 @@ def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Re
 
 
 def _text_in(content: object) -> str:
-    """Return the text of a content: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content
     parts = [_object(part) for part in content] if isinstance(content, list) else []

@@ -86,7 +86,6 @@ class RemoteJudge:
         self._renew()
 
     def _renew(self) -> None:
-        """Take over the form of requests."""
         self._form_version = self.form.version
         self._request_fields = self.form.adapt(self._planned)
         # A harmless request with a short reply: a slow server must answer it before the run is given up.

@@ -6,7 +6,7 @@ the style elements are Arena-Hard's with emoji added.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 _HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
@@ -87,10 +87,7 @@ class Adjustments:
     def as_dict(self) -> dict[str, float]:
         """Return the terms by name."""
         # `asdict` would copy each term, and take ten times as long.
-        return {name: getattr(self, name) for name in _TERMS}
-
-
-_TERMS = tuple(term.name for term in fields(Adjustments))
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms: ShapingTerms) -> list[Adjustments]:

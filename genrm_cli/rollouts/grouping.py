@@ -282,7 +282,6 @@ class GroupTable:
         return list(groups.values())
 
     def _formed(self) -> RowGroups:
-        """Return the groups, after forming them."""
         if self._groups is None:
             keys = np.frombuffer(self._keys, dtype=np.uint64)
             groups = group_rows(keys)

@@ -150,7 +150,6 @@ def _is_integer(value: object) -> bool:
 
 
 def _parts(parts: object, kind: str | None) -> str:
-    """Join the texts of parts, all of them or those of one type."""
     return "".join(
         part["text"]
         for part in (parts if isinstance(parts, list) else ())

@@ -57,7 +57,6 @@ def render_scenario(record: Mapping[str, object]) -> str | None:
 
 
 def _first(places: Sequence[Mapping[str, object]], *names: str) -> tuple[str, ...]:
-    """Return the texts of the first field that has any."""
     found = (tuple(_iter_texts(place.get(name), _DEPTH)) for place in places for name in names)
     return next((texts for texts in found if texts), ())
 

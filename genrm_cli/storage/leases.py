@@ -179,7 +179,6 @@ def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:
 
 
 def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:
-    """Return the leases on an output with their numbers, ascending."""
     found = ((entry.identity.uri.rpartition(_MARK)[2], entry) for entry in iter_named(stem + _MARK, s3))
     return sorted(((int(number), entry) for number, entry in found if number.isdecimal()), key=itemgetter(0))
 

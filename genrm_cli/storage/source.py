@@ -217,7 +217,6 @@ def _output_mode(status: os.stat_result) -> int:
 
 
 def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | None) -> BinaryIO:
-    """Copy a stream, decompressed, into a temporary file."""
     with ExitStack() as on_error:
         spool = on_error.enter_context(Spool())
         limit = UnpackedLimit(uri, max_unpacked, spool.room_bytes())

@@ -16,7 +16,7 @@ from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.storage.listing import iter_found, iter_named, literal_folder, names_many
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object
-from genrm_cli.storage.s3.connection import identify, s3_client
+from genrm_cli.storage.s3.connection import identify_object
 from genrm_cli.storage.source import open_source
 
 _S3 = S3Options()
@@ -237,7 +237,7 @@ def test_odd_characters_come_back_as_they_are(here: Path, s3_bucket: Any) -> Non
         found = list(iter_found(start, _S3))
         assert sorted(each.identity.uri for each in found) == sorted(f"{start}{name}.jsonl" for name in _ODD)
         assert {read_object(each.identity.uri, _S3) for each in found} == {b"{}\n"}
-    assert [identify(s3_client(_S3), each.identity.uri) for each in found] == [each.identity for each in found]
+    assert [identify_object(each.identity.uri, _S3) for each in found] == [each.identity for each in found]
 
 
 def test_s3_key_with_wildcards_is_found_under_its_own_name(s3_bucket: Any) -> None:

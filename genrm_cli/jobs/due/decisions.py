@@ -226,7 +226,6 @@ def _decide_by(
 
 
 def _current(decision: Decision, settings: Settings) -> Decision:
-    """Return the decision about up-to-date outputs; an error if too many rollouts stayed unscored in them."""
     current = replace(decision, status=Status.CURRENT)
     try:
         if decision.metrics is not None:

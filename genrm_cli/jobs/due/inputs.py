@@ -258,7 +258,6 @@ def _task(uri: str, settings: Settings, below: str | None = None, found: Found |
 
 
 def _hash_of_place(uri: str, real_folder: Callable[[str], str]) -> int:
-    """Return one number for all spellings of a location."""
     if not is_s3(uri):
         folder, name = os.path.split(uri)
         uri = os.path.join(real_folder(folder), name)  # noqa: PTH118

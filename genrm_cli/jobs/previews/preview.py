@@ -157,7 +157,6 @@ class Preview:
         return None
 
     def _why_unscorable(self) -> Message | None:
-        """Return why a run could score nothing, with a remedy; None if it could."""
         if self.can_be_scored:
             return None
         if not self.counts.lines:
@@ -230,7 +229,6 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
 
 
 def _add_readings(found: dict[str, Reading], source: Source, run: RunContext) -> None:
-    """Add the reading of the first line of each format."""
     for line in source.iter_lines():
         if len(found) == len(run.metrics.formats):
             break

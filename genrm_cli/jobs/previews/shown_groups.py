@@ -116,7 +116,6 @@ def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Ite
 
 
 def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
-    """Return the only input."""
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     tasks = list(islice(iter_tasks(inputs, anywhere, run.s3), 2))
     if not tasks:

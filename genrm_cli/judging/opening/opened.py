@@ -223,7 +223,6 @@ async def _context_of(endpoint: Endpoint, model: str, timeout_s: float) -> int |
 
 
 async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
-    """Whether any endpoint responds to a request that costs nothing."""
     for endpoint in pool.endpoints:
         try:
             await endpoint.client.list_models(timeout_s)

@@ -257,7 +257,6 @@ class _Probe:
 
 
 def _in_words(judgment: Judgment) -> str:
-    """Return the numbers of a verdict or of grades, in the order shown."""
     if isinstance(judgment, Verdict):
         return f"scores {judgment.score_1:g} and {judgment.score_2:g}, ranking {judgment.ranking:g}"
     return "grades " + ", ".join(f"{value:g}" for value in judgment.values) if isinstance(judgment, Grades) else "text"

@@ -66,7 +66,6 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
 
 
 def _parse_frame(table: Fields, where: str) -> "partial[list[ChatMessage]]":
-    """Return the renderer for the built-in frame."""
     frame = table["frame"]
     if "messages" in table or "delimiters" in table:
         raise UsageError(f"{where}: [frame] replaces [[messages]] and delimiters; remove those.")

@@ -162,7 +162,6 @@ def _compile(pattern: object, where: str) -> re.Pattern[str]:
 
 
 def _choice(verdict: Fields, key: str, choices: tuple[str, ...], where: str) -> str:
-    """Return the value of a key with a few choices; the first is the default."""
     value = verdict.get(key, choices[0])
     if not isinstance(value, str) or value not in choices:
         raise UsageError(f"{where}: {key} is {value!r}, expected one of {', '.join(choices)}.")

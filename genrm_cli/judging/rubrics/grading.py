@@ -133,7 +133,6 @@ def _entries_of(rubric_set: RubricSet, pairs: Pairs) -> Pairs | Failure:
 
 
 def _read_value(rubric: Rubric, scores: Pairs) -> float | Failure:
-    """Read the score of a rubric: a number, or an object with one."""
     entry = find_member(scores, rubric.component_name, object)
     if isinstance(entry, Failure):
         return entry
@@ -259,7 +258,6 @@ def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
 
 
 def _read_cluster(assignment: object) -> _Cluster | Failure:
-    """Parse the id of a cluster, a number or a name, and its optional label."""
     if intruder := find_intruder(assignment, _KEYS, ("assignments",)):
         return intruder
     found = find_member(assignment, "cluster_id", object)

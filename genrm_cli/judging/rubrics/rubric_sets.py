@@ -99,7 +99,6 @@ def _rubric_of(entry: object, where: str) -> Rubric:
 
 
 def _score_map_of(scores: object, where: str) -> ScoreMap:
-    """Parse the scores, a list or a table of meanings, and sort them."""
     if not isinstance(scores, list | Mapping):
         raise UsageError(
             f"{where}: scores is {scores!r}; expected a list such as [1, 2], "

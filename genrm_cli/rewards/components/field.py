@@ -19,7 +19,6 @@ def _compute(
 
 
 def _number_of(value: object) -> float | None:
-    """Return a finite number of 0 or more; None for anything else."""
     if isinstance(value, bool):
         return float(value)
     if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= MOST:

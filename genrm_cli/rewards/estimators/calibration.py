@@ -320,6 +320,5 @@ def _squares(values: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _products(a: Floats, b: Floats) -> Floats:
-    """Return the sums of the products of all columns."""
     products: Floats = a.reshape(-1, _COLUMNS).T @ b.reshape(-1, _COLUMNS)
     return products

@@ -111,7 +111,6 @@ def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration
 
 
 def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
-    """Return the estimates of the groups of a batch."""
     columns = (batch.base_scores, batch.scored, batch.variances, batch.known, batch.reliabilities)
     rows = zip(
         *(column.tolist() for column in (*columns, batch.assessed, batch.converged, batch.qualities)), strict=True

@@ -145,7 +145,6 @@ def estimate_panel(groups: Sequence[tuple[int, Sequence[Verdicts]]], calibration
 
 
 def _joined(estimates: Sequence[Estimate], points: float, agreement: Floats) -> Estimate:
-    """Join estimates of the first judge's qualities from the verdicts of each judge."""
     scores = np.array([[np.nan if x is None else x for x in each.base_scores] for each in estimates])
     is_scored = ~np.isnan(scores)
     any_scored = is_scored.any(axis=0)

@@ -30,7 +30,6 @@ _TEXTS = ("text", "generated_text", "generation", "completion", "outputText")
 
 
 def _fields_in(record: JsonObject) -> Fields:
-    """Return the fields of the request, the reply and the id."""
     found = (
         next(((name,) for name in names if name in record and is_one(record[name])), ())
         for names, is_one in ((_REQUESTS, _is_request), (_REPLIES, _is_reply), (_IDS, identifier))
@@ -137,7 +136,6 @@ def _choices_of(reply: JsonObject) -> list[Any] | None:
 
 
 def _choice_of(candidate: object) -> Record:
-    """Return a candidate of Gemini as a choice."""
     if not isinstance(candidate, dict):
         raise UnreadableRecordError("a candidate is not an object, expected one with content")
     message = {**_message_of(candidate.get("content")), "role": "assistant"}

@@ -85,7 +85,6 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
 
 
 def _reward_before(record: Record) -> object:
-    """Return the reward that the episode brought."""
     ours, reward = record.get("genrm"), record.get("reward")
     return ours.get("previous_reward", reward) if isinstance(ours, dict) else reward
 
@@ -102,7 +101,6 @@ def _gates_of(reward: object) -> tuple[str, ...]:
 
 
 def _scores(record: Record) -> list[Score]:
-    """Return the score that `_annotate` wrote."""
     reward = record.get("reward")
     if not isinstance(reward, dict):
         return written_scores(record)

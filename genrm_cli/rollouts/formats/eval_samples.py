@@ -88,7 +88,6 @@ def _annotate_inspect(record: Record, scores: Sequence[Score]) -> None:
 
 
 def _scores_of_inspect(record: Record) -> list[Score]:
-    """Return the scores called `genrm` of the samples."""
     scores = []
     for sample in _samples(record):
         given = sample.get("scores")

@@ -70,7 +70,6 @@ def _read_trace(record: Record, trace: JsonObject) -> Rollout:
 
 
 def _last_branch(nodes: object) -> list[JsonObject]:
-    """Return the nodes from a root to the last node."""
     if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
         raise UnreadableRecordError("nodes is missing, expected a list of objects")
     branch: list[JsonObject] = []
@@ -118,7 +117,6 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
 
 
 def _scores(record: Record) -> list[Score]:
-    """Return the scores that `_annotate` wrote to the traces."""
     rewards: list[object] = []
     for position in _trainable(record):
         given = record["traces"][position].get("rewards")

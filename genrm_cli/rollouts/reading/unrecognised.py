@@ -70,16 +70,7 @@ _ERROR_KEYS = {"error", "errors", "detail", "message", "status", "code", "type",
 _ERROR_SIGNS = {"error", "errors", "detail"}
 # Names that say what a text is not: a reference, a name, a role, another part of the prompt.
 _NO_RESPONSES = (
-    "gold",
-    "reference",
-    "expected",
-    "ground_truth",
-    "correct",
-    "solution",
-    "target",
-    "label",
-    "ideal",
-    "best",
+    *("gold", "reference", "expected", "ground_truth", "correct", "solution", "target", "label", "ideal", "best"),
 )
 _NO_TEXTS = (
     *("id", "uuid", "role", "type", "name", "model", "version", "source", "title", "hash", "status", "reason", "date"),

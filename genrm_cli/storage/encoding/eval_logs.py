@@ -94,7 +94,6 @@ def _stored_bytes(file: BinaryIO, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _iter_start(chunks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
-    """Yield chunks until they exceed the limit."""
     read = 0
     for chunk in chunks:
         yield chunk

@@ -61,7 +61,6 @@ def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
 
 
 def _line(number: int, raw: bytes, length: int, max_line_bytes: int) -> Line | None:
-    """Return the line, or None if it is blank."""
     if number == 1 and raw.startswith(_BYTE_ORDER_MARK):
         raw = raw[len(_BYTE_ORDER_MARK) :]
     if length > max_line_bytes:

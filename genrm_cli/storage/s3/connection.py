@@ -107,7 +107,6 @@ def _explain_refusal(error: boto.ClientError) -> str:
 
 
 def _explain_fault(error: Exception) -> str:
-    """Explain an error without a complete reply from S3."""
     if isinstance(error, boto.NoCredentialsError):
         return (
             "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or run with "
@@ -157,12 +156,6 @@ def s3_client(options: S3Options) -> "S3Client":
     return client
 
 
-def identify(client: "S3Client", uri: str, *, sure_of_bucket: bool = False) -> InputIdentity | None:
-    """Return the current version of an object, or None if it does not exist; see `describe`."""
-    found = describe(client, uri, sure_of_bucket=sure_of_bucket)
-    return found[0] if found else None
-
-
 def describe(
     client: "S3Client", uri: str, *, sure_of_bucket: bool = False
 ) -> tuple[InputIdentity, dict[str, str]] | None:
@@ -190,16 +183,16 @@ def describe(
 def identify_object(uri: str, options: S3Options) -> InputIdentity:
     """Return the current version of an object, or raise `StorageError`."""
     with s3_faults(uri):
-        identity = identify(s3_client(options), uri)
-    if identity is None:
+        found = describe(s3_client(options), uri)
+    if found is None:
         raise StorageError(f"{uri}: {_NO_OBJECT}")
-    return identity
+    return found[0]
 
 
 def object_exists(uri: str, options: S3Options) -> bool:
     """Return whether an object exists; assumes the bucket exists."""
     with s3_faults(uri):
-        return identify(s3_client(options), uri, sure_of_bucket=True) is not None
+        return describe(s3_client(options), uri, sure_of_bucket=True) is not None
 
 
 def check_object_writable(uri: str, options: S3Options) -> None:

@@ -19,7 +19,6 @@ from genrm_cli.storage.s3.connection import (
     REFUSED_CONDITION,
     describe,
     error_code,
-    identify,
     s3_client,
     s3_faults,
 )
@@ -138,7 +137,7 @@ class S3Sink:
         return self._parts.complete()
 
     def _refuse_existing(self) -> None:
-        if identify(self._client, self.uri, sure_of_bucket=True) is not None:
+        if describe(self._client, self.uri, sure_of_bucket=True) is not None:
             raise appeared(self.uri)
 
     def _is_published(self) -> bool:

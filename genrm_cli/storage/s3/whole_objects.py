@@ -19,7 +19,6 @@ from genrm_cli.storage.s3.connection import (
     REFUSED_CONDITION,
     describe,
     error_code,
-    identify,
     identify_object,
     s3_client,
     s3_faults,
@@ -147,7 +146,7 @@ def download(uri: str, options: S3Options, stop: Stop | None = None) -> tuple[In
             file: BinaryIO = on_error.enter_context(tempfile.TemporaryFile())
             _fetch(client, identity, file.fileno(), stop or (lambda: False))
             # Some stores ignore If-Match, so compare the version again.
-            if identify(client, uri) != identity:
+            if (found := describe(client, uri)) is None or found[0] != identity:
                 raise changed(uri)
         except BotoCoreError:
             raise  # some, such as timeouts, are also an OSError
