@@ -209,10 +209,10 @@ def test_agreement_counts_responses_only(tmp_path: Path) -> None:
 
 
 def test_agreement_on_a_field_takes_equal_numbers_for_equal(tmp_path: Path) -> None:
-    """1 and 1.0 are one answer, whatever wrote them; a field that is missing is none."""
+    """1 and 1.0 are one answer, whatever wrote them; a rollout without the field takes no part and gets no number."""
     lines = completions(*"abcd", answer=[1, 1.0, "1", None])
     toml = "[components.consistency]\nfield = 'answer'\n[total]\nweights = { consistency = 1 }"
-    assert score(tmp_path, lines, toml).rewards == [0.75, 0.75, 0.75, 0.0]
+    assert score(tmp_path, lines, toml, max_unscored="1").rewards == [1.0, 1.0, 1.0, None]
 
 
 def test_complementarity_is_of_the_tests_that_few_passed(tmp_path: Path) -> None:

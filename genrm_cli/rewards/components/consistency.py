@@ -106,12 +106,12 @@ def _compute(
     for index, (rollout, record) in enumerate(zip(rollouts, records, strict=True)):
         if rollout.answer is None:
             continue  # a rollout without a response is ignored; one whose response has no answer is not
-        if (path := component.option("field")) is not None:
-            answers[index] = _answer_at(record, path)
-        else:
+        if (path := component.option("field")) is None:
             extraction = _extraction(component.option("extract"), component.option("pattern"))
             answers[index] = extract_answer(rollout.answer, extraction)
-    if answers and component.option("field") is not None and not any(answers.values()):
+        elif (answer := _answer_at(record, path)) is not None:  # a missing value never counts as 0
+            answers[index] = answer
+    if not answers and component.option("field") is not None:
         return Column([None] * len(rollouts), failure=f"no rollout has {component.option('field')}")
     values = dict(zip(answers, consistency_values(list(answers.values())), strict=True))
     found = [answers.get(index) for index in range(len(rollouts))]
