@@ -74,10 +74,7 @@ class AgentConfig:
 Answer = Callable[[str, Sequence[Turn], int], Awaitable[Outcome]]
 """Asks the model of a role for its next turn; equal requests with different repeat numbers are sent separately.
 
-Raises:
-    RunStoppedError: the deadline or a budget ended the run.
-    UsageError: no model plays this role.
-    JudgeError: no endpoint has answered for too long.
+Raises `RunStoppedError` when the deadline or a budget ends the run.
 """
 
 
@@ -121,12 +118,7 @@ async def open_agents(
     run: RunContext,
     journal: Journal | None,
 ) -> AsyncIterator[Answer]:
-    """Open the models of a run, test each with a harmless question and in its role, and yield what asks them.
-
-    Raises:
-        UsageError: an endpoint's URL cannot be used.
-        JudgeError: a model cannot be used.
-    """
+    """Open the models of a run, test each with a harmless question and in its role, and yield what asks them."""
     if not agents:
         yield _answer_of((), None)
         return

@@ -23,12 +23,7 @@ _FIELDS = {"scenario": "scenario_id", "difficulty": "difficulty", "risk": "risk_
 def choose_scenarios(
     found: ScenarioSet, options: SessionOptions, environment: AnyEnvironment, run: RunContext
 ) -> ScenarioSet:
-    """Return the scenarios to play, in the order of their file; one that is drawn twice comes twice.
-
-    Raises:
-        UsageError: no scenario has a value that was asked for, or an identity cannot be read.
-        InputError: the sessions to draw by cannot be read.
-    """
+    """Return the scenarios to play, in the order of their file; one that is drawn twice comes twice."""
     chosen = found.scenarios
     for name, key in _FIELDS.items():
         if wanted := getattr(options, name):

@@ -97,11 +97,7 @@ class CollectCounts:
         }
 
     def refuse_missing(self, max_unscored: float) -> None:
-        """Refuse a finished run that lacks episodes.
-
-        Raises:
-            TooManyUnscoredError: it was stopped before its end, more than this share failed, or all were left out.
-        """
+        """Refuse a run that was stopped before its end, of which more than this share failed, or all were left out."""
         if self.stopped_by is not None:
             raise TooManyUnscoredError(
                 SettingRef(self.stopped_by),

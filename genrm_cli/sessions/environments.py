@@ -25,11 +25,7 @@ class ScenarioSet:
 
 
 def find_environment(name: str) -> type[AnyEnvironment]:
-    """Return the environment that genrm or an installed package registers under a name.
-
-    Raises:
-        UsageError: no environment has this name, or it cannot be loaded.
-    """
+    """Return the environment that genrm or an installed package registers under a name."""
     names = extension_names(Seam.ENVIRONMENTS)
     if name not in names:
         raise UsageError(SettingRef("environment"), f": unknown {name!r}; expected one of {', '.join(names)}.")
@@ -40,21 +36,16 @@ def find_environment(name: str) -> type[AnyEnvironment]:
 
 
 def read_scenarios(uri: str, environment: AnyEnvironment, s3: S3Options) -> ScenarioSet:
-    """Read and check the scenarios of a file, or those that come with the environment.
-
-    Raises:
-        InputError: there is no such file, it is neither TOML nor JSON lines, a scenario is not valid, or two have the
-            same id.
-    """
-    tables = _read_tables(uri, environment, s3)
-    parsed = [environment.parse_scenario(table, f"{uri}: scenario {number}") for number, table in enumerate(tables, 1)]
-    digests: dict[str, str] = {}
-    for scenario, table in zip(parsed, tables, strict=True):
-        if scenario.scenario_id in digests:
+    """Read and check the scenarios of a file, or those that come with the environment."""
+    scenarios: list[EpisodeScenario] = []
+    tables: dict[str, Mapping[str, object]] = {}
+    for number, table in enumerate(_read_tables(uri, environment, s3), 1):
+        scenario = environment.parse_scenario(table, f"{uri}: scenario {number}")
+        if scenario.scenario_id in tables:
             raise InputError(f"{uri}: two scenarios have the id {scenario.scenario_id!r}.")
-        digests[scenario.scenario_id] = digest_of_json(dict(table))
-    raw = {scenario.scenario_id: table for scenario, table in zip(parsed, tables, strict=True)}
-    return ScenarioSet(parsed, raw, digests)
+        scenarios.append(scenario)
+        tables[scenario.scenario_id] = table
+    return ScenarioSet(scenarios, tables, {id_: digest_of_json(dict(table)) for id_, table in tables.items()})
 
 
 def digest_of_json(value: object) -> str:

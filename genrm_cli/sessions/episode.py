@@ -197,10 +197,6 @@ async def play_episode(
     Args:
         scripted_policy: a policy of the environment that needs no model; None for one that `answer` asks.
         redactor: matches in a generated turn end the episode as private data; None to check nothing.
-
-    Raises:
-        RunStoppedError: the run ended before the episode.
-        JudgeError: no endpoint has answered for too long.
     """
     usage: dict[str, Usage] = {}
 

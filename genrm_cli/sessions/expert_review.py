@@ -70,11 +70,7 @@ class Review:
 
 
 def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
-    """Find the rollouts to review: those with a flag, and sessions whose review is pending. Writes nothing.
-
-    Raises:
-        InputError: a line is not scored, or the review file is damaged.
-    """
+    """Find the rollouts to review: those with a flag, and sessions whose review is pending. Writes nothing."""
     statuses = _statuses(scored_uri, settings)
     counts: Counter[str] = Counter()
     rollouts = flagged = 0
@@ -102,10 +98,6 @@ def decide(
 
     Args:
         decisions: by status, names of rollouts (`GROUP#INDEX`), or patterns of them with `*`.
-
-    Raises:
-        UsageError: a rollout is not in the file, or is named twice.
-        StorageError: the review file cannot be written, or another process is writing it.
     """
     known = {f"{group}#{index}": (group, index) for (group, index), _ in _iter_scored(scored_uri, settings)}
     wanted: dict[RolloutId, str] = {}

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import CollectReport
-    from genrm_cli.sessions.counts import CollectCounts
     from genrm_cli.sessions.environments import ScenarioSet
 
 _TAKEN = (
@@ -68,19 +67,13 @@ def collect(
 
     environment, models = open_environment(which, client, which.policy_base_url)
     written = invocation.settings.output
-    if list_:
-        run = new_run(invocation.settings, {}, None)
-        found = read_scenarios(scenarios, environment, run.s3)
-        chosen = choose_scenarios(found, which, environment, run)
-        _list(chosen, as_lines=written.json_output, drawn=which.weights is not None)
-        return 0
-    if output is None:
-        raise UsageError(naming("missing $output: the file of the sessions. $list prints the scenarios."))
-    _check_policy(which, environment.scripted_policies)
-    options = _collect_options(which, output, models)
+    options = None if list_ else _collect_options(which, output, models, environment.scripted_policies)
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
         run = new_run(invocation.settings, {}, None, events)
         found = choose_scenarios(read_scenarios(scenarios, environment, run.s3), which, environment, run)
+        if options is None:
+            _list(found, as_lines=written.json_output, drawn=which.weights is not None)
+            return 0
         report = run_to_end(run_collect(environment, found, options, run))
     if written.json_output:
         print_json(report.summary)
@@ -89,8 +82,14 @@ def collect(
     return 0
 
 
-def _check_policy(which: SessionOptions, known: Sequence[str]) -> None:
-    """Refuse options of a policy that contradict each other, or a scripted policy that is not known."""
+def _collect_options(
+    which: SessionOptions, output: str | None, client: "Mapping[str, AgentConfig]", known: Sequence[str]
+) -> "CollectOptions":
+    """Complete the options, and refuse those that contradict each other, or a scripted policy that is not `known`."""
+    from genrm_cli.sessions.collected_files import CollectOptions
+
+    if output is None:
+        raise UsageError(naming("missing $output: the file of the sessions. $list prints the scenarios."))
     scripted = which.scripted_policy
     if scripted is not None and scripted not in known:
         expected = f"expected one of {', '.join(known)}" if known else "this environment has none"
@@ -99,11 +98,6 @@ def _check_policy(which: SessionOptions, known: Sequence[str]) -> None:
         raise UsageError(naming("pass $policy_base_url and $policy_model, or $scripted_policy to try without a model."))
     if which.branch_at is not None and scripted is not None:
         raise UsageError(naming("$branch_at needs a policy that answers differently each time; drop $scripted_policy."))
-
-
-def _collect_options(which: SessionOptions, output: str, client: "Mapping[str, AgentConfig]") -> "CollectOptions":
-    """Complete the options with the name of the run and of the policy."""
-    from genrm_cli.sessions.collected_files import CollectOptions
 
     run_id, stem = which.run_id, output.rpartition("/")[2].removesuffix(".jsonl")
     if not run_id and _RUN_ID in output:
@@ -121,18 +115,16 @@ def _collect_options(which: SessionOptions, output: str, client: "Mapping[str, A
 def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:
     """Print the scenarios to play: a row each, with the number of draws, or their raw tables as JSON lines."""
     draws = Counter(each.scenario_id for each in found.scenarios)
-    scenarios = list({each.scenario_id: each for each in found.scenarios}.values())
     if as_lines:
-        for each in scenarios:
-            print_json(dict(found.tables[each.scenario_id]))
+        for id_ in draws:
+            print_json(dict(found.tables[id_]))
         return
-    rows = [each.as_record() for each in scenarios]
+    rows = list({each.scenario_id: each.as_record() for each in found.scenarios}.values())
     heads = [name for name in _COLUMNS if any(name in row for row in rows)]
     table = Table([*names(*heads[:1]), *texts(*heads[1:]), *numbers(*(["draws"] if drawn else []))])
     for row in rows:
-        values = [row.get(name, "") for name in heads]
-        count = [str(draws[str(row["scenario_id"])])] if drawn else []
-        table.add(*(", ".join(map(str, each)) if isinstance(each, list) else str(each) for each in values), *count)
+        values = [row.get(name, "") for name in heads] + ([draws[row["scenario_id"]]] if drawn else [])
+        table.add(*(", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in values))
     print_parts(table)
 
 
@@ -147,15 +139,24 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
     say(f"ends: {_counts(counts.ends)}")
     if has_stand_in:
         say("client: scripted, a stand-in without a model")
-    _show_losses(counts, "kept" if options.keep_client_faults else "left out")
+    if counts.faults and (rate := counts.fault_rate) is not None:
+        share, low, high = map(percent_text, rate)
+        treated = "kept" if options.keep_client_faults else "left out"
+        interval = f"95 % interval {low} to {high}"
+        say(f"client faults: {share} of the sessions ({interval}): {_counts(counts.faults)}; {treated}")
+    for reason, count in counts.failed.most_common():
+        say(f"failed: {count:,} × {reason} (for example {counts.details[reason]})")
+    if counts.unparted:
+        sessions = counted(counts.unparted, "session")
+        say(Message.of(f"left out: {sessions}", naming(" that ended before $branch_at")))
     means = (f"{name} {stats.mean:.3f}" for name, stats in counts.components.items())
     say(f"rules (mean, 1 is best): {', '.join(means)}")
-    if (sessions := counts.sessions.summary()) is not None:
+    if (played := counts.sessions.summary()) is not None:
         for name in ("difficulty", "risk_level", "identity"):
-            rewards = (f"{value} {number_text(of.mean)}" for value, of in sessions.by.get(name, {}).items())
+            rewards = (f"{value} {number_text(of.mean)}" for value, of in played.by.get(name, {}).items())
             if shown := ", ".join(rewards):
                 say(f"reward by {name.replace('_', ' ')}: {shown}")
-        for each in sessions.identities:
+        for each in played.identities:
             say(str(each))
     for role, of in counts.roles.items():
         if of.calls + of.from_journal:  # otherwise scripted
@@ -164,20 +165,6 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
                 f"{of.prompt_tokens:,} tokens in, {of.completion_tokens:,} out"
             )
     say("All sessions are simulated and all scores are advisory: let experts review them before training.")
-
-
-def _show_losses(counts: "CollectCounts", treated: str) -> None:
-    if counts.faults and (rate := counts.fault_rate) is not None:
-        share, low, high = map(percent_text, rate)
-        say(
-            f"client faults: {share} of the sessions (95 % interval {low} to {high}): {_counts(counts.faults)}; "
-            + treated
-        )
-    for reason, count in counts.failed.most_common():
-        say(f"failed: {count:,} × {reason} (for example {counts.details[reason]})")
-    if counts.unparted:
-        sessions = counted(counts.unparted, "session")
-        say(Message.of(f"left out: {sessions}", naming(" that ended before $branch_at")))
 
 
 def _counts(counts: Mapping[str, int]) -> str:

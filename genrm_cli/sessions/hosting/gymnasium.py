@@ -38,11 +38,10 @@ async def _reset(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
 
 
 async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
-    items = items_of_response(row.get("response")) or ()
-    response, request_id = row.get("response"), row.get("_ng_step_request_id")
+    response = row.get("response")
     model = response.get("model") if isinstance(response, dict) else None
-    ids = (each if isinstance(each, str) else None for each in (request_id, model))
-    seen = await sessions.step(id_, words_of(items).strip(), *ids)
+    ids = (each if isinstance(each, str) else None for each in (row.get("_ng_step_request_id"), model))
+    seen = await sessions.step(id_, words_of(items_of_response(response) or ()).strip(), *ids)
     info: Json = {**seen.info, "reward_components": dict(seen.components)}
     if seen.faults:
         info["client_faults"] = list(seen.faults)
@@ -63,23 +62,21 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
 async def _verify(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     seen = sessions.look(id_)
     end_reason = None if seen.end is None else seen.end.reason
-    known: Json = {"reward_components": dict(seen.components), "end_reason": end_reason}
+    told: Json = {**row, "reward_components": dict(seen.components), "end_reason": end_reason}
     if seen.reward is not None and not seen.is_failure:
-        return JsonReply(row | known | {"reward": seen.reward, "failure_reason": None})
+        return JsonReply(told | {"reward": seen.reward, "failure_reason": None})
     if not seen.faults:
-        return JsonReply(masked(row | known, f"the session is no episode: {end_reason}"))
+        return JsonReply(masked(told, f"the session is no episode: {end_reason}"))
     reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
-    return JsonReply(masked(row | known, reason) | {"_ng_failure_class": "user_failure"})
+    return JsonReply(masked(told, reason) | {"_ng_failure_class": "user_failure"})
 
 
-async def _close(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
-    del row
+async def _close(sessions: HostedSessions, id_: str, _row: Json) -> JsonReply:
     sessions.close(id_)
     return JsonReply({})
 
 
-async def _aggregate_metrics(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
-    del sessions, id_
+async def _aggregate_metrics(_sessions: HostedSessions, _id: str, row: Json) -> JsonReply:
     return JsonReply(aggregate(row))
 
 
@@ -161,13 +158,8 @@ async def serve_environment(
     token: str | None,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; open sessions are then lost, and those that ended are recorded.
-
-    Raises:
-        GenrmError: a setting or a scenario cannot be used, or a model does not answer.
-    """
-    settings = run.settings.serve
-    recorder = None
+    """Serve until SIGTERM or Ctrl-C; open sessions are then lost, and those that ended are recorded."""
+    settings, recorder = run.settings.serve, None
     if settings.record is not None:
         recorder = SessionRecorder(settings.record, environment, scenarios, client, run)
     record = None if recorder is None else recorder.add

@@ -122,13 +122,8 @@ class HostedSessions:
             record: called with each session that has ended and is an episode.
         """
         self.scenarios: Mapping[str, EpisodeScenario] = {scenario.scenario_id: scenario for scenario in scenarios}
-        self._environment = environment
-        self._answer = answer
-        self._most = most
-        self._keep_s = keep_s
-        self._redactor = redactor
-        self._record = record
-        self._clock = clock
+        self._environment, self._answer, self._redactor = environment, answer, redactor
+        self._most, self._keep_s, self._record, self._clock = most, keep_s, record, clock
         self._sessions: dict[str, _Session] = {}  # least recently used first
 
     def __len__(self) -> int:
@@ -141,11 +136,7 @@ class HostedSessions:
         return [turn.text for turn in state.messages if turn.role == "system"]
 
     async def reset(self, id_: str, scenario_id: str, variant: int = 0, seed: int = 0) -> Observation:
-        """Begin an episode, in place of the session's earlier one; equal ones meet the same client.
-
-        Raises:
-            SessionError: there is no such scenario, no room, or the client's model fails.
-        """
+        """Begin an episode, in place of the session's earlier one; equal ones meet the same client."""
         scenario = self.scenarios.get(scenario_id)
         if scenario is None:
             known = ", ".join(list(self.scenarios)[:3])
@@ -154,7 +145,7 @@ class HostedSessions:
             )
         self._make_room(id_)
         state = await self._run(self._environment.begin(scenario, variant, seed))
-        self._make_room(id_)
+        self._make_room(id_)  # other sessions may have begun meanwhile
         self._sessions.pop(id_, None)
         self._sessions[id_] = _Session(EpisodeSlot(0, scenario, variant, seed, 0), state, self._clock())
         return observe(self._environment, state)
@@ -162,8 +153,7 @@ class HostedSessions:
     async def step(self, id_: str, action: str, request_id: str | None = None, model: str | None = None) -> Observation:
         """Take the next turn of the policy, a model of this name; a repeated `request_id` gets the same answer.
 
-        Raises:
-            SessionError: there is no such session, it has ended, or the client's model fails; the turn is not taken.
+        After any `SessionError`, the turn is not taken.
         """
         session = self._session(id_)
         async with session.turn:
@@ -183,11 +173,7 @@ class HostedSessions:
             return session.last
 
     def look(self, id_: str) -> Observation:
-        """Return a session as it stands, with the faults of its client so far.
-
-        Raises:
-            SessionError: there is no such session, or the policy has not taken a turn.
-        """
+        """Return a session as it stands, with the faults of its client so far."""
         state = self._session(id_).state
         if not state.turn_index and state.end is None:
             raise SessionError(409, "nothing_said", "the policy has taken no turn in this session; POST /step")

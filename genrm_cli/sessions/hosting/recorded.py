@@ -29,12 +29,7 @@ class SessionRecorder(RollingFiles[None]):
         client: Mapping[str, AgentConfig],
         run: RunContext,
     ) -> None:
-        """Prepare the folder; writes nothing.
-
-        Raises:
-            UsageError: an S3 folder outside `rl/`.
-            StorageError: the folder cannot be written.
-        """
+        """Prepare the folder; writes nothing."""
         settings = run.settings
         super().__init__(folder, settings.serve.record_every, run.on_event, any_prefix=settings.storage.any_prefix)
         self._environment, self._s3, self._digests = environment, run.s3, scenarios.digests
@@ -42,11 +37,7 @@ class SessionRecorder(RollingFiles[None]):
         self._index = 0
 
     def add(self, slot: EpisodeSlot, state: Any, seen: Observation, model: str | None) -> None:
-        """Record a session that has ended; `model` is the policy's name in its responses.
-
-        Raises:
-            StorageError: nothing could be written for so long that no further session may wait in memory.
-        """
+        """Record a session that has ended; `model` is the policy's name in its responses."""
         reward = {"total_reward": seen.reward, "components": dict(seen.components)}
         policy = {"name": model or "unnamed", "role": POLICY}
         origin = RunOrigin(self.stem, policy, policy, self._client, self._digests, "nemo_gym")

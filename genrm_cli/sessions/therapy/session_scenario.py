@@ -68,12 +68,7 @@ class SessionScenario(EpisodeScenario):
 
 
 def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScenario:
-    """Parse and check one scenario.
-
-    Raises:
-        InputError: a field is missing, unknown or of the wrong kind, or the scenario does not say that it is synthetic
-            or de-identified; begins with `where`.
-    """
+    """Parse and check one scenario, or raise `InputError` that begins with `where`."""
     name = table.get("scenario_id")
     if isinstance(name, str) and name:
         where = f"{where} ({name!r})"
