@@ -47,7 +47,7 @@ class Heed(NamedTuple):
     repeats: bool
 
 
-def attention(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleResult:
+def attention(session: Session, _scenario: Scenario, phrases: PhraseList) -> RuleResult:
     """Measure how far the therapist answers this client.
 
     value = attending - 0.5 * repeating, within 0 to 1, where `attending` is the share of the therapist's turns that
@@ -56,7 +56,6 @@ def attention(session: Session, scenario: Scenario, phrases: PhraseList) -> Rule
     that share and of the share of such sentences that one of the next two turns takes up. None if the client says
     nothing to take up.
     """
-    del scenario  # the rule is the same in every scenario
     heeds = list(iter_heeds(session))
     answered = [heed.attends for heed in heeds if heed.attends is not None]
     disclosed = list(iter_disclosures(session, phrases))
@@ -109,14 +108,13 @@ def iter_disclosures(session: Session, phrases: PhraseList, within_turns: int | 
                 continue
             replies = [reply for reply in session.own if reply.turn in next_turns]
             takes_up = phrases.group(_TAKES_UP + kind.what)
-            if any(takes_up.find(reply) or _shares(sentence, reply) for reply in replies):
+            if any(
+                takes_up.find(reply) or len(stems(sentence.text) & stems(reply.text)) >= _SHARED_STEMS
+                for reply in replies
+            ):
                 yield Fired(f"takes_up:{kind.what}", phrase, next_turns[0], Effect.RAISES)
             else:
                 yield Fired(f"passes_over:{kind.what}", phrase, next_turns[0], Effect.LOWERS)
-
-
-def _shares(sentence: Sentence, reply: Sentence) -> bool:
-    return len(stems(sentence.text) & stems(reply.text)) >= _SHARED_STEMS
 
 
 def _parrots(text: str, recent: Sequence[str]) -> bool:

@@ -23,7 +23,7 @@ _STOCK_TURNS, _WEARINESS = 2, 0.5
 _SHOWN_CHARS = 80
 
 
-def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleResult:
+def empathy(session: Session, _scenario: Scenario, phrases: PhraseList) -> RuleResult:
     """Weigh signs of listening against signs of dismissal.
 
     value = 0.25 + 0.375 * min(1, kinds / 3) + 0.375 * raised / turns - 0.5 * min(1, lapses / turns), within
@@ -36,7 +36,6 @@ def empathy(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleRe
     closed questions in a row, except safety questions, are an interrogation; three pieces of advice in a turn without
     listening or a request for advice are unsolicited advice.
     """
-    del scenario  # the rule is the same in every scenario
     turns, own, heard = session
     raising = list(iter_findings(own, phrases.with_effect(Effect.RAISES)))
     lowering = list(iter_findings(own, phrases.with_effect(Effect.LOWERS)))

@@ -3,7 +3,7 @@
 Advisory screening by words: it finds that an outcome is mentioned, not that it is reached well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.sessions.rules.attention import iter_heeds
@@ -26,7 +26,11 @@ def task_completion(session: Session, scenario: Scenario, phrases: PhraseList) -
     wanted = [outcome for outcome in scenario.expected_outcomes if stems(outcome)]
     if not wanted:
         return RuleResult(None)
-    spoken = _stems_by_turn(session.own)
+    spoken: dict[int, set[str]] = {}
+    for sentence in session.own:
+        words = spoken.setdefault(sentence.turn, set())
+        if sentence.is_question or not is_negated(sentence.text, len(sentence.text)):
+            words |= stems(sentence.text)
     room = {heed.turn: 0 if heed.repeats else _IN_A_TURN for heed in iter_heeds(session)}
     findings = [_judge(outcome, session.own, spoken, phrases, room) for outcome in wanted]
     met = sum(each.effect is Effect.RAISES for each in findings)
@@ -36,7 +40,7 @@ def task_completion(session: Session, scenario: Scenario, phrases: PhraseList) -
 def _judge(
     outcome: str,
     own: Sequence[Sentence],
-    spoken: dict[int, frozenset[str]],
+    spoken: dict[int, set[str]],
     phrases: PhraseList,
     room: dict[int, int],
 ) -> Fired:
@@ -44,27 +48,13 @@ def _judge(
     text = outcome.lower().replace("_", " ")
     usual = [group for group in phrases.groups if any(cue in text for cue in phrases.words.get(group.what, ()))]
     phrased = ((each.turn, phrase) for each in own for group in usual if (phrase := group.find(each)) is not None)
-    places = phrased if usual else _iter_by_words(outcome, spoken)
+    needed = stems(text)
+    shared = ((turn, needed & said) for turn, said in spoken.items())
+    worded = ((turn, " ".join(sorted(words))) for turn, words in shared if len(words) >= _ENOUGH_WORDS * len(needed))
+    places = phrased if usual else worded
     found = next(((turn, phrase) for turn, phrase in places if room[turn]), None)
     if found is None:
         return Fired(f"missing:{outcome}", "", max(spoken, default=0), Effect.LOWERS)
     turn, phrase = found
     room[turn] -= 1
     return Fired(f"met:{outcome}", phrase, turn, Effect.RAISES)
-
-
-def _iter_by_words(outcome: str, spoken: dict[int, frozenset[str]]) -> Iterator[tuple[int, str]]:
-    wanted = stems(outcome.replace("_", " "))
-    for turn, said in spoken.items():
-        shared = wanted & said
-        if len(shared) >= _ENOUGH_WORDS * len(wanted):
-            yield turn, " ".join(sorted(shared))
-
-
-def _stems_by_turn(own: Sequence[Sentence]) -> dict[int, frozenset[str]]:
-    spoken: dict[int, set[str]] = {}
-    for sentence in own:
-        words = spoken.setdefault(sentence.turn, set())
-        if sentence.is_question or not is_negated(sentence.text, len(sentence.text)):
-            words |= stems(sentence.text)
-    return {turn: frozenset(words) for turn, words in spoken.items()}

@@ -9,7 +9,6 @@ from hashlib import blake2b
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Dialogue, without_asking
 from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, sentences_of, stems
-from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 from genrm_cli.sessions.therapy.simulated_client import LEFT, Client, SessionState, band_of
 
 # Besides questions, what a client answers: an offer, or a request to tell something.
@@ -54,8 +53,8 @@ class ScriptedClient(Client):
     def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
         """Return an answer or a reaction, with a fact or a remark that fits the mood."""
         scenario, client = state.scenario, state.client
-        seed = f"{state.seed}/{scenario.scenario_id}/{state.variant}/{state.turn_index}"
-        said = "\n".join(turn.text for turn in state.messages if turn.role == "user")
+        seed = _draw_of(state, state.seed)
+        said = "\n".join(turn.text for turn in state.messages if turn.role == CLIENT)
         answers = None if closing == LEFT else self._answers(state)
         first = choose_unsaid(answers or self._reactions(state, is_asked=answers is not None), said, seed)
         if closing is not None:
@@ -101,6 +100,10 @@ def _occasion(state: SessionState) -> str:
     return "listened" if is_outweighed else occasion
 
 
+def _draw_of(state: SessionState, seed: int) -> str:
+    return f"{seed}/{state.scenario.scenario_id}/{state.variant}/{state.turn_index}"
+
+
 def choose_unsaid(lines: Sequence[str], said: str, seed: str) -> str:
     """Return one of the lines that `said` does not contain; any line if it contains all."""
     left = [line for line in lines if line not in said] or lines
@@ -115,16 +118,7 @@ _LISTENING_TURNS = 2
 
 @dataclass(frozen=True, slots=True)
 class CounsellorWords:
-    """Sentences of the scripted counsellors.
-
-    Attributes:
-        bad: dismissive, accusing, full of advice; nothing dangerous.
-        fair: polite and shallow.
-        safety: questions about safety with concrete help.
-        echoes: frames for what the client told.
-        takes_up: replies to what must not be passed over, by words of the client.
-        outcomes: sentences that reach a usual outcome, by a word of it.
-    """
+    """Sentences of the scripted counsellors, by what they are for; `counsellor_words.toml` explains each."""
 
     bad: Sequence[str]
     fair: Sequence[str]
@@ -136,17 +130,11 @@ class CounsellorWords:
     outcomes: Mapping[str, str]
 
 
-def counsel(
-    kind: str,
-    words: CounsellorWords,
-    scenario: SessionScenario,
-    messages: Sequence[Turn],
-    draw: str,
-    *,
-    in_crisis: bool,
-) -> str:
-    """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same `draw` gives the same turn."""
-    turns = [turn.text for turn in messages if turn.role == "assistant"]
+def counsel(kind: str, words: CounsellorWords, state: SessionState, seed: int, *, in_crisis: bool) -> str:
+    """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same seed gives the same turn."""
+    draw = _draw_of(state, seed)
+    turns = [turn.text for turn in state.messages if turn.role == THERAPIST]
+    heard = " ".join([turn.text for turn in state.messages if turn.role == CLIENT][-2:])
     said, index = "\n".join(turns), len(turns)
     if kind == "bad":
         return choose_unsaid(words.bad, said, draw)
@@ -155,24 +143,20 @@ def counsel(
         return words.safety[index - 1] if is_due else choose_unsaid(words.fair, said, draw)
     if in_crisis and index < len(words.safety):
         return f"{choose_unsaid(words.listens, said, draw)} {words.safety[index]}"
-    if urgent := _taken_up(words, messages, said):
-        return urgent
+    urgent = (line for cue, line in words.takes_up.items() if re.search(cue, heard) and line not in said)
+    if line := next(urgent, None):
+        return line
     parts = [choose_unsaid(words.listens, said, draw)]
-    if told := _turned_round(messages):
+    if told := _turned_round(state.messages):
         parts.insert(0, choose_unsaid(words.echoes, said, draw).format(said=told))
-    if (step := index - _LISTENING_TURNS) in range(len(scenario.expected_outcomes)):
-        outcome = scenario.expected_outcomes[step].lower().replace("_", " ")
+    outcomes = state.scenario.expected_outcomes
+    if (step := index - _LISTENING_TURNS) in range(len(outcomes)):
+        outcome = outcomes[step].lower().replace("_", " ")
         usual = (line for cue, line in words.outcomes.items() if cue in outcome)
         parts.append(next(usual, f"What I would like us to do together: {outcome}."))
     else:
         parts.append(choose_unsaid(words.asks, said, draw))
     return " ".join(parts)
-
-
-def _taken_up(words: CounsellorWords, messages: Sequence[Turn], said: str) -> str | None:
-    """Return the reply to something in the client's last two turns that must not be passed over."""
-    heard = " ".join(turn.text for turn in [turn for turn in messages if turn.role == "user"][-2:])
-    return next((line for cue, line in words.takes_up.items() if re.search(cue, heard) and line not in said), None)
 
 
 def _turned_round(messages: Sequence[Turn]) -> str:

@@ -70,9 +70,8 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
 
     def scripted_turn(self, kind: str, state: SessionState, seed: int) -> str:
         """Return the next turn of a scripted counsellor."""
-        words, scenario = CounsellorWords(**_table("counsellor_words")), state.scenario
-        draw = f"{seed}/{scenario.scenario_id}/{state.variant}/{state.turn_index}"
-        return counsel(kind, words, scenario, state.messages, draw, in_crisis=rule_scenario(scenario).is_crisis)
+        words = CounsellorWords(**_table("counsellor_words"))
+        return counsel(kind, words, state, seed, in_crisis=rule_scenario(state.scenario).is_crisis)
 
     def parse_scenario(self, table: Mapping[str, object], where: str) -> SessionScenario:
         """Parse and check a scenario, which must declare its origin."""
