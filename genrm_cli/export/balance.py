@@ -35,6 +35,17 @@ def balanced(differences: Sequence[int], seed: int) -> list[bool]:
     return kept
 
 
+def balanced_ties(ties: Sequence[bool], seed: int) -> list[bool]:
+    """Return which couples of replies to keep, so that there are no more ties than replies that prefer either position.
+
+    A couple has the replies about one pair in both orders: two ties, or one reply for each position.
+    """
+    tied = [couple for couple, is_tie in enumerate(ties) if is_tie]
+    most = (len(ties) - len(tied)) // 2
+    dropped = set(Random(f"ties {seed}").sample(tied, max(0, len(tied) - most)))
+    return [couple not in dropped for couple in range(len(ties))]
+
+
 def similarity(one: str, other: str) -> float:
     """Return Jaccard's index of the sets of three-word shingles of two texts, 0 to 1."""
     first, second = _shingles(one), _shingles(other)

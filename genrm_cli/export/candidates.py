@@ -48,6 +48,14 @@ class Drop(StrEnum):
     MIXED_PROMPTS = "mixed_prompts", naming("different prompts or histories")
     EQUAL_TEXTS = "equal_texts", naming("equal texts")
     ORDERS_DISAGREE = "orders_disagree", naming("the judge's verdicts on the pair disagree")
+    NO_VERDICT = "no_verdict", naming("the judge's reply has no verdict")
+    NOT_IN_JOURNAL = (
+        "not_in_journal",
+        naming("no reply in the journal to this request (judge, prompt and sampling have to be those of the run)"),
+    )
+    OTHER_FORM = "other_form", naming("the text of the reply alone does not give its verdict")
+    ONE_ORDER = "one_order", naming("no reply in the other order")
+    BALANCE_TIES = "balance_ties", naming("tie beyond the number of each other outcome")
     AGAINST_REWARDS = "against_rewards", naming("the judge's verdict contradicts the rewards")
     UNKNOWN_CONFIDENCE = "unknown_confidence", naming("$min_confidence, unknown")
     REPEATED_PAIR = "repeated_pair", naming("repeated pair")

@@ -3,18 +3,24 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.export.balance import similarity
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
-from genrm_cli.export.compared import calibrated, confidence_of, joined_verdicts, preferences_of
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.export.pairs import ChosenPair, choose_pairs
+from genrm_cli.export.pairs import (
+    ChosenPair,
+    calibrated,
+    choose_pairs,
+    confidence_of,
+    joined_verdicts,
+    preferences_of,
+)
 from genrm_cli.export.read_scored import ExportInput, LeftOut, candidates_of, digest_of_items
-from genrm_cli.export.rows import Answer, ExportFormat, Json, Pair, Prompt, PromptRow, Sample, UnfitError
+from genrm_cli.export.rows import Answer, ExportFormat, Json, Judgement, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Reasoning, words_of
 from genrm_cli.scored.lines import ScoredGroup
@@ -69,8 +75,8 @@ class RowMaker:
     def __init__(self, inputs: Sequence[ExportInput], format_: ExportFormat, options: ExportOptions) -> None:
         self.counts, self.left_out = RowCounts(), LeftOut()
         self._inputs = inputs
-        self._format = format_
-        self._options = options
+        self.format = format_
+        self.options = options
         self._used: Counter[int] = Counter()  # rows by prompt
         self.missing = set(options.keep)  # fields to keep that no row has
         self._known: set[int] = set()  # names of rows that must not be repeated
@@ -78,16 +84,22 @@ class RowMaker:
 
     def iter_rows(self) -> Iterator[MadeRow]:
         """Yield all rows in their output format, by group."""
-        make = {"pair": self._pairs, "label": self._labelled, "sample": self._samples, "prompt": self._prompts}
+        make = {
+            "pair": self._pairs,
+            "label": self._labelled,
+            "sample": self._samples,
+            "prompt": self._prompts,
+            "judgement": self._judgements,
+        }
         for input_ in self._inputs:
             for group in input_.run.iter_groups():
-                candidates = candidates_of(group, input_.statuses, self._options, self.left_out)
+                candidates = candidates_of(group, input_.statuses, self.options, self.left_out)
                 if candidates:
                     self.counts.groups += 1
-                    yield from make[self._format.unit](input_, group, candidates)
+                    yield from make[self.format.unit](input_, group, candidates)
 
     def _pairs(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
-        limit, most = self._options.max_pairs_per_prompt, self._options.max_similarity
+        limit, most = self.options.max_pairs_per_prompt, self.options.max_similarity
         for pair in self._choose(input_, group, candidates):
             chosen, rejected = pair.chosen, pair.rejected
             name = hash((chosen.prompt, chosen.text, rejected.text))
@@ -107,14 +119,14 @@ class RowMaker:
 
     def _choose(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> list[ChosenPair]:
         preferences, confidence = None, None
-        if self._options.needs_comparisons:
+        if self.options.needs_comparisons:
             verdicts = joined_verdicts(group.comparisons, input_.weights)
             preferences = preferences_of(verdicts)
-            if self._options.min_confidence is not None:
+            if self.options.min_confidence is not None:
                 confidence = confidence_of(verdicts, self._calibrated())
         return choose_pairs(
             candidates,
-            self._options,
+            self.options,
             self.counts.dropped,
             preferences=preferences,
             confidence=confidence,
@@ -132,7 +144,7 @@ class RowMaker:
 
     def _labelled(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
         """Yield the responses of a group that are clearly wanted or unwanted, each text once."""
-        threshold = self._options.threshold
+        threshold = self.options.threshold
         middle = median(each.reward for each in candidates) if threshold is None else threshold
         known: set[tuple[int, int]] = set()
         for candidate in candidates:
@@ -163,7 +175,7 @@ class RowMaker:
                 yield MadeRow(row, candidates[0].prompt, (("kept", candidate),))
 
     def _why_not_imitated(self, candidate: Candidate, name: int) -> Drop | None:
-        options = self._options
+        options = self.options
         if candidate.is_gated:
             return Drop.GATED
         if options.min_reward is not None and candidate.reward < options.min_reward:
@@ -178,10 +190,10 @@ class RowMaker:
         self.counts.dropped[Drop.MIXED_PROMPTS] += len(candidates) - len(members)
         # A gate that was not there at scoring has not lowered the reward.
         lowest = min((each.reward for each in members if not each.is_gated), default=math.inf)
-        kept = [each for each in members if not each.is_gated or each.reward <= lowest]
-        self.counts.dropped[Drop.GATED] += len(members) - len(kept)
-        members = kept
-        are_groups = self._format.name == "groups"
+        gated = len(members)
+        members = [each for each in members if not each.is_gated or each.reward <= lowest]
+        self.counts.dropped[Drop.GATED] += gated - len(members)
+        are_groups = self.format.name == "groups"
         if are_groups and len(members) < 2:
             self.counts.dropped[Drop.TOO_FEW] += 1
         elif not are_groups and first.prompt in self._known:
@@ -193,15 +205,34 @@ class RowMaker:
                 self._known.add(first.prompt)
                 yield MadeRow(row, first.prompt, [("responses", each) for each in members])
 
-    def _render(self, row: Pair | Sample | PromptRow) -> Json | None:
+    def _judgements(
+        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
+    ) -> Iterator[MadeRow]:
+        """Yield the replies of judges about pairs, those in both orders next to each other."""
+        by_index, judged = {each.index: each for each in candidates}, input_.judged
+        couples = () if judged is None else judged.iter_couples(group, by_index.keys(), self.counts.dropped)
+        for couple in couples:
+            name = hash(frozenset(each.key for each in couple))
+            if name in self._known:
+                self.counts.dropped[Drop.REPEATED_PAIR] += len(couple)
+                continue
+            self._known.add(name)
+            for each in couple:
+                shown = [by_index[index] for index in each.shown]
+                answers = [self._answer(one, input_, group) for one in shown]
+                row = self._render(replace(each, prompt_id=_prompt(shown[0], group).id, answers=answers))
+                if row is not None:
+                    yield MadeRow(row, candidates[0].prompt, ((each.outcome, shown[each.outcome == "second"]),))
+
+    def _render(self, row: Pair | Sample | PromptRow | Judgement) -> Json | None:
         """Return a row in its output format; None, counted, if the format cannot represent it."""
         try:
-            rendered = self._format.render(row)
+            rendered = self.format.render(row)
         except UnfitError as error:
             self.counts.dropped[Drop.UNFIT] += 1
             self.counts.unfit[str(error)] += 1
             return None
-        for path in self._options.keep:
+        for path in self.options.keep:
             kept = row.kept(path)
             if taken := rendered.keys() & kept.keys():
                 raise UsageError(SettingRef("keep", path), f": the format has a column {min(taken)} of its own.")
@@ -214,7 +245,7 @@ class RowMaker:
         self.missing.difference_update(path for path, value in kept.items() if value is not None)
         return Answer(
             id=f"{input_.stem}/{group.key}#{candidate.index}",
-            messages=messages_of_response(scored.rollout.prompt, candidate.items, self._options.reasoning),
+            messages=messages_of_response(scored.rollout.prompt, candidate.items, self.options.reasoning),
             reward=candidate.reward,
             standard_error=scored.line.standard_error,
             advantage=scored.line.advantage,

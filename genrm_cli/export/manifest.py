@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli import __version__
-from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.read_scored import ExportInput, LeftOut
 from genrm_cli.export.row_spool import SideNumbers
@@ -27,8 +26,6 @@ def manifest_of(
     inputs: Sequence[ExportInput],
     maker: RowMaker,
     sides: Mapping[str, SideNumbers],
-    to: str,
-    options: ExportOptions,
     outputs: Sequence[str],
     warnings: list[str],
 ) -> Json:
@@ -37,11 +34,11 @@ def manifest_of(
     rejects = sum((run.rejects for run in runs), Counter[str]())
     return {
         "format": MANIFEST_FORMAT,
-        "to": to,
+        "to": maker.format.name,
         "advisory": ADVISORY,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"genrm": __version__},
-        "options": asdict(options),
+        "options": asdict(maker.options),
         "inputs": [record for run in runs for record in _iter_files(run)],
         "outputs": list(outputs),
         "rollouts": sum(file.rollouts for run in runs for file in run.files),

@@ -8,9 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 
-from genrm_cli.errors import InputError, SettingRef, UsageError
+from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.export_options import ExportOptions
+from genrm_cli.export.judged import JudgedPairs
+from genrm_cli.export.rows import ExportFormat
+from genrm_cli.jobs.context import s3_options
+from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
@@ -21,7 +25,6 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.review_file import APPROVED, PENDING, own_status, read_statuses
 from genrm_cli.settings import Settings
-from genrm_cli.storage.location import S3Options
 from genrm_cli.verdicts import Reason
 
 _UNSAFE_AT_0 = ("safety", "constraints", "rubric_safety", "rubric_constraints")
@@ -36,12 +39,14 @@ class ExportInput:
         stem: its name in the ids of rollouts.
         statuses: reviews by group and index.
         weights: of the judges of a panel, by name.
+        judged: replies of its judges; None for formats without them.
     """
 
     stem: str
     run: ScoredRun
     statuses: Mapping[tuple[str, int], str]
     weights: Mapping[str, float]
+    judged: JudgedPairs | None = None
 
 
 @dataclass(slots=True)
@@ -64,50 +69,52 @@ class LeftOut:
 
 
 def open_inputs(
-    scored: Sequence[ScoredInput],
-    options: ExportOptions,
-    settings: Settings,
-    s3: S3Options,
-    opened: ExitStack,
-    *,
-    comparisons: bool,
+    scored: Sequence[ScoredInput], format_: ExportFormat, options: ExportOptions, settings: Settings, opened: ExitStack
 ) -> list[ExportInput]:
     """Read all inputs; `opened` closes them.
 
     Raises:
-        InputError: an input cannot be read, or has no scored line, or lacks the comparisons that are needed.
+        InputError: an input cannot be read, or has no scored line, or lacks the comparisons or the replies of its
+            judges that are needed.
         UsageError: the inputs were scored with different settings.
     """
     inputs = []
+    s3, of_judges = s3_options(settings), format_.unit == "judgement"
+    needs = naming("$pairs and $min_confidence need", pairs="compared")
+    needs = naming("$to needs", to=format_.name) if of_judges else needs
+    comparisons = of_judges or (format_.unit == "pair" and options.needs_comparisons)
+    kept_of = partial(_kept_of, options.keep, settings.input.reference_field, with_record=of_judges)
     for each in scored:
-        run = opened.enter_context(
-            ScoredRun(each, settings, kept_of=partial(_kept_of, options.keep, settings.input.reference_field))
-        )
+        run = opened.enter_context(ScoredRun(each, settings, kept_of=kept_of))
         run.read(s3, comparisons=comparisons)
         if comparisons and not run.has_comparisons:
-            raise InputError(
-                f"{each.name}: ",
-                SettingRef("pairs", "compared"),
-                " and ",
-                SettingRef("min_confidence"),
-                " need its comparisons file; put *.comparisons.jsonl of the same run next to it",
-            )
+            remedy = " its comparisons file; put *.comparisons.jsonl of the same run next to it"
+            raise InputError(f"{each.name}: ", needs, remedy)
         judges = () if run.metrics is None else run.metrics.judge.judges
         weights = {one.name: one.weight for one in judges if one.name is not None and one.weight is not None}
-        inputs.append(ExportInput(each.stem, run, read_statuses(each, s3, settings), weights))
+        judged = None
+        if of_judges:
+            journal = opened.enter_context(open_known_journal(each.uri, settings))
+            judged = JudgedPairs(run, settings, journal, format_, options.reasoning)
+        inputs.append(ExportInput(each.stem, run, read_statuses(each, s3, settings), weights, judged))
     if not options.mixed_settings:
         _refuse_mixed([each.run for each in inputs])
     return inputs
 
 
-def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record) -> Record:
-    """Return what an export needs besides the rollout: policy, review, reference, log probabilities, fields to keep."""
+def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record, *, with_record: bool) -> Record:
+    """Return what an export needs besides the rollout: policy, review, reference, log probabilities, fields to keep.
+
+    `with_record` adds the whole line, from which judges may have been shown further fields.
+    """
     named = [reference_field] if reference_field else [name for name in REFERENCES if name in record]
     reference = reference_at(record, named[0]) if len(named) == 1 else None  # several: the user must name one
     fields = {path: field_at(record, path) for path in paths}
     review = field_at(record, "metadata.review")
     kept: Record = {"policy": record.get("policy"), "reference": reference or "", "fields": fields}
     kept["metadata"] = {"review": review}
+    if with_record:
+        kept["record"] = record
     for name in _LOGPROBS:
         value = record.get(name)
         if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):

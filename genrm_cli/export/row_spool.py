@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.export.balance import balanced
+from genrm_cli.export.balance import balanced, balanced_ties
 from genrm_cli.export.make_rows import MadeRow
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Spool
 
-_SIDES = ("chosen", "rejected", "wanted", "unwanted", "kept", "responses")
+_SIDES = ("chosen", "rejected", "wanted", "unwanted", "kept", "responses", "first", "second", "tie")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,11 @@ class RowSpool(AbstractContextManager["RowSpool"]):
         """Return which rows, all of them pairs, to keep so that length does not tell chosen from rejected."""
         chars = np.array(self._chars, dtype=np.int64).reshape(-1, 2)
         return np.array(balanced((chars[:, 0] - chars[:, 1]).tolist(), seed), dtype=bool)
+
+    def balanced_ties(self, seed: int) -> NDArray[np.bool_]:
+        """Return which rows, all of them replies in couples, to keep so that ties are not the most frequent outcome."""
+        ties = [side == _SIDES.index("tie") for side in self._sides[::2]]
+        return np.repeat(np.array(balanced_ties(ties, seed), dtype=bool), 2)
 
     def sides(self, kept: NDArray[np.bool_]) -> dict[str, SideNumbers]:
         """Return the numbers of the responses of the rows that are kept, by side."""

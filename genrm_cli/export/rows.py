@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from genrm_cli.export.chat_messages import Message
 from genrm_cli.json_types import Record
+from genrm_cli.verdicts import Verdict, preferred
 
 Json = Record
-Unit = Literal["pair", "label", "sample", "prompt"]
+Unit = Literal["pair", "label", "sample", "prompt", "judgement"]
 
 
 class UnfitError(ValueError):
@@ -109,18 +110,50 @@ class PromptRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Judgement:
+    """A judge's reply about two responses, whose verdicts on them agree in both orders.
+
+    Attributes:
+        key: of the request in the journal.
+        shown: indices of the responses in their group, in the order shown; they are `answers`.
+        verdict: the verdict of the reply; the mean of all on the two where they are to be one label.
+        has_scores: whether the judges wrote the scores of the verdict themselves, on this scale.
+    """
+
+    key: str
+    shown: tuple[int, int]
+    judge: str
+    request: list[Message]
+    reply: Message
+    verdict: Verdict
+    has_scores: bool
+    prompt_id: str = ""
+    answers: Sequence[Answer] = ()
+
+    @property
+    def outcome(self) -> Literal["tie", "first", "second"]:
+        """The preferred position."""
+        return ("tie", "first", "second")[preferred(self.verdict)]
+
+    def kept(self, path: str) -> Json:
+        """Return a field of the lines, with a column for each position."""
+        return {f"{path}_{position}": answer.kept[path] for position, answer in enumerate(self.answers, 1)}
+
+
+@dataclass(frozen=True, slots=True)
 class ExportFormat:
     """One loader's format.
 
     Attributes:
         about: its contents and its loader.
-        unit: kind of row: a pair, a labelled sample, a sample or a prompt.
+        unit: kind of row: a pair, a labelled sample, a sample, a prompt or a judgement.
         render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the row.
         loading: code that loads an output, with `{uri}`, `{kind}` (its builder in `datasets`) and `{load}` (a line of
             Python that loads it with `datasets`).
         separates_reasoning: whether a field `reasoning_content` of a message reaches the chat template.
         strips_reasoning: whether chat templates are known to strip kept reasoning in this loader.
         sides: further files by suffix: URI of the output → their content.
+        profile: of judgements, the profile that renders the requests; None for those that the judge answered.
     """
 
     name: str
@@ -131,6 +164,7 @@ class ExportFormat:
     separates_reasoning: bool = False
     strips_reasoning: bool = False
     sides: Mapping[str, Callable[[str], Json]] = field(default_factory=dict)
+    profile: str | None = None
 
     def usage(self, uri: str) -> str:
         """Return the code that loads an output."""

@@ -1,11 +1,12 @@
 """Export scored rollouts: read, choose, render, and write all outputs or none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrm_cli.errors import InputError, Message, SettingRef, UsageError
 from genrm_cli.export.balance import spread_order, validation_prompts
@@ -15,7 +16,7 @@ from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.manifest import manifest_of, warnings_of
 from genrm_cli.export.read_scored import open_inputs
 from genrm_cli.export.row_spool import RowSpool
-from genrm_cli.export.rows import ExportFormat, Unit
+from genrm_cli.export.rows import ExportFormat
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
 from genrm_cli.scored.files import find_scored
@@ -34,14 +35,17 @@ _OF_PAIRS = (
     *("pairs", "top", "min_gap", "min_confidence"),
     *("max_length_ratio", "balance_length", "max_similarity", "max_pairs_per_prompt"),
 )
-_USED_BY: Mapping[str, Unit] = {
-    **dict.fromkeys(_OF_PAIRS, "pair"),
-    "best_of": "sample",
-    "min_reward": "sample",
-    "threshold": "label",
+_USED_BY: Mapping[str, Collection[str]] = {
+    **dict.fromkeys(_OF_PAIRS, ("pair",)),
+    **{"best_of": ("sample",), "min_reward": ("sample",), "threshold": ("label",)},
+    "branch_at": ("pair", "label", "sample", "prompt"),
 }
-"""Options that one kind of rows obeys, and the others would ignore."""
+"""Options that some kinds of rows obey, and the others would ignore."""
 _DEFAULTS = ExportOptions()
+_LICENCE = (
+    "the judge's licence, or the terms of its provider, may restrict training other models on its answers: check them "
+    "before you use these rows."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,44 +81,63 @@ def export(
     mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
     stem = stem_of(output)
     by_name = {TRAIN: output, **({VALIDATION: f"{stem}.{VALIDATION}{output[len(stem) :]}"} if options.split else {})}
-    overwrite, is_parquet = settings.output.force, output.endswith(".parquet")
-    needs_comparisons = format_.unit == "pair" and options.needs_comparisons
-    with ExitStack() as opened, Outputs(s3, overwrite=overwrite, mode=mode) as outputs, RowSpool() as rows:
+    is_parquet = output.endswith(".parquet")
+    with ExitStack() as opened, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs, RowSpool() as rows:
         sinks = {name: outputs.open(uri) for name, uri in by_name.items()}
         tables = {name: opened.enter_context(ParquetWriter(uri)) for name, uri in by_name.items() if is_parquet}
         write = {name: tables[name].append if is_parquet else sink.write for name, sink in sinks.items()}
         suffixes = () if is_streamed(output) else (*format_.sides, _MANIFEST)
         beside = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
-        inputs = open_inputs(scored, options, settings, s3, opened, comparisons=needs_comparisons)
+        inputs = open_inputs(scored, format_, options, settings, opened)
         maker = RowMaker(inputs, format_, options)
         for made in maker.iter_rows():
             rows.append(made)
-        if not len(rows):
-            raise InputError(_nothing_left(maker))
-        if maker.missing:
-            unknown = SettingRef("keep", min(maker.missing))
-            raise UsageError(unknown, ": no exported line has a value there; `genrm validate` names the fields.")
-        kept = rows.balanced(options.seed) if options.balance_length else np.ones(len(rows), dtype=bool)
-        maker.counts.dropped[Drop.BALANCE_LENGTH] += int(np.count_nonzero(~kept))
-        validation = validation_prompts(rows.leaders, options.split, options.seed)
-        order = spread_order(rows.prompts, options.seed) if format_.unit == "label" else np.arange(len(rows))
-        for number in order[kept[order]].tolist():
-            name = VALIDATION if rows.leaders[number] in validation else TRAIN
-            maker.counts.rows[name] += 1
-            write[name](rows.line(number))
+        kept = _balanced(rows, maker)
+        warnings = _write_rows(rows, kept, maker, write)
         for name, table in tables.items():
             table.write_to(sinks[name].write)
-        strips = format_.strips_reasoning and options.reasoning == "keep"
-        reasoned, alike = (int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning))
-        warnings = warnings_of(maker.left_out, reasoned if strips else 0, alike)
-        if options.split and not validation:
-            warnings.append("all rows answer one prompt: nothing was split off.")
-        uris = list(by_name.values())
-        manifest = manifest_of(inputs, maker, rows.sides(kept), format_.name, options, uris, warnings)
+        manifest = manifest_of(inputs, maker, rows.sides(kept), list(by_name.values()), warnings)
         for suffix, sink in beside.items():
             sink.write(render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output)))
         outputs.commit()
     return ExportReport(manifest, format_.usage(output))
+
+
+def _balanced(rows: RowSpool, maker: RowMaker) -> NDArray[np.bool_]:
+    """Return which rows to keep, and count the others; raise an error if there are none, or no field to keep."""
+    if len(rows) and maker.missing:
+        unknown = SettingRef("keep", min(maker.missing))
+        raise UsageError(unknown, ": no exported line has a value there; `genrm validate` names the fields.")
+    seed, kept, reason = maker.options.seed, np.ones(len(rows), dtype=bool), Drop.BALANCE_LENGTH
+    if maker.format.unit == "judgement":
+        kept, reason = rows.balanced_ties(seed), Drop.BALANCE_TIES
+    elif maker.options.balance_length:
+        kept = rows.balanced(seed)
+    maker.counts.dropped[reason] += int(np.count_nonzero(~kept))
+    if not kept.any():
+        raise InputError(_nothing_left(maker))
+    return kept
+
+
+def _write_rows(
+    rows: RowSpool, kept: NDArray[np.bool_], maker: RowMaker, write: Mapping[str, Callable[[bytes], object]]
+) -> list[str]:
+    """Write the rows to keep to the sides of the split, which `write` names, and return the warnings about them."""
+    options, unit = maker.options, maker.format.unit
+    validation = validation_prompts([rows.leaders[row] for row in np.flatnonzero(kept)], options.split, options.seed)
+    order = spread_order(rows.prompts, options.seed) if unit == "label" else np.arange(len(rows))
+    for number in order[kept[order]].tolist():
+        name = VALIDATION if rows.leaders[number] in validation else TRAIN
+        maker.counts.rows[name] += 1
+        write[name](rows.line(number))
+    strips = maker.format.strips_reasoning and options.reasoning == "keep"
+    reasoned, alike = (int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning))
+    warnings = warnings_of(maker.left_out, reasoned if strips else 0, alike)
+    if unit == "judgement":
+        warnings.append(_LICENCE)
+    if options.split and not validation:
+        warnings.append("all rows answer one prompt: nothing was split off.")
+    return warnings
 
 
 def _check(options: ExportOptions, format_: ExportFormat, output: str, settings: Settings) -> None:
@@ -132,8 +155,8 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
         )
     if options.split and is_streamed(output):
         raise UsageError(SettingRef("split"), " writes two files; name a file with ", SettingRef("output"), ".")
-    for name, unit in _USED_BY.items():
-        if format_.unit != unit and getattr(options, name) != getattr(_DEFAULTS, name):
+    for name, units in _USED_BY.items():
+        if format_.unit not in units and getattr(options, name) != getattr(_DEFAULTS, name):
             raise UsageError(SettingRef(name), " has no effect with ", SettingRef("to", format_.name), "; omit it.")
     if format_.unit == "pair" and options.mixed_settings and options.min_confidence is not None:
         raise UsageError(
@@ -146,6 +169,8 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
 
 def _nothing_left(maker: RowMaker) -> Message:
     drops = [(message_of(code), count) for code, count in maker.left_out.rollouts.items()]
-    drops += [(Message.of("dropped: ", code.message), count) for code, count in maker.counts.dropped.items() if count]
+    dropped, unfit = maker.counts.dropped, maker.counts.unfit
+    drops += [(Message.of("dropped: ", code.message), count) for code, count in dropped.items() if count]
+    drops += [(Message.of("unfit: ", sentence), count) for sentence, count in unfit.items()]
     told = [part for message, count in drops for part in (f"; {count:,} × ", message)]
     return Message.of("nothing is left to export", *(told or ["; the inputs are empty"]), ".")

@@ -7,7 +7,9 @@ import pytest
 from genrm_process import SAMPLE_DATA, Call, Genrm
 from scored_lines import read_lines, scored, total, write_lines
 
-from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
+from genrm_cli.export.formats import FORMATS
+
+EXPORT_FORMATS = [name for name, each in FORMATS.items() if each.unit != "judgement"]  # these need a journal
 
 GROUP = [scored("best", 5.0), scored("middle", 3.0, index=1), scored("worst", 1.0, index=2)]
 

@@ -61,7 +61,7 @@ UNUSED = {
     "collect": ("--listen", "--format", "--cohort-deadline", "--model"),
     "eval": ("--format", "--response-field", "--together", "--shard", "--min-age"),
     "show": ("--no-probe", "--conclude", "--force", "--api-key-env"),
-    "export": ("--rubric-field", "--group-by", "--deadline"),
+    "export": ("--base-url", "--group-by", "--deadline"),
     "report": ("--shard", "--group-by", "--temperature"),
     "compare": ("--set-name", "--max-calls", "--output"),
 }

@@ -1,14 +1,17 @@
 """The rows of every format, word for word."""
 
+from dataclasses import replace
+
 import pytest
 from genrm_process import read_lines
 from scored_lines import scored, write_lines
 
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.rows import Answer, Pair, Prompt, PromptRow, Sample, UnfitError
+from genrm_cli.export.rows import Answer, Judgement, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
+from genrm_cli.verdicts import Verdict
 
 S, U = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}
 A4, A5 = {"role": "assistant", "content": "4"}, {"role": "assistant", "content": "5"}
@@ -26,6 +29,9 @@ ROWS = {
     "sample": Sample(PROMPT, GOOD),
     "prompt": PromptRow(PROMPT, [GOOD, BAD], 3),
 }
+KEY = "0123456789abcdef" * 4
+SAYING = {"role": "assistant", "content": '{"score_1": 4, "score_2": 2, "ranking": 2}'}
+ROWS["judgement"] = Judgement(KEY, (0, 1), "j", [S, U], SAYING, Verdict(3.5, 2.5, 2.5), True, "00ff", (GOOD, BAD))
 IDS = {"prompt_id": "00ff", "chosen_id": "x/task:1#0", "rejected_id": "x/task:1#1", "judge": "j"}
 SCORES = {"score_chosen": 4.5, "score_rejected": 2.0, "margin": 2.5, **IDS}
 SCORE = {"score": 4.5, "prompt_id": "00ff", "completion_id": "x/task:1#0", "judge": "j"}
@@ -76,6 +82,25 @@ GOLDEN = {
         "tools": "",
         "prompt_id": "00ff",
         "judge": "j",
+    },
+    "judge-sft": {
+        "messages": [S, U, SAYING],
+        "preferred": "first",
+        "prompt_id": "00ff",
+        "first_id": "x/task:1#0",
+        "second_id": "x/task:1#1",
+        "judge": "j",
+        "journal_key": KEY,
+    },
+    "genrm-rl": {
+        "messages": [[S, U]],
+        "uuid": "01234567-89ab-cdef-0123-456789abcdef",
+        "num_responses": 2,
+        "score_1": 4,
+        "score_2": 3,
+        "ranking": 3,
+        "license": "",
+        "used_in": [],
     },
 }
 
@@ -191,3 +216,12 @@ def test_the_calls_of_a_prompt_reach_the_file(genrm, call):
     write_lines(genrm.folder / "x.scored.jsonl", [scored([A5], 4.0, size=1, prompt=asked)])
     assert call("export", "x.scored.jsonl", "--to", "verl", "-o", "out.jsonl").code == 0
     assert read_lines(genrm.folder / "out.jsonl")[0]["prompt"] == asked
+
+
+@pytest.mark.parametrize(
+    ("ranking", "labels"), [(1.5, (2, 5)), (2.5, (3, 4)), (3.2, (3, 4)), (3.4, (3, 4)), (1, (1, 6))]
+)
+def test_rankings_are_rounded_towards_the_middle_and_not_over_it(ranking, labels):
+    """Both orders of a pair get opposite rankings: a rounding of halves upwards would not."""
+    rows = [replace(ROWS["judgement"], verdict=Verdict(4, 2, each)) for each in (ranking, 7 - ranking)]
+    assert tuple(FORMATS["genrm-rl"].render(row)["ranking"] for row in rows) == labels

@@ -13,12 +13,11 @@ from genrm_cli.settings.kinds import did_you_mean
 
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
-    *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty", "rubric_field"),
-    "tool_definitions",
+    *("group_by", "ignore_media", "empty", "judge", "base_url", "api_key_env", "api_key_file", "ca_bundle", "probe"),
 )
 
 
-@with_settings("Input", "Output", "Storage", omit=_OMITTED)
+@with_settings("Input", "Judge", "Output", "Storage", names=("journal", "judge_id"), omit=_OMITTED)
 def export(
     scored: Annotated[
         list[str],
@@ -35,8 +34,11 @@ def export(
 ) -> int:
     """Turn scored rollouts into a data set for a trainer, with a manifest next to it.
 
-    Never exports ties, unscored or single rollouts, defaulted verdicts, equal texts, or a chosen response that broke a
-    gate. Counts everything that it drops by reason.
+    Never exports unscored or single rollouts, defaulted verdicts, pairs of equal rewards or equal texts, or a chosen
+    response that broke a gate. Counts everything that it drops by reason.
+
+    judge-sft and genrm-rl read the journal of the run. The judge comes from its metrics file; other
+    settings that change requests, such as --principle or --temperature, have to be those of the run.
 
     Example: genrm export run.scored.jsonl --to trl-dpo -o dpo.jsonl --min-gap 0.5 --split 0.05
 
@@ -71,6 +73,8 @@ def _show(manifest: Record, usage: str) -> None:
             say(Message.of(f"  {title}: {count:,} × ", message_of(code)))
     for reason, count in manifest["unfit"].items():
         say(f"  unfit: {count:,} × {reason}")
+    if "first" in manifest["scores"]:
+        say("preferred: " + ", ".join(f"{each['count']:,} × {name}" for name, each in manifest["scores"].items()))
     if "margins" in manifest:
         say(f"longer answer chosen in {percent_text(manifest['longer_chosen_share'])} of the pairs of unequal length")
     for warning in manifest["warnings"]:

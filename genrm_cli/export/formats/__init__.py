@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
-from genrm_cli.export.formats import huggingface, llamafactory, preferences, prompts
+from genrm_cli.export.formats import huggingface, judges, llamafactory, preferences, prompts
 from genrm_cli.export.rows import ExportFormat
 
 FORMATS: Mapping[str, ExportFormat] = {
-    format_.name: format_ for module in (huggingface, preferences, llamafactory, prompts) for format_ in module.FORMATS
+    format_.name: format_
+    for module in (huggingface, preferences, llamafactory, prompts, judges)
+    for format_ in module.FORMATS
 }

@@ -1,0 +1,222 @@
+"""A judge's replies as training data for another judge: who is kept, how it is balanced, and what the rows hold."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import Call, Genrm, read_lines
+from judged_lines import by_name, says, score_replies
+
+from genrm_cli.export.balance import balanced_ties
+from genrm_cli.export.judged import _has_scores
+from genrm_cli.judging.lookup import PROFILES
+
+Json = dict[str, Any]
+GROUPS = [["a1", "b1", "c1"], ["a2", "b2"], ["a3", "aa3", "b3"], ["a4", "b4", "c4"]]
+
+
+def export(call: Call, folder: Path, to: str, *options: str) -> tuple[list[Json], Json, str]:
+    """Export `x.scored.jsonl`; return rows, manifest and messages."""
+    done = call("export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--force", *options)
+    assert done.code == 0, done.err
+    return read_lines(folder / "o.jsonl"), json.loads((folder / "o.manifest.json").read_text()), done.err
+
+
+def couples(rows: list[Json]) -> Counter[frozenset[str]]:
+    """Count the rows of each pair."""
+    return Counter(frozenset((row["first_id"], row["second_id"])) for row in rows)
+
+
+def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(call: Call, genrm: Genrm) -> None:
+    """A biased opinion, a missing reply and surplus ties are left out and counted; the rest has both orders."""
+
+    def reply(first: str, second: str) -> str | None:
+        if "b2" in (first, second):
+            return says(4, 2, 2)  # whatever is shown first
+        return None if (first, second) == ("b4", "a4") else by_name(first, second)
+
+    score_replies(call, genrm.folder, [*GROUPS, ["d5", "dd5", "ddd5", "dddd5", "ddddd5"]], reply)
+    rows, manifest, err = export(call, genrm.folder, "judge-sft")
+    assert set(couples(rows).values()) == {2}
+    by_outcome = Counter(row["preferred"] for row in rows)
+    # Three, two and two decided pairs; eleven ties, of which as many as fit.
+    assert by_outcome == {"first": 7, "second": 7, "tie": 6}
+    dropped = manifest["dropped"]
+    assert dropped == {"balance_ties": 16, "orders_disagree": 2, "one_order": 1, "no_verdict": 1}
+    assert "7 × first, 7 × second, 6 × tie" in err
+    assert "licence" in err
+    assert any("licence" in warning for warning in manifest["warnings"])
+    for row in rows:
+        if row["preferred"] != "tie":
+            verdict = json.loads(row["messages"][-1]["content"])
+            assert (verdict["score_1"] > verdict["score_2"]) == (row["preferred"] == "first")
+    assert export(call, genrm.folder, "judge-sft")[0] == rows
+    assert export(call, genrm.folder, "judge-sft", "--seed", "7")[0] != rows
+
+
+def test_a_row_is_a_request_as_it_was_sent_and_the_reply_to_it(call: Call, genrm: Genrm) -> None:
+    """The key names the request; its messages and the reply are in the row word for word."""
+    score_replies(call, genrm.folder, GROUPS, by_name, "--principle", "Prefer the alphabet.", "--repeats", "2")
+    rows, _, _ = export(call, genrm.folder, "judge-sft", "--principle", "Prefer the alphabet.", "--keep", "step")
+    asked = {line["custom_id"]: line["body"]["messages"] for line in read_lines(genrm.folder / "q.jsonl")}
+    assert len({row["journal_key"] for row in rows}) == len(rows) == 4 * 9 + 4  # and a tie in both repeats
+    for row in rows:
+        *request, reply = row["messages"]
+        assert request == asked[row["journal_key"]]
+        assert reply["role"] == "assistant"
+        assert json.loads(reply["content"]).keys() == {"score_1", "score_2", "ranking"}
+        assert "Prefer the alphabet." in request[0]["content"]
+        assert (row["step_1"], row["step_2"]) == (row["step_1"], row["step_1"])
+
+
+@pytest.mark.parametrize("to", ["judge-sft", "genrm-rl"])
+def test_no_prompt_is_on_both_sides_of_a_split(call: Call, genrm: Genrm, to: str) -> None:
+    """The requests of training and validation share no question."""
+    score_replies(call, genrm.folder, [[f"a{n}", f"b{n}"] for n in range(8)] + [["c3", "d3"]])
+    train, manifest, _ = export(call, genrm.folder, to, "--split", "0.25")
+    held = read_lines(genrm.folder / "o.validation.jsonl")
+    assert manifest["rows"] == {"train": len(train), "validation": len(held)}
+    sides = [set(re.findall(r"Question \d", json.dumps(rows))) for rows in (train, held)]
+    assert list(map(len, sides)) == [7, 2]
+    assert not sides[0] & sides[1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ("keep", {"content": "<think>\nHm.\n</think>\n" + says(5, 2, 2)}),
+        ("strip", {"content": says(5, 2, 2)}),
+        ("separate", {"content": says(5, 2, 2), "reasoning_content": "Hm."}),
+    ],
+)
+def test_reasoning_in_replies_is_kept_stripped_or_separated(
+    call: Call, genrm: Genrm, policy: str, message: Json
+) -> None:
+    """It is what stands before the last closing tag."""
+    score_replies(call, genrm.folder, [["a", "b"]], lambda *shown: "<think>\nHm.\n</think>\n" + by_name(*shown))
+    rows, _, _ = export(call, genrm.folder, "judge-sft", "--reasoning", policy)
+    assert rows[0]["messages"][-1] == {"role": "assistant", **message}
+
+
+def test_requests_in_roles_of_their_own_are_put_as_one_message(call: Call, genrm: Genrm) -> None:
+    """Other chat templates lack the roles `response_1` and `response_2`; the reply fits the request in words."""
+    score_replies(call, genrm.folder, [["a", "b"]], by_name, "--profile", "nemotron")
+    rows, _, _ = export(call, genrm.folder, "judge-sft")
+    assert [[message["role"] for message in row["messages"]] for row in rows] == [["user", "assistant"]] * 2
+    assert '"ranking": <1 to 6>' in rows[0]["messages"][0]["content"]
+
+
+def test_labels_are_the_mean_of_both_orders(call: Call, genrm: Genrm) -> None:
+    """Columns and types are NVIDIA's; both orders get the same scores and opposite rankings; ties have no ranking."""
+
+    def reply(first: str, second: str) -> str:
+        if first[0] == second[0]:
+            return says(3, 3, 3.5)
+        return says(5, 2, 1) if first < second else says(3, 4, 5)
+
+    score_replies(call, genrm.folder, [["a", "b", "aa"]], reply, "--repeats", "2")
+    rows, manifest, _ = export(call, genrm.folder, "genrm-rl")
+    labels = Counter((row["score_1"], row["score_2"], row["ranking"]) for row in rows)
+    assert labels == {(5, 3, 2): 2, (3, 5, 5): 2}  # (5 + 4) / 2, (2 + 3) / 2, (1 + 2) / 2
+    assert manifest["unfit"] == {"the format has no ranking for a tie": 2}
+    assert all(list(row) == list(rows[0]) for row in rows)
+    assert rows[0].keys() == {
+        *("messages", "uuid", "num_responses", "score_1", "score_2", "ranking", "license", "used_in")
+    }
+    assert len({row["uuid"] for row in rows}) == len(rows)
+    assert [[message["role"] for message in each] for each in rows[0]["messages"]] == [["user"]]
+
+
+def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call: Call, genrm: Genrm) -> None:
+    """A label such as [[A>B]] becomes a ranking; the scores are null, and the request asks for NVIDIA's form."""
+    score_replies(
+        call,
+        genrm.folder,
+        [["a", "b"]],
+        lambda first, second: "[[A>>B]]" if first < second else "[[B>>A]]",
+        *("--profile", "arena-hard"),
+    )
+    rows, _, _ = export(call, genrm.folder, "genrm-rl")
+    assert [(row["score_1"], row["score_2"], row["ranking"]) for row in rows] == [(None, None, 1), (None, None, 6)]
+    assert all('"ranking": <1 to 6>' in row["messages"][0][0]["content"] for row in rows)
+    rows, _, _ = export(call, genrm.folder, "judge-sft")
+    assert [row["messages"][-1]["content"] for row in rows] == ["[[A>>B]]", "[[B>>A]]"]
+
+
+def test_scores_are_labels_only_of_profiles_that_read_them_unchanged() -> None:
+    """Those of other profiles are mapped from another scale, or stand for a label."""
+    assert {name for name in PROFILES if _has_scores(PROFILES[name])} == {
+        *("json", "nemotron", "nemotron-boxed", "nemotron-plain", "nemotron-ultra")
+    }
+
+
+@pytest.mark.parametrize(
+    ("ties", "kept"), [([True] * 9, 0), ([False] * 4 + [True] * 9, 6), ([False, True], 1), ([False, False, True], 3)]
+)
+def test_ties_are_at_most_as_many_as_each_other_outcome(ties: list[bool], kept: int) -> None:
+    """Two decided couples have one reply more for each position, so that one tied couple fits."""
+    assert sum(balanced_ties(ties, 0)) == kept
+    assert all(keep for keep, is_tie in zip(balanced_ties(ties, 0), ties, strict=True) if not is_tie)
+
+
+REFUSED = {
+    "other settings": (("--temperature", "0.1"), 3, "no reply in the journal to this request"),
+    "another profile": (("--profile", "json"), 3, "no reply in the journal to this request"),
+    "two turns": (("--profile", "brrm"), 3, "m answers in two turns"),
+    "grades": (("--profile", "nemotron-principle"), 3, "m grades responses"),
+    "no such journal": (("--journal", "nix.sqlite"), 3, "nix.sqlite: no such journal"),
+    "options of pairs": (("--min-gap", "1"), 2, "--min-gap has no effect with --to judge-sft"),
+    "turns of a session": (("--branch-at", "1"), 2, "--branch-at has no effect with --to judge-sft"),
+    "no such field": (("--keep", "nix"), 2, "--keep nix: no exported line has a value there"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_exported_is_refused(call: Call, genrm: Genrm, case: str) -> None:
+    """The message says why, and no output appears."""
+    options, code, message = REFUSED[case]
+    score_replies(call, genrm.folder, [["a", "b"]])
+    done = call("export", "x.scored.jsonl", "--to", "judge-sft", "-o", "o.jsonl", *options)
+    assert (done.code, message in done.err) == (code, True), done.err
+    assert not (genrm.folder / "o.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        (
+            "x.journal.sqlite",
+            "x.scored.jsonl: no journal with the judge's replies; name the run's journal with --journal",
+        ),
+        ("x.comparisons.jsonl", "--to genrm-rl needs its comparisons file"),
+    ],
+)
+def test_a_run_without_its_replies_is_refused(call: Call, genrm: Genrm, lost: str, message: str) -> None:
+    """The message names the file that is missing."""
+    score_replies(call, genrm.folder, [["a", "b"]])
+    (genrm.folder / lost).unlink()
+    done = call("export", "x.scored.jsonl", "--to", "genrm-rl", "-o", "o.jsonl")
+    assert (done.code, message in done.err) == (3, True), done.err
+
+
+def test_the_baseline_teaches_nobody(call: Call, genrm: Genrm) -> None:
+    """The built-in judge writes no replies."""
+    genrm.sample("rollouts.jsonl")
+    assert call("score", "rollouts.jsonl", "--offline", "-q").code == 0
+    done = call("export", "rollouts.scored.jsonl", "--to", "judge-sft", "-o", "o.jsonl")
+    assert (done.code, "the built-in baseline writes no replies" in done.err) == (3, True), done.err
+
+
+def test_rollouts_held_for_review_are_in_no_row(call: Call, genrm: Genrm) -> None:
+    """Nothing that another export withholds is shown to a judge in training."""
+    score_replies(call, genrm.folder, [["a", "b", "c"]])
+    group = read_lines(genrm.folder / "x.scored.jsonl")[0]["genrm"]["group"]
+    held = {"group": group, "index": 1, "status": "held", "name": "E", "time": "2026-11-22T10:00:00Z"}
+    (genrm.folder / "x.review.jsonl").write_text(json.dumps(held) + "\n")
+    rows, manifest, _ = export(call, genrm.folder, "judge-sft")
+    assert len(rows) == 2
+    assert manifest["left_out"] == {"review_held": 1}
+    assert "Response b" not in (genrm.folder / "o.jsonl").read_text()
