@@ -180,17 +180,18 @@ def _understand_label(verdict: Fields, where: str) -> Understand:
         raise UsageError(f"{where}: label_form is 'integer', but a label is not an integer.")
     if form == "integer":
         verdicts = {str(int(label)): said for label, said in verdicts.items()}
-    return partial(_verdict_of_label, verdicts, form)
 
+    def understand(found: Found) -> Verdict | Failure:
+        label = found.get("label", "").strip()
+        is_integer = form == "integer" and _INTEGER.fullmatch(label) is not None
+        plain = str(int(label)) if is_integer else label.replace(" ", "") if form == "no_spaces" else label
+        known = verdicts.get(plain)
+        if known is None or (form == "integer" and not is_integer):
+            kind = FailureKind.OUT_OF_RANGE if is_integer else FailureKind.NO_VERDICT
+            return make_failure(kind, f"{excerpt(label)} is not one of {', '.join(verdicts)}")
+        return known
 
-def _verdict_of_label(verdicts: Mapping[str, Verdict], form: str, found: Found) -> Verdict | Failure:
-    label = found.get("label", "").strip()
-    is_integer = form == "integer" and _INTEGER.fullmatch(label) is not None
-    known = verdicts.get(str(int(label)) if is_integer else label.replace(" ", "") if form == "no_spaces" else label)
-    if known is None or (form == "integer" and not is_integer):
-        kind = FailureKind.OUT_OF_RANGE if is_integer else FailureKind.NO_VERDICT
-        return make_failure(kind, f"{excerpt(label)} is not one of {', '.join(verdicts)}")
-    return known
+    return understand
 
 
 def _understand_scores(verdict: Fields, fields: set[str], where: str) -> Understand:

@@ -68,16 +68,6 @@ def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
         yield FoundObject(start, position, pairs if wanted else None)
 
 
-def stands_outside(text: str, word: str, objects: Iterable[FoundObject]) -> bool:
-    """Return whether a word occurs outside these objects; inside them, it is a quotation."""
-    position = 0
-    for found in objects:
-        if text.find(word, position, found.start) >= 0:
-            return True
-        position = found.end
-    return text.find(word, position) >= 0
-
-
 def text_without(text: str, objects: Iterable[FoundObject], start: int = 0) -> str:
     """Return the text from `start` on, without these objects."""
     pieces, position = [], start

@@ -103,7 +103,7 @@ def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> 
         # A further part of a label or number is likely only together with the part before it.
         weight = weight if place.start == end else 1.0
         after = next_to.get(place.end)
-        found = [(share, said) for share, said in _Branches(text, place, after, sampled, read) if said is not None]
+        found = [(share, said) for share, said in _iter_branches(text, place, after, sampled, read) if said is not None]
         if any(said != sampled for _, said in found):
             mass = math.fsum(share for share, _ in found)
             if mass < _LEAST_MASS:
@@ -140,41 +140,28 @@ def _decides(text: str, place: Place, sampled: Verdict, read: Read) -> bool:
     return any(each is not None and each != sampled for each in said)
 
 
-@dataclass(frozen=True, slots=True)
-class _Branches:
-    """What a reply says with other tokens in a place; `after` is the next one."""
+def _iter_branches(
+    text: str, place: Place, after: Place | None, sampled: Verdict, read: Read
+) -> Iterator[tuple[float, Verdict | None]]:
+    """Yield what a reply says with other tokens in a place, each after its probability; `after` is the next place."""
+    rest = (_NUMBER if place.token[-1:] in "-+0123456789" else _LABEL).match(text, place.end)
+    tail = rest[0] if rest else ""
 
-    text: str
-    place: Place
-    after: Place | None
-    sampled: Verdict
-    read: Read
+    def read_with(token: str, following: str) -> Verdict | None:
+        """Read the reply with another token, and what follows in place of the rest of the number or label."""
+        return read(text[: place.start] + token + following + text[place.end + len(tail) :])
 
-    def __iter__(self) -> Iterator[tuple[float, Verdict | None]]:
-        """Yield probabilities, each with the verdict; None where there is none."""
-        place = self.place
-        rest = (_NUMBER if place.token[-1:] in "-+0123456789" else _LABEL).match(self.text, place.end)
-        tail = rest[0] if rest else ""
-        for other, share in place.likely.items():
-            may_go_on = other[-1:].isdecimal() and self._with(other, "0", tail) is not None
-            if other == place.token and self.after is not None and (may_go_on or (tail and other[-1:].isdecimal())):
-                for following, part in self.after.likely.items():
-                    yield share * part, self._followed_by(following, tail)
-            elif other == place.token:
-                yield share, self.sampled
-            elif not may_go_on or f"{other}0" in place.likely:  # `1` may be the beginning of `10`
-                changed = ("", tail, tail.translate(_OTHER_LABEL))
-                yield share, next(filter(None, (self._with(other, each, tail) for each in changed)), None)
-
-    def _followed_by(self, following: str, tail: str) -> Verdict | None:
-        if self.after is not None and following == self.after.token:
-            return self.sampled
-        return self._with(self.place.token, following if following[:1] in tuple("0123456789.") else "", tail)
-
-    def _with(self, token: str, following: str, tail: str) -> Verdict | None:
-        """Return the verdict with another token and what follows in place of the rest of the number or label."""
-        head, behind = self.text[: self.place.start], self.text[self.place.end + len(tail) :]
-        return self.read(head + token + following + behind)
+    for other, share in place.likely.items():
+        may_go_on = other[-1:].isdecimal() and read_with(other, "0") is not None
+        if other == place.token and after is not None and (may_go_on or (tail and other[-1:].isdecimal())):
+            for following, part in after.likely.items():
+                continued = following if following[:1] in tuple("0123456789.") else ""
+                yield share * part, sampled if following == after.token else read_with(other, continued)
+        elif other == place.token:
+            yield share, sampled
+        elif not may_go_on or f"{other}0" in place.likely:  # `1` may be the beginning of `10`
+            changed = ("", tail, tail.translate(_OTHER_LABEL))
+            yield share, next(filter(None, (read_with(other, each) for each in changed)), None)
 
 
 def _numbers_of(verdict: Verdict) -> tuple[float, ...]:

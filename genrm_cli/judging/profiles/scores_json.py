@@ -27,7 +27,6 @@ from genrm_cli.judging.profiles.json_objects import (
     find_closing_brace,
     iter_objects,
     key_form,
-    stands_outside,
     text_without,
 )
 from genrm_cli.judging.requests import Prompt, Reply
@@ -67,7 +66,7 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
     objects = list(iter_objects(answer.text, KEYS))
     found_fields = [(found, fields) for found in objects if (fields := _fields_of(found.pairs))]
     carriers = [found for found, _ in found_fields]
-    if stands_outside(answer.text, THINK, carriers):
+    if THINK in text_without(answer.text, carriers):
         return open_thought()
     own = pick_own(answer, [Carrier(found.start, found.end, _read_fields(fields)) for found, fields in found_fields])
     if isinstance(own, Failure):

@@ -9,7 +9,6 @@ nested values nor a key in the wrong place: they could be the judge's real answe
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TypeVar
@@ -77,31 +76,29 @@ def parse_object(
     Objects that the judge quotes from a response do not count. A reply is `ambiguous` if any of the keys, or of the
     `inner_keys` of nested objects, follows the object.
     """
-    return parse_answer(reply, prompt, partial(_read_object, keys, inner_keys, parse))
 
+    def read(answer: Answer) -> Grades | Failure:
+        text = answer.text
+        objects = list(iter_objects(text, keys))
+        carriers = [found for found in objects if any(key in keys for key, _ in found.pairs or ())]
+        if THINK in text_without(text, carriers):
+            return open_thought()
+        said = [Carrier(found.start, found.end, parse(found.pairs or ())) for found in carriers]
+        own = pick_own(answer, said, ignore_unreadable=False)
+        if own is None:
+            return make_failure(
+                FailureKind.NO_VERDICT, f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"
+            )
+        if isinstance(own, Failure) or isinstance(own.said, Failure):
+            return own if isinstance(own, Failure) else own.said
+        if any(_has_key(text[found.start : found.end], keys) for found in objects if found.pairs is None):
+            return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and one cannot be read")
+        behind = text_without(text, [found for found in carriers if found.start > own.start], own.end)
+        if _has_key(behind, keys + inner_keys):
+            return make_failure(FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}")
+        return own.said
 
-def _read_object(
-    keys: tuple[str, ...], inner_keys: tuple[str, ...], parse: Callable[[Pairs], Grades | Failure], answer: Answer
-) -> Grades | Failure:
-    text = answer.text
-    objects = list(iter_objects(text, keys))
-    carriers = [found for found in objects if any(key in keys for key, _ in found.pairs or ())]
-    if THINK in text_without(text, carriers):
-        return open_thought()
-    said = [Carrier(found.start, found.end, parse(found.pairs or ())) for found in carriers]
-    own = pick_own(answer, said, ignore_unreadable=False)
-    if own is None:
-        return make_failure(
-            FailureKind.NO_VERDICT, f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"
-        )
-    if isinstance(own, Failure) or isinstance(own.said, Failure):
-        return own if isinstance(own, Failure) else own.said
-    if any(_has_key(text[found.start : found.end], keys) for found in objects if found.pairs is None):
-        return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and one cannot be read")
-    behind = text_without(text, [found for found in carriers if found.start > own.start], own.end)
-    if _has_key(behind, keys + inner_keys):
-        return make_failure(FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}")
-    return own.said
+    return parse_answer(reply, prompt, read)
 
 
 def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:

@@ -14,7 +14,7 @@ from genrm_cli.judging.profiles.answer import (
     parse_answer,
     pick_own,
 )
-from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form, stands_outside
+from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form, text_without
 from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -45,7 +45,7 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
 
 def _read(names: list[str], answer: Answer) -> Grades | Failure:
     objects = list(iter_objects(answer.text, _KEYS))
-    if stands_outside(answer.text, THINK, [found for found in objects if _values_of("scores", found.pairs)]):
+    if THINK in text_without(answer.text, [found for found in objects if _values_of("scores", found.pairs)]):
         return open_thought()
     own = pick_own(answer, _find_scores(names, answer.text))
     if own is None:
