@@ -1,10 +1,11 @@
 """The calls that watching takes: sentinels, audits and canaries. None of them is recalled from a journal."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, read_pairs
+from genrm_cli.evaluation.labelled_pairs import read_pairs
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import Tag, judge_groups
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
@@ -84,27 +85,25 @@ async def ask_sentinels(uri: str, judges: Watched, run: RunContext, times: int) 
     Raises:
         InputError: the file cannot be read, or holds no labelled pair.
     """
-    said: list[dict[tuple[int, int], str]] = [{} for _ in range(times)]
     with run.open_source(uri) as source:
         pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
-        places = {id(case): number for number, case in enumerate(pairs.cases)}
+        said = [[MISSING] * (len(judges.plan.judges) * len(pairs.cases)) for _ in range(times)]
 
-        def take(case: Case, judged: JudgedGroup) -> None:
+        def take(place: int, judged: JudgedGroup) -> None:
             for request, outcome in judged.results:
-                lead = _lead(outcome, chosen=CHOSEN, shown=request.shown)
-                said[request.repeat][request.judge, places[id(case)]] = MISSING if lead is None else "=+-"[lead]
+                if (lead := _lead(outcome, request.shown)) is not None:
+                    said[request.repeat][request.judge * len(pairs.cases) + place] = "=+-"[lead]
 
-        await judges.compare(pairs.iter_groups(source, run.settings), take, times)
-    asked = [(judge, place) for judge in range(len(judges.plan.judges)) for place in range(len(pairs.cases))]
-    return tuple("".join(found.get(each, MISSING) for each in asked) for found in said)
+        groups = (group for _, group in pairs.iter_groups(source, run.settings))
+        await judges.compare(enumerate(groups), take, times)
+    return tuple("".join(each) for each in said)
 
 
-def _lead(outcome: Outcome, chosen: int, shown: Sequence[int]) -> int | None:
-    """Return 1 if a verdict prefers the rollout `chosen`, -1 for the other, 0 for neither; None without one."""
+def _lead(outcome: Outcome, shown: Sequence[int]) -> int | None:
+    """Return 1 if a verdict prefers the first rollout of the group, -1 for the other, 0 for a tie; None without one."""
     if not isinstance(outcome.result, Verdict):
         return None
-    lead = preferred(outcome.result)
-    return lead if shown[0] == chosen else -lead
+    return preferred(outcome.result) * (1 if shown[0] == 0 else -1)
 
 
 @dataclass(slots=True)
@@ -153,9 +152,11 @@ async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> Audits:
             decided = [
                 (id_.shown, outcome.result)
                 for id_, outcome in judged.results
-                if id_.judge == 0 and len(id_.shown) == 2 and isinstance(outcome.result, Verdict)
+                if id_.judge == 0
+                and len(id_.shown) == 2
+                and isinstance(outcome.result, Verdict)
+                and preferred(outcome.result)
             ]
-            decided = [(shown, verdict) for shown, verdict in decided if preferred(verdict)]
             if decided:
                 (i, j), verdict = decided[int(within * len(decided))]
                 pair = (i, j) if preferred(verdict) > 0 else (j, i)
@@ -164,7 +165,7 @@ async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> Audits:
 
     def take(margin: float, judged: JudgedGroup) -> None:
         for id_, outcome in judged.results:
-            if (lead := _lead(outcome, chosen=0, shown=id_.shown)) is not None:
+            if (lead := _lead(outcome, id_.shown)) is not None:
                 audits.add(margin, lead, judged)
 
     await auditor.compare(iter_pairs(), take)
@@ -173,8 +174,7 @@ async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> Audits:
 
 async def ask_canaries(dump: Dump, count: float, judges: Watched) -> dict[str, Count]:
     """Ask the judges about responses and their harmless changes; return how many changed ones won, by change."""
-    counts = {name: [0, 0] for name in CANARIES}
-    names = list(CANARIES)
+    won, decided, names = Counter[str](), Counter[str](), list(CANARIES)
 
     def iter_pairs() -> Iterator[tuple[str, Group]]:
         for within, group, judged in dump.iter_sample(count, "canary"):
@@ -183,19 +183,18 @@ async def ask_canaries(dump: Dump, count: float, judges: Watched) -> dict[str, C
             place = within * len(judged.answered)
             name = names[int(place % 1 * len(names))]
             rollout = group.rollouts[judged.answered[int(place)]]
-            changed = _changed(rollout, CANARIES[name])
-            if changed is not None:
+            if (changed := _changed(rollout, CANARIES[name])) is not None:
                 yield name, Group(f"{group.key} {name}", [changed, rollout])
 
     def take(name: str, judged: JudgedGroup) -> None:
         for id_, outcome in judged.results:
-            lead = _lead(outcome, chosen=0, shown=id_.shown)
+            lead = _lead(outcome, id_.shown)
             if lead:
-                counts[name][0] += lead > 0
-                counts[name][1] += 1
+                won[name] += lead > 0
+                decided[name] += 1
 
     await judges.compare(iter_pairs(), take)
-    return {name: (won, count) for name, (won, count) in counts.items() if count}
+    return {name: (won[name], decided[name]) for name in names if decided[name]}
 
 
 def _changed(rollout: Rollout, change: Callable[[str], str]) -> Rollout | None:

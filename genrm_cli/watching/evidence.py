@@ -41,7 +41,8 @@ class Detector:
             self._logs = [-math.inf] * len(ratios)
             self._sums, self._starts = [0.0] * len(ratios), [dump] * len(ratios)
         for j, ratio in enumerate(ratios):
-            self._logs[j] = _log_of_one_more(self._logs[j]) + ratio
+            log = self._logs[j]
+            self._logs[j] = max(log, 0.0) + math.log1p(math.exp(-abs(log))) + ratio  # log(1 + exp(log))
             if self._sums[j] <= 0:
                 self._sums[j], self._starts[j] = 0.0, dump
             self._sums[j] += ratio
@@ -57,15 +58,6 @@ class Detector:
         if not self._sums or max(self._sums) <= 0:
             return None
         return self._starts[max(range(len(self._sums)), key=self._sums.__getitem__)]
-
-    def restart(self) -> None:
-        """Forget everything, as after an alarm."""
-        self._logs, self._sums, self._starts = [], [], []
-
-
-def _log_of_one_more(log: float) -> float:
-    """Return log(1 + exp(log))."""
-    return max(log, 0.0) + math.log1p(math.exp(-abs(log)))
 
 
 def log_mean(logs: Sequence[float]) -> float:

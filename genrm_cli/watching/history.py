@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
 from genrm_cli.scored.files import parse_run_record
 from genrm_cli.scored.json_form import FormError, from_json, to_json
@@ -11,9 +12,8 @@ from genrm_cli.storage.encoding.records import BadLineError, parse_record, rende
 from genrm_cli.storage.listing import iter_found, iter_named
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object
-from genrm_cli.storage.sink import place_of
 from genrm_cli.watching.course import Course, Judgement, Observation
-from genrm_cli.watching.signals import figures_of
+from genrm_cli.watching.signals import MEANS
 
 METRICS_SUFFIX, ACKNOWLEDGED_SUFFIX = ".metrics.json", ".acknowledged.json"
 
@@ -35,21 +35,18 @@ class History:
     acknowledged: tuple[Acknowledgement, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    def before(self, output: str) -> "History":
-        """Return the history without the record of an output that is written again."""
-        kept = tuple(record for record in self.records if place_of(record.output) != place_of(output))
-        return History(kept, self.acknowledged, self.unreadable)
 
-
-def read_history(folder: str, s3: S3Options, *, flat: bool = False) -> History:
-    """Read the metrics files and acknowledgements of a folder or prefix; unless `flat`, those below it, too.
+def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -> History:
+    """Read the metrics files and acknowledgements of folders or prefixes; unless `flat`, those below them, too.
 
     Raises:
-        StorageError: it cannot be listed, or a file cannot be read.
+        StorageError: one cannot be listed, or a file cannot be read.
     """
     records, acknowledged, unreadable = [], [], []
-    place = f"{folder.rstrip('/')}/"
-    for found in iter_named(place, s3, flat=True) if flat else iter_found(place, s3):
+    places = [f"{folder.rstrip('/')}/" for folder in folders]
+    for found in chain.from_iterable(
+        iter_named(each, s3, flat=True) if flat else iter_found(each, s3) for each in places
+    ):
         uri = found.identity.uri
         if not uri.endswith((METRICS_SUFFIX, ACKNOWLEDGED_SUFFIX)):
             continue
@@ -64,20 +61,6 @@ def read_history(folder: str, s3: S3Options, *, flat: bool = False) -> History:
         except (BadLineError, FormError):
             unreadable.append(uri)
     return History(tuple(records), tuple(acknowledged), tuple(unreadable))
-
-
-def read_histories(folders: Sequence[str], s3: S3Options) -> History:
-    """Read the history of several folders or prefixes as one.
-
-    Raises:
-        StorageError: as for `read_history`.
-    """
-    found = [read_history(folder, s3) for folder in folders]
-    return History(
-        tuple(record for each in found for record in each.records),
-        tuple(each for history in found for each in history.acknowledged),
-        tuple(uri for each in found for uri in each.unreadable),
-    )
 
 
 def acknowledge(folder: str, signal: str, reason: str, s3: S3Options) -> str:
@@ -99,20 +82,14 @@ def judge_identity(judge: PanelRecord) -> tuple[object, ...]:
 
 def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> Observation:
     """Return what was measured with one dump."""
-    figures = figures_of(totals)
-    if watch is None:
-        return Observation(dump=dump, counts=figures.counts, means=figures.means)
+    watch = watch or WatchRecord()
     canaries = {f"canary_{name}": (won, of) for name, (won, of) in watch.canaries.items()}
+    means = {name: read(totals) for name, read in MEANS.items()} | {"audit_length": watch.audit_length}
     return Observation(
         dump=dump,
-        counts={**figures.counts, **canaries},
-        means=figures.means if watch.audit_length is None else {**figures.means, "audit_length": watch.audit_length},
-        audits=[(bad, of) for bad, of in watch.audits],
-        sentinel_set=watch.sentinel_set,
-        asked=watch.asked,
-        sentinels=watch.sentinels,
-        sentinels_again=watch.sentinels_again,
-        auditor_sentinels=watch.auditor_sentinels,
+        counts={"failures": (totals.failures, totals.comparisons_planned), **canaries},
+        means={name: value for name, value in means.items() if value is not None},
+        watch=watch,
     )
 
 

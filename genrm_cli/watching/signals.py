@@ -1,7 +1,7 @@
 """The figures that are watched, what raises each of them, and what to do then."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.watching.canaries import CANARIES
@@ -108,25 +108,11 @@ GAMES = (
 """What a policy may have learned; together with less agreement of the auditor, it says that the judge is gamed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The figures of one dump: counts by the name of the signal, and means."""
-
-    counts: Mapping[str, Count] = field(default_factory=dict)
-    means: Mapping[str, float] = field(default_factory=dict)
-
-
-def figures_of(summary: RunSummary) -> Figures:
-    """Return the figures that a run has measured anyway."""
-    means = {name: value for name, read in _MEANS.items() if (value := read(summary)) is not None}
-    return Figures({"failures": (summary.failures, summary.comparisons_planned)}, means)
-
-
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-_MEANS: Mapping[str, Callable[[RunSummary], float | None]] = {
+MEANS: Mapping[str, Callable[[RunSummary], float | None]] = {
     "reliability": lambda run: run.reliability.mean,
     "spread": lambda run: run.reward.std,
     "flat_groups": lambda run: _share(run.groups_without_spread, run.groups),
@@ -139,3 +125,4 @@ _MEANS: Mapping[str, Callable[[RunSummary], float | None]] = {
     "verdict_texts": lambda run: _share(run.neutralised, run.rollouts),
     "addressing": lambda run: _share(run.addressed_judge, run.rollouts),
 }
+"""The figures that a run has measured anyway; None where it has not."""

@@ -1,6 +1,7 @@
 """Watch the judges of a run: ask what watching takes, and say what the history and this dump show."""
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -68,23 +69,18 @@ class Watcher:
         """
         totals = run_totals(run.settings, run.metrics, index.plan, judges.specs, 0.0)
         history, trouble = await run.in_thread(lambda: _read_history(self.table.history, output, run))
-        found = WatchRecord()
-        if run.exchange is None and not asks_nothing(run.settings):
+        course, found = follow(history, totals.judge)[0], WatchRecord()
+        if run.exchange is not None or asks_nothing(run.settings):
+            judgement = course.add(observe(output, totals, found))
+        else:
             async with self.judges(index.plan, judges, run) as asking:
                 async with self._asking:
                     if self._asked is None and self.table.sentinels is not None:
-                        self._asked = await asking.sentinels(follow(history, totals.judge)[0])
+                        self._asked = await asking.sentinels(course)
                 found = await asking.sample(self._asked or found, Dump(output, index, outcomes))
-                # Before a run is told to stop, fresh calls must say the same.
-                if found.sentinels and _judge(history, output, totals, found).wants_confirmation:
-                    found = await asking.again(found)
-                found = asking.with_cost(found)
-        judgement = _judge(history, output, totals, found)
-        return replace(
-            found,
-            state=State.BLIND if trouble and judgement.state is State.FINE else judgement.state,
-            reasons=(*judgement.reasons, *trouble),
-        )
+                found, judgement = await asking.judge(course, output, totals, found)
+        state = State.BLIND if trouble and judgement.state is State.FINE else judgement.state
+        return replace(found, state=state, reasons=(*judgement.reasons, *trouble))
 
     @asynccontextmanager
     async def judges(self, plan: GroupPlan, judges: OpenJudges, run: RunContext) -> AsyncIterator["Asking"]:
@@ -121,11 +117,6 @@ class Asking:
         asked = uuid4().hex[:12]
         return WatchRecord(sentinel_set=self.sentinel_set, asked=asked, sentinels=said, auditor_sentinels=by_auditor)
 
-    async def again(self, found: WatchRecord) -> WatchRecord:
-        """Ask about the sentinels again, to confirm an alarm."""
-        said = await ask_sentinels(self.table.sentinels or "", self.judges, self.run, _AGAIN)
-        return replace(found, sentinels_again=said)
-
     async def sample(self, found: WatchRecord, dump: Dump) -> WatchRecord:
         """Ask the auditor about a sample of the pairs, and the judges about canaries."""
         metrics = dump.index.metrics
@@ -137,12 +128,19 @@ class Asking:
             found = replace(found, canaries=canaries)
         return found
 
-    def with_cost(self, found: WatchRecord) -> WatchRecord:
-        """Return a record with the calls and tokens spent so far."""
-        spent = self.spent
-        return replace(
-            found, calls=spent.calls, prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens
-        )
+    async def judge(
+        self, course: Course, dump: str, totals: RunTotals, found: WatchRecord
+    ) -> tuple[WatchRecord, Judgement]:
+        """Add a dump to a course; return what was found, with its cost, and the state.
+
+        Before a run is told to stop, fresh calls about the sentinels must say the same.
+        """
+        doubted = copy.deepcopy(course).add(observe(dump, totals, found)).wants_confirmation
+        if doubted and found.sentinels:
+            said = await ask_sentinels(self.table.sentinels or "", self.judges, self.run, _AGAIN)
+            found = replace(found, sentinels_again=said)
+        cost = {name: getattr(self.spent, name) for name in ("calls", "prompt_tokens", "completion_tokens")}
+        return replace(found, **cost), course.add(observe(dump, totals, found))
 
 
 def _read_history(given: str | None, output: str, run: RunContext) -> tuple[History, list[str]]:
@@ -154,11 +152,9 @@ def _read_history(given: str | None, output: str, run: RunContext) -> tuple[Hist
     if not place_of(output).startswith(f"{place_of(folder)}/"):
         return History(), [f"{output} is not below {folder}, the history in the settings: no run will find it there"]
     try:
-        history = read_history(folder, run.s3, flat=given is None).before(output)
+        history = read_history([folder], run.s3, flat=given is None)
     except StorageError as error:
         return History(), [f"the history cannot be read: {error}"]
-    return history, [f"{uri} cannot be read as part of the history" for uri in history.unreadable]
-
-
-def _judge(history: History, output: str, totals: RunTotals, found: WatchRecord) -> Judgement:
-    return follow(history, totals.judge)[0].add(observe(output, totals, found))
+    others = tuple(record for record in history.records if place_of(record.output) != place_of(output))
+    trouble = [f"{uri} cannot be read as part of the history" for uri in history.unreadable]
+    return replace(history, records=others), trouble

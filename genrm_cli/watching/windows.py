@@ -1,7 +1,6 @@
 """Watch the judges of a server, in windows of its groups."""
 
 import asyncio
-import copy
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from genrm_cli.scored.run_record import RunTotals, WatchRecord
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.objects import create_object
 from genrm_cli.watching.course import Course, Judgement
-from genrm_cli.watching.history import METRICS_SUFFIX, follow, observe, read_history
+from genrm_cli.watching.history import METRICS_SUFFIX, History, follow, read_history
 from genrm_cli.watching.watcher import Watcher
 
 _ASKED_EVERY_S = 1_800.0
@@ -39,7 +38,7 @@ class WatchedWindows:
         self._watcher.check(run)
         self.latest: Judgement | None = None
         folder = self._watcher.table.history
-        self._history = None if folder is None else read_history(folder, run.s3)
+        self._history = History() if folder is None else read_history([folder], run.s3)
         self._course: Course | None = None
         self._next_s = 0.0
         self._lock = asyncio.Lock()
@@ -58,8 +57,7 @@ class WatchedWindows:
     async def _add(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
         async with self._lock:
             if self._course is None:
-                known = None if self._history is None else follow(self._history, totals.judge)[0]
-                self._course = known or Course()
+                self._course = follow(self._history, totals.judge)[0]
             try:
                 await self._watch(self._course, totals, plan, judges)
             except GenrmError as error:  # the next window asks again
@@ -72,22 +70,13 @@ class WatchedWindows:
             if self._watcher.table.sentinels is not None and time.monotonic() >= self._next_s:
                 found = await asking.sentinels(course)
                 self._next_s = time.monotonic() + _ASKED_EVERY_S
-            if copy.deepcopy(course).add(observe(name, totals, found)).wants_confirmation and found.sentinels:
-                found = await asking.again(found)
-            found = asking.with_cost(found)
-        self.latest = course.add(observe(name, totals, found))
+            found, self.latest = await asking.judge(course, name, totals, found)
         found = replace(found, state=self.latest.state, reasons=self.latest.reasons)
         self._run.on_event("watch", {"window": name, "state": found.state, "reasons": list(found.reasons)})
         if (folder := self._watcher.table.history) is not None:
             place = f"{folder.rstrip('/')}/{name}"
             record = run_record(
-                totals,
-                self._run.settings,
-                input_=None,
-                output=place,
-                output_mark=None,
-                journal=None,
-                watch=found,
+                totals, self._run.settings, input_=None, output=place, output_mark=None, journal=None, watch=found
             )
             data = render_document(to_json(record))
             await self._run.in_thread(lambda: create_object(f"{place}{METRICS_SUFFIX}", self._run.s3, data))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.watching.course import Course, Judgement, Observation, State
 from genrm_cli.watching.signals import LEARNED_DUMPS, SIGNALS
 
@@ -26,10 +27,12 @@ def dumps(
             dump=f"dump-{number}",
             counts={"failures": (1, 500)},
             means={"length_effect": drawn.gauss(0.1, 0.03)},
-            sentinel_set="s",
-            asked=str(number),
-            sentinels=[sentinels(drawn, share) for _ in range(asked)],
-            sentinels_again=[sentinels(drawn, share) for _ in range(2)] if again else (),
+            watch=WatchRecord(
+                sentinel_set="s",
+                asked=str(number),
+                sentinels=tuple(sentinels(drawn, share) for _ in range(asked)),
+                sentinels_again=tuple(sentinels(drawn, share) for _ in range(2)) if again else (),
+            ),
         )
 
 
@@ -82,7 +85,11 @@ def test_an_acknowledged_change_begins_a_new_baseline() -> None:
     course.acknowledge("sentinel_flips")
     said = sentinels(drawn, 1.0)
     new = [
-        Observation(dump=f"n{n}", counts={"failures": (0, 500)}, sentinel_set="s", asked=f"n{n}", sentinels=[said] * 5)
+        Observation(
+            dump=f"n{n}",
+            counts={"failures": (0, 500)},
+            watch=WatchRecord(sentinel_set="s", asked=f"n{n}", sentinels=(said,) * 5),
+        )
         for n in range(10)
     ]
     assert after(course, new)[-1].signals["sentinel_flips"].state is State.FINE
@@ -127,11 +134,13 @@ def test_a_changed_auditor_is_not_the_policys_fault() -> None:
             Observation(
                 dump=str(number),
                 counts={"failures": (0, 500)},
-                audits=[(bad, 200)],
-                sentinel_set="s",
-                asked=str(number),
-                sentinels=[USUAL] * (1 if number else 5),
-                auditor_sentinels=[sentinels(drawn, share) for _ in range(1 if number else 5)],
+                watch=WatchRecord(
+                    audits=((bad, 200),),
+                    sentinel_set="s",
+                    asked=str(number),
+                    sentinels=(USUAL,) * (1 if number else 5),
+                    auditor_sentinels=tuple(sentinels(drawn, share) for _ in range(1 if number else 5)),
+                ),
             )
         )
     assert judged.signals["auditor_flips"].state is State.LOOK

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.watching.course import Course, Observation, State
 from genrm_cli.watching.evidence import Detector
-from genrm_cli.watching.sentinels import sentinel_baseline
+from genrm_cli.watching.sentinels import Sentinels
 
 RUNS, DUMPS, CHANGE = int(os.environ.get("WATCH_RUNS", "50")), 100, 40
 COMPARISONS, SENTINELS, AUDITS, CANARIES = 10_000, 100, 200, 40
@@ -71,7 +72,7 @@ class Simulation:
         self.redrawn = self.drawn.permutation(SENTINELS)[: SENTINELS // 2]
         self.worse = self.drawn.beta(0.34, 0.16, SENTINELS)
 
-    def sentinels(self, dump: int, times: int) -> list[str]:
+    def sentinels(self, dump: int, times: int) -> tuple[str, ...]:
         """Return what the judge says of the sentinels."""
         right = self.right.copy()
         if self.story.swapped(dump):
@@ -79,7 +80,7 @@ class Simulation:
         lazy = self.story.lazy(dump)
         shown_first = np.arange(SENTINELS) % 2 == 0
         right = (1 - lazy) * right + lazy * shown_first
-        return ["".join(np.where(self.drawn.random(SENTINELS) < right, "+", "-")) for _ in range(times)]
+        return tuple("".join(np.where(self.drawn.random(SENTINELS) < right, "+", "-")) for _ in range(times))
 
     def pairs(self, dump: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the judge's and the auditor's leads of the first response, in points."""
@@ -93,12 +94,12 @@ class Simulation:
         auditor = quality[0] - quality[1] + drawn.normal(0, 1.0, count)
         return judge, auditor
 
-    def audits(self, dump: int) -> list[tuple[int, int]]:
+    def audits(self, dump: int) -> tuple[tuple[int, int], ...]:
         """Return disagreements and audits by the judge's margin."""
         judge, auditor = self.pairs(dump, AUDITS)
         strata = np.digitize(np.abs(judge), [0.5, 1.0, 2.0, 3.0])
         apart = np.sign(judge) != np.sign(auditor)
-        return [(int(apart[strata == each].sum()), int((strata == each).sum())) for each in range(5)]
+        return tuple((int(apart[strata == each].sum()), int((strata == each).sum())) for each in range(5))
 
     def length_effect(self, dump: int) -> float:
         """Return the mean correlation of length and reward within groups."""
@@ -124,11 +125,13 @@ class Simulation:
                 "position": abs(float(np.mean(judge > 0)) - 0.5),
                 "addressing": float(np.mean(drawn.random(1_000) < story.suffix(dump) * story.is_told_by_text)),
             },
-            audits=self.audits(dump),
-            sentinel_set="s",
-            asked=str(dump),
-            sentinels=self.sentinels(dump, 1 if dump else 5),
-            sentinels_again=self.sentinels(dump, 2),
+            watch=WatchRecord(
+                audits=self.audits(dump),
+                sentinel_set="s",
+                asked=str(dump),
+                sentinels=self.sentinels(dump, 1 if dump else 5),
+                sentinels_again=self.sentinels(dump, 2),
+            ),
         )
 
 
@@ -205,7 +208,9 @@ def swap_delay(drawn: np.random.Generator, times: int, count: int, target: float
     def said() -> str:
         return "".join(np.where(drawn.random(count) < right, "+", "-"))
 
-    baseline, detector = sentinel_baseline([said() for _ in range(times)]), Detector()
+    baseline, detector = Sentinels([said() for _ in range(times)]), Detector()
+    baseline.arm()
+    assert baseline.null is not None
     for dump in range(200):
         if dump == 60:
             swapped = drawn.permutation(count)[: count // 2]
@@ -215,5 +220,5 @@ def swap_delay(drawn: np.random.Generator, times: int, count: int, target: float
         if detector.log_evidence >= math.log(12_000):
             if dump >= 60:
                 return dump - 59
-            detector.restart()
+            detector = Detector()
     return None

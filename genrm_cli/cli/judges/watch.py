@@ -48,7 +48,7 @@ def watch(
     from genrm_cli.report.watch_page import write_page
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.watching.history import acknowledge as write_acknowledgement
-    from genrm_cli.watching.history import follow, read_histories
+    from genrm_cli.watching.history import follow, read_history
     from genrm_cli.watching.signals import SIGNALS
 
     settings = invocation.settings
@@ -58,7 +58,7 @@ def watch(
             known = ", ".join(SIGNALS)
             raise UsageError(f"--acknowledge takes one prefix, --reason, and one of these signals: {known}.")
         say(f"acknowledged  {write_acknowledgement(prefixes[0], acknowledge, reason, s3)}")
-    found = follow(read_histories(prefixes, s3))[1]
+    found = follow(read_history(prefixes, s3))[1]
     judged = [judgement for _, judgement in found]
     if not judged:
         raise InputError(f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them.")
