@@ -167,37 +167,34 @@ async def score_inputs(
     return report
 
 
+@dataclass(slots=True)
 class _Batch:
     """One run over many inputs; those that are due are queued, then None for each lane."""
 
-    def __init__(
-        self, run: RunContext, report: BatchReport, held: Held | None, queue: "asyncio.Queue[Decision | None]"
-    ) -> None:
-        self._run = run
-        self._report = report
-        self._held = held
-        self._queue = queue
-        self._leases = Leases(run.s3, run.settings.storage.lease_expiry)
-        self._has_begun = False
-        self.exchange: Exchange | None = None
+    run: RunContext
+    report: BatchReport
+    held: Held | None
+    queue: "asyncio.Queue[Decision | None]"
+    exchange: Exchange | None = None
+    has_begun: bool = False
 
     async def fill(self, inputs: Sequence[str]) -> None:
         """Queue the inputs that are due, and report the others."""
-        leftovers = None if self._run.shard is not None else Leftovers(self._run.s3, one_output=is_one_input(inputs))
-        decisions = iter_decisions(inputs, self._run, None, leftovers)
-        while chunk := await self._run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
+        leftovers = None if self.run.shard is not None else Leftovers(self.run.s3, one_output=is_one_input(inputs))
+        decisions = iter_decisions(inputs, self.run, None, leftovers)
+        while chunk := await self.run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
                 if decision.status is not Status.SCORE:
                     self._enter(decision)
-                elif self._held is None or decision.is_current or decision.task.places.scored in self._held:
-                    await self._queue.put(decision)
+                elif self.held is None or decision.is_current or decision.task.places.scored in self.held:
+                    await self.queue.put(decision)
                 else:
                     self._enter(decision.waiting("became due during the run"))
-        self._report.is_listed = True
+        self.report.is_listed = True
 
     async def work_through(self, judges: OpenJudges) -> None:
         """Score queued inputs, one after another."""
-        while (decision := await self._queue.get()) is not None:
+        while (decision := await self.queue.get()) is not None:
             started_s = time.monotonic()
             try:
                 result = await self._score(decision, judges)
@@ -215,23 +212,23 @@ class _Batch:
 
     def end(self, error: GenrmError) -> None:
         """Report the error that ended the run, and leave queued inputs to the next run."""
-        self._report.end(error)
-        while not self._queue.empty():
-            if (decision := self._queue.get_nowait()) is not None:
+        self.report.end(error)
+        while not self.queue.empty():
+            if (decision := self.queue.get_nowait()) is not None:
                 self._enter(decision.unfinished("the run ended early"))
 
     async def _score(self, decision: Decision, judges: OpenJudges) -> Decision:
         """Score an input under its lease; a shard only asks the judge."""
-        if judges.stopped_by is not None and self._has_begun:
+        if judges.stopped_by is not None and self.has_begun:
             stopped = TooManyUnscoredError("the run was stopped by ", SettingRef(judges.stopped_by))
             return decision.unfinished(stopped.message, stopped)
-        self._has_begun = True
-        await self._run.in_thread(lambda: check_outputs_writable([decision.task], self._run))
-        if self._run.shard is not None:  # leases on the outputs are for the run that writes them
+        self.has_begun = True
+        await self.run.in_thread(lambda: check_outputs_writable([decision.task], self.run))
+        if self.run.shard is not None:  # leases on the outputs are for the run that writes them
             return await self._ask(decision, judges)
         async with self._leased(decision) as lease:
             if isinstance(lease, Lease | None):
-                decision = await self._run.in_thread(lambda: decide_again(decision, self._run))
+                decision = await self.run.in_thread(lambda: decide_again(decision, self.run))
             elif lease is Status.CURRENT or decision.is_current:
                 decision = replace(decision, status=Status.CURRENT)
             else:
@@ -249,29 +246,30 @@ class _Batch:
 
         Yields None if the output needs no lease, and `CURRENT` if it is up to date and only an expired lease was left.
         """
+        leases = Leases(self.run.s3, self.run.settings.storage.lease_expiry)
         output = decision.task.places.scored
-        if not self._run.settings.storage.leases or not decision.can_be_leased:
+        if not self.run.settings.storage.leases or not decision.can_be_leased:
             yield None
-        elif decision.is_current and not await self._run.in_thread(lambda: self._leases.remove_expired(output)):
+        elif decision.is_current and not await self.run.in_thread(lambda: leases.remove_expired(output)):
             yield Status.CURRENT
-        elif self._held is not None and output in self._held:
-            yield self._held[output]
+        elif self.held is not None and output in self.held:
+            yield self.held[output]
         else:
-            async with leased([output], self._leases, self._run) as found:
+            async with leased([output], leases, self.run) as found:
                 yield found[output]
 
     @contextmanager
     def _input_run(self, judges: OpenJudges) -> Iterator[RunContext]:
-        counts = self._run.progress.begin()
+        counts = self.run.progress.begin()
         try:
-            yield replace(self._run, metrics=counts, stop=threading.Event(), exchange=self.exchange)
+            yield replace(self.run, metrics=counts, stop=threading.Event(), exchange=self.exchange)
         finally:
-            self._run.progress.end(counts)
-            self._report.judges = judges.specs
+            self.run.progress.end(counts)
+            self.report.judges = judges.specs
 
     async def _ask(self, decision: Decision, judges: OpenJudges) -> Decision:
         task = decision.task
-        check_shard_journal(task.places.scored, self._run.settings)
+        check_shard_journal(task.places.scored, self.run.settings)
         with self._input_run(judges) as run:
             await ask_task(task, run, judges)
         metrics, error = run.metrics, None
@@ -286,8 +284,8 @@ class _Batch:
         return replace(decision, status=Status.ASKED, reason=reason, error=error)
 
     def _enter(self, result: Decision) -> None:
-        self._report.enter(result)
-        self._run.on_event("file", result.as_dict())
+        self.report.enter(result)
+        self.run.on_event("file", result.as_dict())
 
 
 def _waiting(decision: Decision, run: RunContext) -> Decision:

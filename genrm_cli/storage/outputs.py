@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from genrm_cli.errors import StorageError, UsageError
@@ -137,6 +137,7 @@ def _holds(path: Path, mark: Mark) -> bool:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+@dataclass(eq=False)
 class Outputs(AbstractContextManager["Outputs"]):
     """The outputs of one run, which appear in the order they were opened, all of them or none.
 
@@ -144,13 +145,12 @@ class Outputs(AbstractContextManager["Outputs"]):
     of the commit is in the folder of the outputs or above it; None for a single output or streams.
     """
 
-    def __init__(self, s3: S3Options, *, overwrite: bool, manifest_uri: str | None = None, mode: int = 0o666) -> None:
-        self._s3 = s3
-        self._overwrite = overwrite
-        self._manifest_uri = manifest_uri
-        self._mode = mode
-        self._sinks: list[Sink] = []
-        self._places: set[str] = set()
+    s3: S3Options
+    overwrite: bool
+    manifest_uri: str | None = None
+    mode: int = 0o666
+    _sinks: list[Sink] = field(default_factory=list, init=False)
+    _places: set[str] = field(default_factory=set, init=False)
 
     def __exit__(self, *_: object) -> None:
         with ExitStack() as aborts:  # a failing abort must not prevent the others
@@ -162,7 +162,7 @@ class Outputs(AbstractContextManager["Outputs"]):
         place = place_of(uri)
         if place in self._places:
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
-        sink = open_sink(uri, self._s3, overwrite=self._overwrite, mode=self._mode if mode is None else mode)
+        sink = open_sink(uri, self.s3, overwrite=self.overwrite, mode=self.mode if mode is None else mode)
         self._sinks.append(sink)
         self._places.add(place)
         return sink
@@ -182,23 +182,23 @@ class Outputs(AbstractContextManager["Outputs"]):
         """
         for sink in self._sinks:
             sink.finish()
-        if self._manifest_uri is None:
+        if self.manifest_uri is None:
             self._publish()
             return
-        folder = folder_of(self._manifest_uri)
+        folder = folder_of(self.manifest_uri)
         entries = [
             CommitEntry(
                 name_below(folder, sink.uri),
                 sink.mark,
                 sink.staged,
-                mark_of(sink.uri, self._s3) if self._overwrite and sink.staged is not None else None,
+                mark_of(sink.uri, self.s3) if self.overwrite and sink.staged is not None else None,
             )
             for sink in self._sinks
             if sink.mark is not None
         ]
-        write_manifest(self._manifest_uri, entries, self._s3)
+        write_manifest(self.manifest_uri, entries, self.s3)
         self._publish()
-        remove_manifest(self._manifest_uri, self._s3)
+        remove_manifest(self.manifest_uri, self.s3)
 
     def _publish(self) -> None:
         for sink in self._sinks:

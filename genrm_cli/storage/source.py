@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -27,34 +27,28 @@ _ANY_MODE, _OWN_MODE = 0o666, 0o600
 Stop = Callable[[], bool]
 
 
+@dataclass(eq=False)
 class Source(AbstractContextManager["Source"]):
     """An input whose records can be read repeatedly.
 
     `mode` is the maximum mode of its outputs: that of a local file, plus read and write access for its owner.
     """
 
-    def __init__(
-        self,
-        identity: InputIdentity,
-        content: BinaryIO,
-        max_line_bytes: int,
-        stop: Stop | None,
-        *,
-        is_copy: bool,
-        mode: int = _ANY_MODE,
-        max_unpacked: int | None = None,
-    ) -> None:
-        self.uri = identity.uri
-        self.identity = identity
-        self.mode = mode
-        self._content = content
-        self._max_line_bytes = max_line_bytes
-        self._stop = stop
-        self._is_copy = is_copy
-        self._max_unpacked = max_unpacked
+    identity: InputIdentity
+    content: BinaryIO
+    max_line_bytes: int
+    stop: Stop | None
+    is_copy: bool = field(kw_only=True)
+    mode: int = _ANY_MODE
+    max_unpacked: int | None = None
 
     def __exit__(self, *_: object) -> None:
-        self._content.close()
+        self.content.close()
+
+    @property
+    def uri(self) -> str:
+        """Its name, as the user gave it."""
+        return self.identity.uri
 
     @property
     def unit(self) -> str:
@@ -64,17 +58,17 @@ class Source(AbstractContextManager["Source"]):
     def iter_lines(self) -> Iterator[Line]:
         """Yield every record from the start; iterations may overlap. `stop` raises `StoppedError`."""
         records = self._container.iter_records(
-            lambda: io.BufferedReader(_Seekable(self._content.fileno(), self._read), CHUNK_BYTES),
+            lambda: io.BufferedReader(_Seekable(self.content.fileno(), self._read), CHUNK_BYTES),
             self._iter_chunks(),
-            self._max_line_bytes,
+            self.max_line_bytes,
         )
         return self._limited(records) if self._container.is_packed else records
 
     def verify_unchanged(self) -> None:
         """Raise `ChangedInputError` if a local file has changed since opening. Other inputs are read from a copy."""
-        if self._is_copy:
+        if self.is_copy:
             return
-        status = os.fstat(self._content.fileno())
+        status = os.fstat(self.content.fileno())
         found = _identity(self.uri, status)
         if status.st_nlink == 0:  # losing its name changed the ctime, but not the content
             found = replace(found, ctime_ns=self.identity.ctime_ns)
@@ -86,7 +80,7 @@ class Source(AbstractContextManager["Source"]):
         return Container(self.uri, self._read(0, HEAD_BYTES))
 
     def _limited(self, records: Iterator[Line]) -> Iterator[Line]:
-        limit = UnpackedLimit(self.uri, self._max_unpacked)
+        limit = UnpackedLimit(self.uri, self.max_unpacked)
         for record in records:
             limit.add(len(record.raw))
             yield record
@@ -98,10 +92,10 @@ class Source(AbstractContextManager["Source"]):
             offset += len(chunk)
 
     def _read(self, offset: int, count: int = CHUNK_BYTES) -> bytes:
-        if self._stop is not None and self._stop():
+        if self.stop is not None and self.stop():
             raise StoppedError
         try:
-            return os.pread(self._content.fileno(), count, offset)
+            return os.pread(self.content.fileno(), count, offset)
         except OSError as error:
             raise unreadable(self.uri, error) from error
 

@@ -5,6 +5,7 @@ import tempfile
 from array import array
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from genrm_cli.errors import InputError, StorageError, naming
@@ -112,25 +113,25 @@ def temporary_error(error: OSError) -> StorageError:
     )
 
 
+@dataclass(slots=True)
 class UnpackedLimit:
     """Counts the unpacked bytes of an input; `room_bytes` is None if nothing is stored in temporary files."""
 
-    def __init__(self, uri: str, max_bytes: int | None, room_bytes: int | None = None) -> None:
-        self._uri = uri
-        self._max_bytes = max_bytes
-        self._room_bytes = room_bytes
-        self._bytes = 0
+    uri: str
+    max_bytes: int | None
+    room_bytes: int | None = None
+    counted_bytes: int = 0
 
     def add(self, count: int) -> None:
         """Count some bytes before they are stored; `InputError` over the limit, `StorageError` for a full disk."""
-        self._bytes += count
-        if self._max_bytes is not None and self._bytes > self._max_bytes:
+        self.counted_bytes += count
+        if self.max_bytes is not None and self.counted_bytes > self.max_bytes:
             raise InputError(
-                f"{self._uri}: unpacks to more than {self._max_bytes:,} bytes; ",
+                f"{self.uri}: unpacks to more than {self.max_bytes:,} bytes; ",
                 naming("if the file is correct, raise $max_unpacked"),
             )
-        if self._room_bytes is not None and self._bytes > self._room_bytes:
+        if self.room_bytes is not None and self.counted_bytes > self.room_bytes:
             raise StorageError(
-                f"{self._uri}: unpacks to more than {self._room_bytes:,} bytes, nine tenths of the free space for "
+                f"{self.uri}: unpacks to more than {self.room_bytes:,} bytes, nine tenths of the free space for "
                 "temporary data; free some disk space, or set TMPDIR to a folder with more space"
             )
