@@ -5,7 +5,7 @@ In a pipe or a file, each row is one line of any length.
 
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from itertools import chain
+from functools import partial
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -34,24 +34,12 @@ class Column(NamedTuple):
     kind: Kind
 
 
-def numbers(*heads: str) -> list[Column]:
-    """Return columns of numbers."""
-    return [Column(head, Kind.NUMBER) for head in heads]
+def _columns(kind: Kind, *heads: str) -> list[Column]:
+    return [Column(head, kind) for head in heads]
 
 
-def names(*heads: str) -> list[Column]:
-    """Return columns of names. Those at the beginning of a table name its rows."""
-    return [Column(head, Kind.NAME) for head in heads]
-
-
-def texts(*heads: str) -> list[Column]:
-    """Return columns of texts."""
-    return [Column(head, Kind.TEXT) for head in heads]
-
-
-def excerpts(*heads: str) -> list[Column]:
-    """Return columns that show the beginning of a text."""
-    return [Column(head, Kind.EXCERPT) for head in heads]
+# Return columns of a kind, by their heads. Names at the beginning of a table name its rows.
+numbers, names, texts, excerpts = (partial(_columns, kind) for kind in Kind)
 
 
 class Table:
@@ -145,11 +133,10 @@ def print_parts(*parts: str | Table) -> None:
     """Print texts, which wrap at words on a terminal, and tables to stdout."""
     console = stdout_console()
     width = console.width if console.is_terminal else None
-    for line in chain.from_iterable(_lines_of(part, width) for part in parts):
-        console.print(line, soft_wrap=True)
-
-
-def _lines_of(part: str | Table, width: int | None) -> Iterator[Text]:
-    if isinstance(part, Table):
-        return part.iter_lines(width)
-    return (Text(line) for each in escaped(part).split("\n") for line in iter_wrapped(each, width))
+    for part in parts:
+        if isinstance(part, Table):
+            lines = part.iter_lines(width)
+        else:
+            lines = (Text(line) for each in escaped(part).split("\n") for line in iter_wrapped(each, width))
+        for line in lines:
+            console.print(line, soft_wrap=True)

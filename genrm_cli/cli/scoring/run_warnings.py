@@ -27,7 +27,6 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     elif not metrics.comparisons_planned and not metrics.components:
         yield "nothing to compare: no group has two rollouts that can be compared."
     yield from _judge_warnings(metrics)
-    yield from _length_warnings(metrics)
     yield from _content_warnings(metrics)
     yield from _component_warnings(metrics)
     if metrics.min_reliability is not None and (unknown := metrics.groups_of_unknown_reliability):
@@ -62,7 +61,7 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
 
 
 def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
-    """Yield warnings about verdicts that say little."""
+    """Yield warnings about verdicts that say little, or that follow length."""
     if (metrics.contradiction_rate or 0) > _UNUSABLE_FROM:
         yield (
             f"scores and ranking disagree in {metrics.contradiction_rate:.0%} of the verdicts: this judge may not "
@@ -85,10 +84,6 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
             f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, 0 = only by chance): "
             "their average may mean little. Compare the judges with `genrm eval`."
         )
-
-
-def _length_warnings(metrics: "RunTotals") -> Iterator[str]:
-    """Yield a warning about rewards that follow length."""
     mean, interval = metrics.length_effect.mean, metrics.length_effect_interval
     if mean is not None and abs(mean) > STRONG_LENGTH and interval is not None and min(interval) * max(interval) > 0:
         yield (

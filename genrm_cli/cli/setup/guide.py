@@ -71,10 +71,7 @@ def render_settings_page() -> str:
 def _row(setting: Setting) -> str:
     off = setting.negative if setting.switch_off else None
     flags = ", ".join(f"`{name}`" for name in (setting.flag, setting.short_flag, off) if name)
-    return f"| {flags} | {_shown(setting)} | {help_text(setting.help)} |"
-
-
-def _shown(setting: Setting) -> str:
+    default = "" if setting.default in (None, ()) else f"`{setting.default}`"
     if isinstance(setting.default, bool):
-        return "on" if setting.default else "off"
-    return "" if setting.default in (None, ()) else f"`{setting.default}`"
+        default = "on" if setting.default else "off"
+    return f"| {flags} | {default} | {help_text(setting.help)} |"
