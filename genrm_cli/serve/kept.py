@@ -71,12 +71,6 @@ class KnownGroup:
         is_over = found.score_of(member_id).reward is not None or not found.counts.unanswered
         return answer if is_over else None
 
-    def release_texts(self) -> None:
-        """Drop what only a late member needs."""
-        self.judged = None
-        self.arriving.release()
-        self.cohort.release_texts()
-
 
 class KnownGroups:
     """Groups and cohorts by name, from the first request until their answers were kept long enough.

@@ -30,10 +30,8 @@ class ServiceCollector(Collector):
         yield from self._of_judges()
         if self._service.steps is not None and (rate := self._service.steps.win_rate) is not None:
             text = "Win rate against the reference answers in the latest step, and its 95 % interval"
-            family = GaugeMetricFamily("genrm_reference_win_percent", text, labels=["value"])
-            for value in ("win", "low", "high"):
-                family.add_metric([value], getattr(rate, f"{value}_percent"))
-            yield family
+            shares = {name: getattr(rate, f"{name}_percent") for name in ("win", "low", "high")}
+            yield _gauges("reference_win_percent", text, "value", shares)
         if (windows := self._service.windows) is not None and windows.latest is not None:
             yield from _watched(windows.latest)
 
@@ -98,12 +96,14 @@ def _histogram(latencies: Latencies) -> Metric:
 
 def _watched(latest: Judgement) -> Iterator[Metric]:
     """Yield the state of the watched judges, and the value of each signal in the last window."""
-    state = GaugeMetricFamily("genrm_watch_state", "1 for the state of the watched judges", labels=["state"])
-    for each in State:
-        state.add_metric([each.value], float(each is latest.state))
-    yield state
-    signals = GaugeMetricFamily("genrm_watch_signal", "Watched figures in the last window", labels=["signal"])
-    for name, signal in latest.signals.items():
-        if signal.value is not None:
-            signals.add_metric([name], signal.value)
-    yield signals
+    states = {each.value: float(each is latest.state) for each in State}
+    yield _gauges("watch_state", "1 for the state of the watched judges", "state", states)
+    signals = {name: signal.value for name, signal in latest.signals.items() if signal.value is not None}
+    yield _gauges("watch_signal", "Watched figures in the last window", "signal", signals)
+
+
+def _gauges(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"genrm_{name}", text, labels=[label])
+    for value, number in values.items():
+        family.add_metric([value], number)
+    return family

@@ -143,7 +143,7 @@ class RoundsService:
                 is_kept, earlier = self._service.knows(rounds.round), rounds.round
                 ticket = rounds.admit(member.digest, size, self._serial, is_gone, member_id, is_kept=is_kept)
                 if earlier not in ("", ticket.round):
-                    self._service.drop(key)
+                    self._service.journal.drop(key)
             member = replace(member, id=ticket.member_id)
             answer = await self._service.join(ticket.round, size, member, key=key, needs_all=needs_all)
             score = answer.score_of(ticket.member_id)

@@ -48,7 +48,8 @@ async def serve(
             if trackers or windows is not None or settings.serve.reference is not None:
                 steps = StepMetrics(settings, scorer, log, windows)
             service = RewardService(scorer, settings.serve, on_event, recorder, steps)
-            await service.open()
+            if recorder is not None:  # before the first request
+                await recorder.open(lambda marks: service.journal.write({}, marks))
             app = build_app(service, scorer, settings.serve, token)
             await run_server(app, listening, settings.serve.read_timeout, on_ready, service.drain)
             if steps is not None:

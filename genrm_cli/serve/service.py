@@ -50,7 +50,7 @@ class RewardService:
         self.known = KnownGroups(settings)
         self.open_groups = self.being_judged = self.waiting = 0
         self.is_draining = False
-        self._journal = KeptCohorts(scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep)
+        self.journal = KeptCohorts(scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep)
         self._attempts: dict[str, int] = {}
         self._ready: list[KnownGroup] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,7 +66,7 @@ class RewardService:
 
     def restore(self, key: str) -> Cohort | None:
         """Return the cohort kept under a name, which members may join again; None without one."""
-        kept = self._journal.read(key)
+        kept = self.journal.read(key)
         if kept is None:
             return None
         if (known := self.known.cohorts.get(kept.name)) is not None:
@@ -79,15 +79,6 @@ class RewardService:
         self.known.cohorts[kept.name] = known
         self.known.keep(known)
         return known.cohort
-
-    async def open(self) -> None:
-        """Record what killed servers left, before the first request."""
-        if self.recorder is not None:
-            await self.recorder.open(lambda marks: self._journal.write({}, marks))
-
-    def drop(self, key: str) -> None:
-        """Forget the cohort kept under a name: another one of this name begins."""
-        self._journal.drop(key)
 
     def supersede(self, group: str, attempt: int) -> None:
         """Give up the cohort of the attempt before, if its members still wait: nobody will complete it.
@@ -279,10 +270,10 @@ class RewardService:
             if known.key is not None and is_final:
                 kept[known.key] = KeptCohort.of(known.cohort, {"": answer})
             is_worth_it = answer.counts.scored and not (known.needs_all and answer.counts.shortfall)
-            if self.recorder and known.judged and is_worth_it and not self._journal.has(part):
+            if self.recorder and known.judged and is_worth_it and not self.journal.has(part):
                 self.recorder.add(known.cohort.in_order(), known.judged, answer.rewards, part if is_final else b"")
                 recorded += [part] if is_final else []
-        self._journal.write(kept, recorded)
+        self.journal.write(kept, recorded)
 
     def _answer(self, known: KnownGroup, answer: GroupAnswer) -> None:
         self.open_groups -= 1
@@ -300,8 +291,10 @@ class RewardService:
         if not known.is_to_keep(counts):
             self.known.forget(known)
             return
-        if known.cohort.is_complete and not counts.unanswered:
-            known.release_texts()
+        if known.cohort.is_complete and not counts.unanswered:  # no late member can need them
+            known.judged = None
+            known.arriving.release()
+            known.cohort.release_texts()
             self.known.release(known)
         self.known.keep(known)
 
@@ -351,7 +344,7 @@ class RewardService:
         done = {id_: task.result() for id_, task in known.late.items() if task.done() and not task.exception()}
         answers = {"": known.answer.result(), **done, member.id: answer}
         if known.key is not None:
-            self._journal.write({known.key: KeptCohort.of(known.cohort, answers)})
+            self.journal.write({known.key: KeptCohort.of(known.cohort, answers)})
         return answer
 
     def _answer_of(

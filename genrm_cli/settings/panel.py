@@ -31,8 +31,7 @@ class JudgeConfig:
         weight: relative weight of its verdicts.
         judge: settings of the run, overridden by its own; likewise `limits`.
         share: strategy and rings of the pairs that it answers; None for those of the run.
-        default_score: score of an unparsable reply under `compat`.
-        default_ranking: ranking of an unparsable reply under `compat`.
+        default_score: score of an unparsable reply under `compat`; likewise `default_ranking`.
         is_elsewhere: whether it has its own endpoint, which must not receive the key of another judge.
     """
 
@@ -194,11 +193,8 @@ def _share(raw: object, where: str) -> tuple[str, float]:
     raise UsageError(f"{where}: share {raw!r} is not a strategy, as in 'all_pairs', 'ring' or 'ring 2'.")
 
 
-_WATCH: Mapping[str, Check] = {
-    **{"sentinels": checks.text, "history": checks.text},
-    "canaries": checks.number(0.0, 1.0),
-}
-_AUDIT: Mapping[str, Check] = {"share": checks.number(0.0, 1.0)}
+_SHARE = checks.number(0.0, 1.0)
+_WATCH: Mapping[str, Check] = {"sentinels": checks.text, "history": checks.text, "canaries": _SHARE}
 
 
 def parse_watch(raw: object, where: str) -> WatchTable:
@@ -210,8 +206,8 @@ def parse_watch(raw: object, where: str) -> WatchTable:
         return watch
     place = f"{where}.auditor"
     own = table(given["auditor"], place)
-    refuse_unknown(own, (*_AUDIT, *OWN_KEYS), place, "an auditor has")
+    refuse_unknown(own, ("share", *OWN_KEYS), place, "an auditor has")
     if "model" not in own:
         raise UsageError(f"{place}: model is missing: name a judge of another family than the one it audits.")
-    share = read_values(own, place, _AUDIT).get("share", watch.audit_share)
+    share = _SHARE(own.get("share", watch.audit_share), f"{place}.share")
     return replace(watch, auditor=judge_settings(own, f"{place}.", OWN_KEYS), audit_share=share)

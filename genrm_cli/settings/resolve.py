@@ -74,10 +74,12 @@ def resolve_settings(
     _drop_overridden_profile(chosen)
     if not file.is_named:
         _refuse_untrusted(file, chosen)
-    chosen = {
-        name: replace(each, value=setting_named(name).convert(each.value, each.where)) for name, each in chosen.items()
-    }
-    _apply_defaults(chosen)
+    for name, each in chosen.items():
+        chosen[name] = replace(each, value=setting_named(name).convert(each.value, each.where))
+    for name, presets in (("preset", PRESETS), ("compat", COMPATIBLE)):
+        if name in chosen:
+            for other, default in presets[chosen[name].value].items():
+                chosen.setdefault(other, _Choice(default, _Rank.PRESET, f"{name} {chosen[name].value}"))
     values = {name: choice.value for name, choice in chosen.items()}
     panel = parse_panel(tables["judge"], f"{file.path}: judge") if "judge" in tables else ()
     if _names_one_judge(chosen):
@@ -92,8 +94,7 @@ def resolve_settings(
     settings = settings_from(**values, panel=panel, watch=watch, **rewards)
     if settings.limits.max_cost is not None and not (settings.limits.price_in or settings.limits.price_out):
         raise UsageError(naming("$max_cost requires $price_in and $price_out, the prices per million tokens."))
-    sources = {name: choice.source for name, choice in chosen.items()}
-    return settings, _origins_of(settings, sources, tables, file.path)
+    return settings, _origins_of(settings, {name: each.source for name, each in chosen.items()}, tables, file.path)
 
 
 def _choose(flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile) -> dict[str, _Choice]:
@@ -141,15 +142,6 @@ def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
                 naming(" has no effect with $judge, which takes no prompt; remove one of them.", judge="lexical"),
             )
         del chosen["profile"]
-
-
-def _apply_defaults(chosen: dict[str, _Choice]) -> None:
-    """Take the defaults of a preset, and of `compat`, for settings that nothing sets."""
-    for name, table in (("preset", PRESETS), ("compat", COMPATIBLE)):
-        if name in chosen:
-            value = chosen[name].value
-            for other, default in table[value].items():
-                chosen.setdefault(other, _Choice(default, _Rank.PRESET, f"{name} {value}"))
 
 
 def _origins_of(settings: Settings, sources: Mapping[str, str], tables: Table, path: str) -> list[Origin]:

@@ -89,32 +89,27 @@ def iter_needing_trust(values: Table) -> Iterator[tuple[str, str]]:
     settings = {setting.key: setting for setting in all_settings()}
     for key, value in values.items():
         if key == "judge" and isinstance(value, list | dict):
-            tables = {f"[[judge]] {number}": table for number, table in enumerate(value, 1)}
-            yield from ((PANEL, place) for place in _places_needing_trust(tables, settings))
+            for number, table in enumerate(value, 1):
+                yield from ((PANEL, place) for place in _places_needing_trust(table, f"[[judge]] {number}", settings))
         elif key in TABLES:
-            tables = {f"[{key}]": value}
-            if key == "components" and isinstance(value, Mapping):
-                tables = {f"[components.{title}]": table for title, table in value.items()}
-            elif key == "watch" and isinstance(value, Mapping):
-                own = {name: each for name, each in value.items() if name != "auditor"}
-                tables = {"[watch]": own, "[watch.auditor]": value.get("auditor")}
-            yield from ((key, place) for place in _places_needing_trust(tables, settings))
+            yield from ((key, place) for place in _places_needing_trust(value, f"[{key}]", settings))
         elif key not in settings:
             yield key, key
         elif settings[key].needs_trust(value):
             yield settings[key].name, key
 
 
-def _places_needing_trust(tables: Table, settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Yield each key that requires trust, with the title of its table."""
-    for title, table in tables.items():
-        for key, value in table.items() if isinstance(table, Mapping) else ():
-            if key in settings:
-                is_needed = settings[key].needs_trust(value)
-            else:
-                is_needed = names_file(value) if key == "set" else key not in _HARMLESS
-            if is_needed:
-                yield f"{key} in {title}"
+def _places_needing_trust(table: object, title: str, settings: Mapping[str, Setting]) -> Iterator[str]:
+    """Yield each key of a table that requires trust, with the title of its table, which may be one within it."""
+    for key, value in table.items() if isinstance(table, Mapping) else ():
+        if title == "[components]" or (title, key) == ("[watch]", "auditor"):
+            yield from _places_needing_trust(value, f"{title[:-1]}.{key}]", settings)
+        elif settings[key].needs_trust(value) if key in settings else _is_risky(key, value):
+            yield f"{key} in {title}"
+
+
+def _is_risky(key: str, value: object) -> bool:
+    return names_file(value) if key == "set" else key not in _HARMLESS
 
 
 def state_of(file: SettingsFile, folder: Path) -> State:
