@@ -92,12 +92,7 @@ def with_settings(
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. A parameter
     whose type is a dataclass becomes one option for each of its fields, declared as settings.
 
-    Args:
-        panels: the panels of the settings to add.
-        names: names of further settings to add.
-        omit: names of settings to leave out.
-        reads_file: whether a settings file takes effect.
-        on_error: called after an error is printed, with the flags alone if the settings cannot be resolved.
+    `on_error` is called after an error is printed, with the flags alone if the settings cannot be resolved.
     """
     taken = {s.name for s in all_settings() if s.panel in panels}.union(names).difference(omit)
     settings = [s for s in all_settings() if s.name in taken]

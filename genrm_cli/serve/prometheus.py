@@ -31,7 +31,7 @@ class ServiceCollector(Collector):
         if self._service.steps is not None and (rate := self._service.steps.win_rate) is not None:
             text = "Win rate against the reference answers in the latest step, and its 95 % interval"
             shares = {name: getattr(rate, f"{name}_percent") for name in ("win", "low", "high")}
-            yield _gauges("reference_win_percent", text, "value", shares)
+            yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
         if (windows := self._service.windows) is not None and windows.latest is not None:
             yield from _watched(windows.latest)
 
@@ -57,29 +57,21 @@ class ServiceCollector(Collector):
             ("default_rewards", "Rewards replaced by on_failure", counts.defaults_sent),
         ):
             yield CounterMetricFamily(f"genrm_{name}", text, value)
-        yield labelled_counter("groups", "Groups answered", "status", counts.groups)
+        yield _labelled(CounterMetricFamily, "groups", "Groups answered", "status", counts.groups)
         text, spreads = "Highest less lowest reward of a group", counts.spreads
         yield SummaryMetricFamily("genrm_reward_spread", text, spreads.count, spreads.count * (spreads.mean or 0.0))
 
     def _of_judges(self) -> Iterator[Metric]:
         metrics = self._scorer.metrics
         results = {"verdict": metrics.verdicts, "journal": metrics.journal_hits, "failure": metrics.failed}
-        yield labelled_counter("comparisons", "Comparisons with a result", "result", results)
-        yield labelled_counter("comparison_failures", "Failed comparisons", "kind", metrics.failures)
+        yield _labelled(CounterMetricFamily, "comparisons", "Comparisons with a result", "result", results)
+        yield _labelled(CounterMetricFamily, "comparison_failures", "Failed comparisons", "kind", metrics.failures)
         text = "Rollouts whose texts made the judge fail"
         yield CounterMetricFamily("genrm_sabotaged_rollouts", text, metrics.sabotaged)
         yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
         tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
-        yield labelled_counter("judge_tokens", "Tokens of judges", "kind", tokens)
+        yield _labelled(CounterMetricFamily, "judge_tokens", "Tokens of judges", "kind", tokens)
         yield _histogram(self._scorer.open_judges.latencies)
-
-
-def labelled_counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
-    """Return a counter with one label."""
-    family = CounterMetricFamily(f"genrm_{name}", text, labels=[label])
-    for value, count in sorted(counts.items()):
-        family.add_metric([value], count)
-    return family
 
 
 def _histogram(latencies: Latencies) -> Metric:
@@ -97,13 +89,16 @@ def _histogram(latencies: Latencies) -> Metric:
 def _watched(latest: Judgement) -> Iterator[Metric]:
     """Yield the state of the watched judges, and the value of each signal in the last window."""
     states = {each.value: float(each is latest.state) for each in State}
-    yield _gauges("watch_state", "1 for the state of the watched judges", "state", states)
+    yield _labelled(GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", states)
     signals = {name: signal.value for name, signal in latest.signals.items() if signal.value is not None}
-    yield _gauges("watch_signal", "Watched figures in the last window", "signal", signals)
+    yield _labelled(GaugeMetricFamily, "watch_signal", "Watched figures in the last window", "signal", signals)
 
 
-def _gauges(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(f"genrm_{name}", text, labels=[label])
-    for value, number in values.items():
+def _labelled(
+    form: type[CounterMetricFamily | GaugeMetricFamily], name: str, text: str, label: str, values: Mapping[str, float]
+) -> Metric:
+    """Return a metric with one label."""
+    family = form(f"genrm_{name}", text, labels=[label])
+    for value, number in sorted(values.items()):
         family.add_metric([value], number)
     return family
