@@ -127,7 +127,8 @@ class ArrivingGroup:
         judge, since_s = self._judges[number], loop_time_s()
         async with self._judges.turn():
             request = judge.prepare(prompt, repeat)
-            if (known := judge.recall(request)) is not None:
+            (known,) = judge.recall([request])
+            if known is not None:
                 return known
             slot = await judge.admit(since_s=since_s)
         if slot is None:

@@ -78,10 +78,8 @@ async def judge_group(
             async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
                 if not number and any(map(local_kind, plan.rewards.components)):
                     await in_thread(lambda: compute_local(judged, group, plan))
-                for id_, prompt in requests:
+                for id_, request, outcome in judges.iter_recalled(requests):
                     judge = judges[id_.judge]
-                    request = judge.prepare(prompt, id_.repeat)
-                    outcome = judge.recall(request)
                     if outcome is None:
                         slot = await judge.admit(lane)
                         if slot is not None:
@@ -163,9 +161,7 @@ def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet
     """Add the results that are known without asking, and count them."""
     first = seen = known = known_calls = later = 0
     for number, stage in enumerate(iter_stages(judged, group, plan), 1):
-        for id_, prompt in stage:
-            judge = judges[id_.judge]
-            outcome = judge.recall(judge.prepare(prompt, id_.repeat))
+        for id_, _, outcome in judges.iter_recalled(stage):
             seen += 1
             if outcome is not None:
                 known += outcome.from_journal

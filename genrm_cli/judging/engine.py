@@ -4,10 +4,11 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Protocol
 
 from genrm_cli.errors import GenrmError
@@ -16,10 +17,11 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lexical import judge_lexically
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
+from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt, RequestId
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 _KNOWN_IN_A_ROW = 64  # outcomes without a wait before control returns to the event loop
+_AT_ONCE = 16  # requests whose texts are held together
 _RECENT = 4_096  # outcomes remembered without a journal: those of several groups, in a few MB
 
 
@@ -29,8 +31,8 @@ class Judge(Protocol):
     def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
         """Render a request; `judge_idx` is the number of its repeat."""
 
-    def recall(self, request: JudgeRequest) -> Outcome | None:
-        """Return the known outcome; None if the judge must be asked."""
+    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
+        """Return the known outcome of each; None where the judge must be asked."""
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call in a lane of `JudgeSet`; None if the run was stopped.
@@ -56,11 +58,14 @@ class LexicalJudge:
         del judge_idx
         return JudgeRequest(shown)
 
-    def recall(self, request: JudgeRequest) -> Outcome:
-        """Judge a pair; refuse other prompts."""
-        if not isinstance(request.shown, PairwisePrompt):
+    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
+        """Judge pairs; refuse other prompts."""
+        return [self._judge(request.shown) for request in requests]
+
+    def _judge(self, shown: Prompt) -> Outcome:
+        if not isinstance(shown, PairwisePrompt):
             return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
-        return Outcome(judge_lexically(request.shown))
+        return Outcome(judge_lexically(shown))
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Never needed: everything is known."""
@@ -70,7 +75,7 @@ class LexicalJudge:
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Never needed: everything is known."""
         del slot
-        return self.recall(request)
+        return self._judge(request.shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +108,12 @@ class OnceJudge:
         """Render a request."""
         return self._judge.prepare(shown, judge_idx)
 
-    def recall(self, request: JudgeRequest) -> Outcome | None:
-        """Return the outcome of an equal request."""
-        known = self._recent.get(request.key)
+    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
+        """Return the outcomes of equal requests."""
+        return [self._recall_recent(request.key) for request in requests]
+
+    def _recall_recent(self, key: bytes) -> Outcome | None:
+        known = self._recent.get(key)
         return None if known is None else replace(known, from_journal=True)
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
@@ -123,9 +131,9 @@ class OnceJudge:
             if (again := await self.admit()) is None:  # its caller left: this request takes over
                 return self._not_asked()
             held = again
-        if (known := self._recent.get(key)) is not None:  # answered while this request waited for its slot
+        if (known := self._recall_recent(key)) is not None:  # answered while this request waited for its slot
             self._judge.dismiss(held)
-            return replace(known, from_journal=True)
+            return known
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._ask_once(request, held)
@@ -147,7 +155,8 @@ class OnceJudge:
         if is_asked or request.form_version == self._judge.form.version:
             return outcome
         renewed = self._judge.prepare(request.shown, request.repeat)
-        if (known := self.recall(renewed)) is not None:
+        (known,) = self.recall([renewed])
+        if known is not None:
             return known
         slot = await self.admit()
         return self._not_asked() if slot is None else await self.ask(renewed, slot)
@@ -176,20 +185,23 @@ class CachedJudge(OnceJudge):
         self._journal = journal
         self._policy = policy
 
-    def recall(self, request: JudgeRequest) -> Outcome | None:
-        """Return the stored outcome."""
-        known = self._stored(request.key)
-        if known is None and self._policy.with_failures:
-            known = self._journal.recall_failure(request.key)
+    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
+        """Return the stored outcomes."""
+        stored = self._stored([request.key for request in requests])
+        return [stored.get(request.key) or self._unless_asked(request.key) for request in requests]
+
+    def _unless_asked(self, key: bytes) -> Outcome | None:
+        """Return the outcome of a request without a stored one if the policy lets nobody ask it; else None."""
+        known = self._journal.recall_failure(key) if self._policy.with_failures else None
         if known is None and self._policy.only_known:
             setting = StoppedBy.CONCLUDE if self._policy.with_failures else StoppedBy.ONLY_COMPONENTS
             return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({setting})"))
-        if known is None and self._policy.only_failed and not self._journal.has_failed(request.key):
+        if known is None and self._policy.only_failed and not self._journal.has_failed(key):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (only_failed)"))
         return known
 
-    def _stored(self, key: bytes) -> Outcome | None:
-        return self._journal.recall_decided(key, with_reply=self._policy.with_replies)
+    def _stored(self, keys: Sequence[bytes]) -> dict[bytes, Outcome]:
+        return self._journal.recall_decided(keys, with_reply=self._policy.with_replies)
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call."""
@@ -223,7 +235,7 @@ class CachedJudge(OnceJudge):
             while held is not None:
                 is_ours = await self._journal.claims.take(key)
                 # Stored by another run while this request waited for its slot.
-                if self._journal.claims.is_shared and (known := self._stored(key)) is not None:
+                if self._journal.claims.is_shared and (known := self._stored([key]).get(key)) is not None:
                     return known
                 if is_ours or time.monotonic() >= gives_up_at_s:
                     granted, held = held, None
@@ -232,7 +244,7 @@ class CachedJudge(OnceJudge):
                 held = None
                 while self._journal.claims.is_taken(key) and not self.stopped_by and time.monotonic() < gives_up_at_s:
                     await asyncio.sleep(LOOK_S)
-                if (known := self._stored(key)) is not None:
+                if (known := self._stored([key]).get(key)) is not None:
                     return known
                 held = await self.admit()
         finally:
@@ -271,6 +283,20 @@ class JudgeSet:
 
     def __getitem__(self, number: int) -> Judge:
         return self._judges[number]
+
+    def iter_recalled(
+        self, requests: Iterable[tuple[RequestId, Prompt]]
+    ) -> Iterator[tuple[RequestId, JudgeRequest, Outcome | None]]:
+        """Prepare requests and yield them with their known outcomes, several looked up at a time."""
+        left = iter(requests)
+        while some := [
+            (id_, self._judges[id_.judge].prepare(prompt, id_.repeat)) for id_, prompt in islice(left, _AT_ONCE)
+        ]:
+            known = {
+                number: iter(self._judges[number].recall([request for id_, request in some if id_.judge == number]))
+                for number in {id_.judge for id_, _ in some}
+            }
+            yield from ((id_, request, next(known[id_.judge])) for id_, request in some)
 
     async def yield_regularly(self) -> None:
         """Yield to the event loop after a number of outcomes without a wait."""

@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, Protocol
 
 import zstandard
@@ -42,8 +43,6 @@ _REPLY_LEVEL = 3
 _COMMIT_S = 0.005
 _ENOUGH = 64
 _READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"
-_READ_VERDICT = f"SELECT {_READ_COLUMNS}, NULL FROM verdicts WHERE key = ?"  # noqa: S608  (our own names)
-_READ_WITH_REPLY = f"SELECT {_READ_COLUMNS}, reply FROM verdicts WHERE key = ?"  # noqa: S608
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
 # One process may record a failure for a request for which another records a verdict.
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
@@ -136,20 +135,23 @@ class Journal(AbstractContextManager["Journal"]):
 
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or None; the judge's reply is decompressed only on demand."""
+        return self._verdicts([key], with_reply).get(key)
+
+    def _verdicts(self, keys: Sequence[bytes], with_reply: bool) -> dict[bytes, Outcome]:
+        known = {}
         with self._errors:
             # Fetch all rows: an unfinished statement would keep a read transaction open.
-            rows = self._reader.execute(_READ_WITH_REPLY if with_reply else _READ_VERDICT, (key,)).fetchall()
-            if not rows:
-                return None
-            *outcome, checksum, reply = rows[0]
-            opinion = self._sound(key, outcome, checksum)
-            text = None if reply is None else self._reply_text(key, reply)
-            if opinion is None or (text is None and reply is not None):
-                return None
-            attempts, latency_s, prompt, completion, cached, reasks = outcome[5:]
-            known = Outcome(opinion, attempts, latency_s, prompt, completion, cached, text, reasks=reasks)
-            known.from_journal, known.journal_key = True, key
-            return known
+            rows = self._reader.execute(_reading(len(keys), with_reply), keys).fetchall()
+            for key, *outcome, checksum, reply in rows:
+                opinion = self._sound(key, outcome, checksum)
+                text = None if reply is None else self._reply_text(key, reply)
+                if opinion is None or (text is None and reply is not None):
+                    continue
+                attempts, latency_s, prompt, completion, cached, reasks = outcome[5:]
+                known[key] = Outcome(
+                    opinion, attempts, latency_s, prompt, completion, cached, text, True, key, reasks=reasks
+                )
+        return known
 
     def _sound(self, key: bytes, outcome: Sequence[Any], checksum: int) -> Judgment | None:
         """Return the judgment of a stored row; None if the row is damaged."""
@@ -189,17 +191,17 @@ class Journal(AbstractContextManager["Journal"]):
             rows = self._connection.execute("SELECT detail FROM failures WHERE judge = ? ORDER BY failed_at", (judge,))
             return [row["detail"] for row in rows]
 
-    def recall_decided(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
-        """Return the stored verdict of a request, or the failure that a response caused; None without either.
+    def recall_decided(self, keys: Sequence[bytes], *, with_reply: bool = False) -> dict[bytes, Outcome]:
+        """Return the stored verdicts of requests, or the failures that a response caused, in one statement.
 
         Such a failure is not asked again: the answers until one is not ambiguous are not a fair sample.
         """
-        known = self.recall(key, with_reply=with_reply)
-        if known is not None or not self._has_failures:
-            return known
-        failed = self.recall_failure(key)
-        caused = failed is not None and isinstance(failed.result, Failure) and failed.result.caused_by
-        return failed if caused else None
+        known = self._verdicts(keys, with_reply)
+        for key in keys if self._has_failures else ():
+            failed = None if key in known else self.recall_failure(key)
+            if failed is not None and isinstance(failed.result, Failure) and failed.result.caused_by:
+                known[key] = failed
+        return known
 
     async def record(self, key: bytes, judge: str, outcome: Outcome) -> Outcome:
         """Store the outcome of a request, wait for the commit, and return the outcome that counts.
@@ -387,3 +389,9 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _is_sound(self, row: Row) -> bool:
         return self._sound(row["key"], [row[name] for name in OUTCOME_COLUMNS], row["checksum"]) is not None
+
+
+@cache
+def _reading(keys: int, with_reply: bool) -> str:
+    columns = f"key, {_READ_COLUMNS}, {'reply' if with_reply else 'NULL'}"
+    return f"SELECT {columns} FROM verdicts WHERE key IN ({', '.join('?' * keys)})"  # noqa: S608  (our own names)

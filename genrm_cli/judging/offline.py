@@ -1,7 +1,7 @@
 """A judge whose replies come from elsewhere than calls: from files, or from a batch API."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -93,10 +93,13 @@ class OfflineJudge(CachedJudge):
         del lane, since_s
         return None
 
-    def recall(self, request: JudgeRequest) -> Outcome | None:
-        """Return the outcome in the journal or the one that a reply gives; None if the request is still to be made."""
-        recent = self._recent.get(request.key)
-        known = replace(recent, from_journal=True) if recent is not None else self._stored(request.key)
+    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
+        """Return the outcomes in the journal or those that replies give; None where the request is still to be made."""
+        stored = self._stored([request.key for request in requests])
+        return [self._recall(request, stored.get(request.key)) for request in requests]
+
+    def _recall(self, request: JudgeRequest, stored: Outcome | None) -> Outcome | None:
+        known = self._recall_recent(request.key) or stored
         if known is not None:
             self._store.replies_to(request.key)  # they are not foreign, although nobody needs them
             if self._has_two_turns:

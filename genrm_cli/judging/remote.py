@@ -185,11 +185,6 @@ class RemoteJudge:
         messages = [*render_messages(self.profile, request.shown), *self.profile.render_second_turn(said)]
         return request._replace(body=self._body_of(messages, request.shown.images))
 
-    def recall(self, request: JudgeRequest) -> Outcome | None:
-        """Return None: no outcome is known in advance."""
-        del request
-        return None
-
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for a slot for a new comparison, and reserve the call of its second turn if it has one."""
         slot = await self._next_slot(self._turns, retry=False, lane=lane, since_s=since_s)

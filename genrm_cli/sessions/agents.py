@@ -89,7 +89,7 @@ def _answer_of(roles: Sequence[str], judges: JudgeSet | None) -> Answer:
             )
         judge = judges[numbers[role]]
         request = judge.prepare(ChatPrompt(conversation), repeat)
-        outcome = judge.recall(request)
+        (outcome,) = judge.recall([request])
         if outcome is not None:
             await judges.yield_regularly()
         elif (slot := await judge.admit()) is not None:

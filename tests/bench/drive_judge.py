@@ -104,6 +104,7 @@ def main() -> None:
     drives = {"genrm": drive_genrm, "genrm-auto": partial(drive_genrm, adaptive=True), "openai": drive_openai}
     drive = drives[arguments.stack]
     gc.collect()
+    gc.set_threshold(20_000)  # as `genrm` does
     cpu_s, wall_s = time.process_time(), time.perf_counter()
     answered = asyncio.run(drive(arguments.base_url, arguments.concurrency, arguments.count))
     figures = {

@@ -11,7 +11,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, RecallPolicy
+from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, OnceJudge, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint
@@ -69,7 +69,7 @@ class Opened:
 
     async def ask_all(self, numbers: Iterable[int]) -> dict[int, Outcome]:
         """Judge groups of two; return their outcomes by the order of the call."""
-        self.outcomes = dict(enumerate(await judge_pairs(numbers, self.journaled or self.remote)))
+        self.outcomes = dict(enumerate(await judge_pairs(numbers, self.journaled or OnceJudge(self.remote))))
         return self.outcomes
 
     def kinds(self) -> dict[str | None, int]:

@@ -1,6 +1,7 @@
 """Judging groups: how requests reach a judge and outcomes come back, whatever the judge is."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,7 +12,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.engine import JudgeSet, LexicalJudge
+from genrm_cli.judging.engine import JudgeSet, LexicalJudge, OnceJudge
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.pool import Slot
@@ -45,9 +46,9 @@ class SlowJudge:
         self.prepared += 1
         return JudgeRequest(shown)
 
-    def recall(self, request: JudgeRequest) -> Outcome | None:
+    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Return an answer to the questions that it knows."""
-        return MIDDLING if request.shown.conversation[0][1] in self._known else None
+        return [MIDDLING if each.shown.conversation[0][1] in self._known else None for each in requests]
 
     async def admit(self, lane: int | None = None, since_s: float = 0.0) -> Slot | None:
         """Admit when there is room, until enough were admitted."""
@@ -80,7 +81,7 @@ def group_of(size: int, prompt: str = "Why?") -> Group:
 
 
 def test_requests_are_made_only_when_there_is_room() -> None:
-    """At most one request more is prepared than is in flight: memory does not grow with the comparisons."""
+    """Few more requests are prepared than are in flight: memory does not grow with the comparisons."""
     judge = SlowJudge(7)
     done = ahead = 0
 
@@ -91,7 +92,7 @@ def test_requests_are_made_only_when_there_is_room() -> None:
 
     asyncio.run(judge_group(group_of(15), ALL_PAIRS, JudgeSet([judge], on_outcome)))
     assert (judge.prepared, done, judge.most_at_once) == (105, 105, 7)
-    assert ahead <= 8  # one waits for its slot
+    assert ahead <= 7 + 16  # those that are looked up together
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 25])
@@ -166,7 +167,7 @@ def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> None:
 
     async def run() -> None:
         async with open_judge(judge_server.base_url, concurrency=2) as opened:
-            judges = JudgeSet([opened.remote])
+            judges = JudgeSet([OnceJudge(opened.remote)])
             first = asyncio.create_task(judge_group(group_of(10, "One?"), ALL_PAIRS, judges))
             second = asyncio.create_task(judge_group(pair(), PLAN, judges))
             await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["requests"] >= 2)

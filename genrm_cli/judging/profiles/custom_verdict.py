@@ -125,7 +125,7 @@ def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
         raise UsageError(f"{where}: json must map each field to its key, as in {{ score_1 = 'a', score_2 = 'b' }}.")
     refuse_unknown(keys, {*_FIELDS, "label"}, f"{where}: json")
     names = {str(field): str(key) for field, key in keys.items()}
-    named = re.compile(rf'(?<!\\)"(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
+    named = re.compile(rf'"(?<!\\")(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
 
     def find(answer: str, cut_off: bool) -> list[tuple[int, int, Found]]:
         del cut_off  # a closed object is complete
