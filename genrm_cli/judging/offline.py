@@ -99,6 +99,10 @@ class OfflineJudge(CachedJudge):
         return [self._recall(request, stored.get(request.key)) for request in requests]
 
     def _recall(self, request: JudgeRequest, stored: Outcome | None) -> Outcome | None:
+        if request.form_version != self._judge.form.version:
+            renewed = self._judge.prepare(request.shown, request.repeat)
+            self._journal.note_judge(self._judge.label)
+            return self.recall([renewed])[0]
         known = self._recall_recent(request.key) or stored
         if known is not None:
             self._store.replies_to(request.key)  # they are not foreign, although nobody needs them
@@ -109,9 +113,7 @@ class OfflineJudge(CachedJudge):
         try:
             wanted = self._read(request, outcome)
         except _OutdatedError:
-            renewed = self._judge.prepare(request.shown, request.repeat)
-            self._journal.note_judge(self._judge.label)
-            return self.recall(renewed)
+            return self._recall(request, None)
         result = None if outcome.result is _NO_REPLY else outcome.result
         if result is not None:
             entered = replace(outcome)  # the caller drops the reply of its own, perhaps before the commit
