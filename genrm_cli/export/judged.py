@@ -128,7 +128,7 @@ class JudgedPairs:
             name, judge = self.plan.judges[id_.judge].name, self._judges[id_.judge]
             request = judge.prepare(prompt, id_.repeat)
             verdict = wanted.get((name, Comparison(first, second, id_.repeat)))
-            known = None if verdict is None else judge.recall(request)
+            known = None if verdict is None else judge.recall([request])[0]
             if known is None or verdict is None or known.result != verdict or not known.reply_text:
                 continue
             dropped[Drop.NOT_IN_JOURNAL] -= 1
