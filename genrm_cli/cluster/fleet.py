@@ -17,7 +17,6 @@ from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.metrics.progress import COUNTS
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.tasks import first_error_of
 from genrm_cli.verdicts import StoppedBy
 
@@ -165,12 +164,8 @@ class Fleet:
         """Forget a worker, except what it spent; it may just be unreachable, and must not ask any longer."""
         ray.kill(member.actor)
         lost, member.metrics = member.metrics, self._run.progress.begin()
-        spent = member.spent
-        member.spent = Spent(
-            spent.calls + lost.calls,
-            spent.prompt_tokens + lost.prompt_tokens,
-            spent.completion_tokens + lost.completion_tokens,
-        )
+        names = (each.name for each in fields(Spent))
+        member.spent = Spent(*(getattr(member.spent, name) + getattr(lost, name) for name in names))
         member.state = None
         self._settle(lost)
 
@@ -181,14 +176,11 @@ class Fleet:
             setattr(self._spent, name, getattr(self._spent, name) + getattr(metrics, name))
 
     def _show(self) -> None:
-        states = [member.state for member in self._members if member.state is not None]
-        latencies = Latencies()
-        for state in states:
-            latencies.merge(state.load.latencies)
-        loads = [state.load for state in states]
-        self._run.progress.pace = Load(
-            sum(load.in_flight for load in loads), sum(load.limit for load in loads), latencies
-        )
+        load = Load()
+        for member in self._members:
+            if member.state is not None:
+                load.merge(member.state.load)
+        self._run.progress.pace = load
 
     async def _stop(self) -> None:
         """Let the workers write their journals before they end."""

@@ -16,7 +16,7 @@ from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.progress import Progress, RunProgress
-from genrm_cli.metrics.running_stats import Latencies
+from genrm_cli.metrics.running_stats import Latencies, Mergeable
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.sources.keys import find_api_keys
@@ -70,8 +70,8 @@ class ShardResult:
     stopped_by: StoppedBy | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+@dataclass(slots=True)
+class Load(Mergeable):
     """The load on the judges, as the progress display shows it."""
 
     in_flight: int = 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sessions import ENVIRONMENT, begin, play, sample, samples, step
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.therapy.screening import FAULTS, client_faults
+from genrm_cli.sessions.therapy.screening import client_faults
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS
 from genrm_cli.sessions.therapy.simulated_client import (
     LABELS,
@@ -104,7 +104,6 @@ def heard(*replies: str) -> list[Turn]:
 def test_each_fault_is_found(fault: str, replies: tuple[str, ...]) -> None:
     """A client that repeats itself, speaks as the therapist, gives in, tells all or jumps is found out."""
     assert fault in client_faults(sample("exam"), heard(*replies), CLIENT)
-    assert set(FAULTS) >= {fault}
 
 
 def test_an_ordinary_client_has_no_fault() -> None:

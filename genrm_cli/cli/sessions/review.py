@@ -13,15 +13,8 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.expert_review import Review
 
 _OMITTED = (
-    "output",
-    "output_template",
-    "dry_run",
-    "keep_replies",
-    "log_json",
-    "min_age",
-    "leases",
-    "force",
-    "set_name",
+    *("output", "output_template", "dry_run", "keep_replies", "log_json"),
+    *("min_age", "leases", "force", "set_name"),
 )
 _DECISIONS = "Decisions"
 

@@ -24,8 +24,7 @@ from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spo
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import too_long_turn
-from genrm_cli.sessions.hosting.hosted import HostedSessions, SessionError
-from genrm_cli.sessions.hosting.recorded import SessionRecorder
+from genrm_cli.sessions.hosting.hosted import HostedSessions, SessionError, SessionRecorder
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
 """Takes the sessions, the caller's session id, and the body."""

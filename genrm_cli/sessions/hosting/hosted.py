@@ -1,4 +1,7 @@
-"""The open sessions of a server: each belongs to a cookie, is stepped by one request at a time, and expires."""
+"""The open sessions of a server: each belongs to a cookie, is stepped by one request at a time, and expires.
+
+Those that ended can be recorded, in the form of `genrm collect`.
+"""
 
 import asyncio
 import time
@@ -6,9 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.serve import cohort
+from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.environment import (
     FAILURES,
     PRIVATE_DATA,
@@ -21,8 +26,20 @@ from genrm_cli.sessions.environment import (
     ended,
     run_dialogue,
 )
-from genrm_cli.sessions.episode import EpisodeSlot, private_matches, too_long_turn
+from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.episode import (
+    EpisodeSlot,
+    Played,
+    RunOrigin,
+    client_record,
+    episode_record,
+    private_matches,
+    too_long_turn,
+)
 from genrm_cli.sessions.session_options import POLICY
+from genrm_cli.storage.encoding.records import render_record
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.rolling_files import RecordSpool, RollingFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +247,46 @@ class HostedSessions:
         for name in [name for name, each in self._sessions.items() if each.used_s < oldest_s]:
             if not self._sessions[name].turn.locked():
                 del self._sessions[name]
+
+
+class SessionRecorder(RollingFiles[None]):
+    """Writes sessions as episodes, one a line; the name of a file is the `run_id` of its records."""
+
+    kind = "sessions"
+
+    def __init__(
+        self,
+        folder: str,
+        environment: AnyEnvironment,
+        scenarios: ScenarioSet,
+        client: Mapping[str, AgentConfig],
+        run: RunContext,
+    ) -> None:
+        """Prepare the folder; writes nothing."""
+        settings = run.settings
+        super().__init__(folder, settings.serve.record_every, run.on_event, any_prefix=settings.storage.any_prefix)
+        self._environment, self._s3, self._digests = environment, run.s3, scenarios.digests
+        self._client = client_record(environment, client)
+        self._index = 0
+
+    def add(self, slot: EpisodeSlot, state: Any, seen: Observation, model: str | None) -> None:
+        """Record a session that has ended; `model` is the policy's name in its responses."""
+        reward = {"total_reward": seen.reward, "components": dict(seen.components)}
+        policy = {"name": model or "unnamed", "role": POLICY}
+        origin = RunOrigin(self.stem, policy, policy, self._client, self._digests, "nemo_gym")
+        played = Played(replace(slot, index=self._index), state)
+        record = episode_record(played, self._environment, origin, reward, ())
+        self._index += 1
+        self._spool_parts(render_record(record))
+
+    def _seal(self) -> None:
+        self._index = 0
+
+    def _write_file(self, place: str, spool: RecordSpool, sealed: None) -> str:
+        del sealed
+        with Outputs(self._s3, overwrite=True, manifest_uri=f"{place}.commit") as outputs:
+            episodes = outputs.open(f"{place}.jsonl")
+            for (line,) in spool.iter_blocks():
+                episodes.write(line)
+            outputs.commit()
+        return f"{place}.jsonl"

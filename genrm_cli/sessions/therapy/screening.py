@@ -3,16 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple
 from itertools import pairwise
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.rules.attention import iter_disclosures, iter_heeds
 from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList
 from genrm_cli.sessions.rules.safety import hard_violations
-from genrm_cli.sessions.rules.transcript import parse_session, stems
+from genrm_cli.sessions.rules.transcript import CLIENT, parse_session, stems
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
-from genrm_cli.sessions.therapy.simulated_client import LABELS, LONGEST_STEP, ClientState, Reading
+from genrm_cli.sessions.therapy.simulated_client import LABELS, ClientState, Reading
 
 _IN_DANGER = ("asks_about_safety", "names_help", "leaves_client", "belittles_danger")
 _SHARED_STEMS = 2
@@ -56,22 +55,12 @@ class TurnReader:
         return violations, Reading(tuple(sorted(found)), attends, repeats, ignores)
 
 
-FAULTS = {
-    "repeats_itself": "a reply is nearly the same as an earlier one, or says one sentence three times",
-    "speaks_as_therapist": "a reply speaks as the counsellor, or of the practice session",
-    "discloses_everything": "the first reply tells nearly all that the client could tell",
-    "agrees_at_once": "the first reply gives in although the client began with resistance",
-    "mood_jumps": "a reply claims a mood far from the client's numbers, or a number moved too far",
-    "unread": "the reader's labels could not be read",
-}
-
 _LEAST_PAIRS = 3
 _TIMES = 3
 _WORD = re.compile(r"[\w']+")
 _SENTENCE_END = re.compile(r"[.!?\n]")
 _ALIKE, _TOLD, _NEARLY_ALL = 0.85, 0.6, 0.8
 _RESISTS, _IN_DISTRESS = 0.5, 0.6
-_TOLERANCE = 1e-6
 _THERAPIST = re.compile(
     r"^\W*(?:therapist|counsell?or|assistant)\s*:"
     r"|\bas your (?:therapist|counsell?or)\b|\bas an ai\b|\bhow does that make you feel\b"
@@ -95,20 +84,21 @@ _GREAT = re.compile(
 
 
 def client_faults(scenario: SessionScenario, messages: Sequence[Turn], state: ClientState) -> tuple[str, ...]:
-    """Return the names of the client's faults in a session, each once, in the order of `FAULTS`."""
-    said = [turn.text for turn in messages if turn.role == "user"]
+    """Return the names of the client's faults in a session, each once."""
+    said = [turn.text for turn in messages if turn.role == CLIENT]
     replies = said[1:]
+    first = replies[0] if replies else ""
+    # A reply follows the mood of the same turn; the session may end without one.
+    claims = zip(replies, state.moods[1:], strict=False)
     found = {
         "repeats_itself": _repeats(said),
         "speaks_as_therapist": any(_THERAPIST.search(text) for text in said),
-        "discloses_everything": bool(replies) and _tells_all(replies[0], scenario.facts),
-        "agrees_at_once": bool(replies)
-        and state.moods[0].resistance >= _RESISTS
-        and _GIVES_IN.search(replies[0]) is not None,
-        "mood_jumps": _mood_jumps(replies, state),
+        "discloses_everything": _tells_all(first, scenario.facts),
+        "agrees_at_once": state.moods[0].resistance >= _RESISTS and _GIVES_IN.search(first) is not None,
+        "mood_jumps": any(_GREAT.search(text) and mood.distress >= _IN_DISTRESS for text, mood in claims),
         "unread": state.unread_turns > 0,
     }
-    return tuple(name for name in FAULTS if found[name])
+    return tuple(name for name, is_found in found.items() if is_found)
 
 
 def _repeats(said: Sequence[str]) -> bool:
@@ -137,16 +127,3 @@ def _tells_all(reply: str, facts: Sequence[str]) -> bool:
     words = stems(reply)
     told = sum(len(stems(fact) & words) >= _TOLD * max(1, len(stems(fact))) for fact in facts)
     return told >= _NEARLY_ALL * len(facts)
-
-
-def _mood_jumps(replies: Sequence[str], state: ClientState) -> bool:
-    # A reply follows the mood of the same turn; the session may end without one.
-    claims = zip(replies, state.moods[1:], strict=False)
-    steps = (
-        abs(now - was)
-        for before, after in pairwise(state.moods)
-        for was, now in zip(astuple(before)[:3], astuple(after)[:3], strict=True)  # all but the disclosure
-    )
-    return any(_GREAT.search(text) and mood.distress >= _IN_DISTRESS for text, mood in claims) or any(
-        step > LONGEST_STEP + _TOLERANCE for step in steps
-    )
