@@ -113,7 +113,7 @@ def spoken_words(outcome: Outcome) -> str:
 
 @asynccontextmanager
 async def open_agents(
-    agents: Sequence[tuple[str, AgentConfig]],
+    agents: Mapping[str, AgentConfig],
     environment: AnyEnvironment,
     run: RunContext,
     journal: Journal | None,
@@ -127,15 +127,15 @@ async def open_agents(
         limits=settings.limits,
         probe=settings.judge.probe,
         recall=RecallPolicy(with_replies=True),
-        api_keys={role: agent.api_key for role, agent in agents if agent.api_key is not None},
+        api_keys={role: agent.api_key for role, agent in agents.items() if agent.api_key is not None},
         started_s=run.started_s,
     )
-    specs = [_spec(role, agent, settings.judge, settings.limits) for role, agent in agents]
+    specs = [_spec(role, agent, settings.judge, settings.limits) for role, agent in agents.items()]
     async with open_judges(specs, options, run.on_event) as judges:
         await judges.probe()
-        answer = _answer_of([role for role, _ in agents], judges.with_journal(journal))
+        answer = _answer_of(list(agents), judges.with_journal(journal))
         if settings.judge.probe:
-            await _probe_parts(environment, answer, agents[-1][1].model)
+            await _probe_parts(environment, answer, list(agents.values())[-1].model)
         yield answer
 
 

@@ -32,9 +32,9 @@ class CollectOptions(SessionOptions):
     client: Mapping[str, AgentConfig] = field(default_factory=dict)
 
     @property
-    def agents(self) -> list[tuple[str, AgentConfig]]:
+    def agents(self) -> Mapping[str, AgentConfig]:
         """The models that take part, by role."""
-        return ([] if self.policy is None else [(POLICY, self.policy)]) + list(self.client.items())
+        return ({} if self.policy is None else {POLICY: self.policy}) | dict(self.client)
 
     def policy_record(self) -> Record:
         """Return the object `policy` of the records."""
@@ -81,16 +81,11 @@ class EpisodePlaces:
     episodes: str
     failures: str
     summary: str
-
     manifest: str
 
 
 def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
-    """Return the outputs of a run.
-
-    Raises:
-        UsageError: the output is compressed, a stream, outside `rl/` on S3, or mixes a teacher's with a policy's.
-    """
+    """Return the outputs of a run; refuse streams, compressed files, and a folder that mixes teachers and policies."""
     if is_stream(output) or not output.endswith(".jsonl"):
         raise UsageError(
             SettingRef("output", output), ": episodes go to an uncompressed .jsonl file, which other loaders read, too."
@@ -109,9 +104,8 @@ def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
 
 def read_summary(uri: str, s3: S3Options) -> Record | None:
     """Return the summary of an earlier run; None if there is none, or none of this format."""
-    content = read_object(uri, s3)
     try:
-        summary = None if content is None else json.loads(content)
+        summary = json.loads(read_object(uri, s3) or b"")
     except ValueError:
         return None
     return summary if isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT else None

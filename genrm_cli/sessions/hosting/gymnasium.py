@@ -163,7 +163,7 @@ async def serve_environment(
         recorder = SessionRecorder(settings.record, environment, scenarios, client, run)
     record = None if recorder is None else recorder.add
     with listen_on(settings, has_token=token is not None) as listening:
-        async with open_agents(list(client.items()), environment, run, None) as answer_as:
+        async with open_agents(client, environment, run, None) as answer_as:
 
             async def answer(ask: Ask) -> str:
                 outcome = await answer_as(ask.role, ask.conversation, 1)

@@ -109,7 +109,6 @@ class _Session:
     slot: EpisodeSlot
     state: Any
     used_s: float
-    reward: float = 0.0
     request_id: str | None = None
     model: str | None = None
     last: Observation | None = None
@@ -182,10 +181,9 @@ class HostedSessions:
                 raise SessionError(422, "unreadable", "the response holds no text of the policy")
             session.state = await self._step(session.state, action)
             seen = await asyncio.to_thread(observe, self._environment, session.state)
-            reward = seen.reward or 0.0
-            session.last = replace(seen, gain=round(reward - session.reward, 9))
-            session.reward, session.request_id = reward, request_id
-            session.model = model or session.model
+            before = 0.0 if session.last is None else session.last.reward or 0.0
+            session.last = replace(seen, gain=round((seen.reward or 0.0) - before, 9))
+            session.request_id, session.model = request_id, model or session.model
             self._record_ended(session, seen)
             return session.last
 

@@ -56,15 +56,10 @@ class SessionScenario(EpisodeScenario):
 
     def as_record(self) -> Record:
         """Return the fields of a rollout record, JSON-ready; nothing that only the client knows."""
-        return {
-            **super(SessionScenario, self).as_record(),
-            "difficulty": self.difficulty,
-            "risk_level": self.risk_level,
-            "client_profile": list(self.client_profile),
-            "goal": self.goal,
-            "expected_outcomes": list(self.expected_outcomes),
-            "hard_constraints": list(self.hard_constraints),
-        }
+        names = "difficulty", "risk_level", "client_profile", "goal", "expected_outcomes", "hard_constraints"
+        values = ((name, getattr(self, name)) for name in names)
+        shown = {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+        return super(SessionScenario, self).as_record() | shown
 
 
 def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScenario:
