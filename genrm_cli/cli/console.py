@@ -25,7 +25,8 @@ from rich.text import Text
 
 from genrm_cli.errors import GenrmError, Message, SettingRef, naming
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.metrics.progress import Progress, RunProgress
+from genrm_cli.metrics.progress import Pace, RunProgress
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings.table import all_settings
 from genrm_cli.storage.printable import CONTROL, escaped_in_json
 
@@ -139,14 +140,14 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
         while not done.wait(LINE_EVERY_S):
             elapsed_s, now = time.monotonic() - started_s, progress.now()
             if not live and not quiet:
-                say(progress_text(now, elapsed_s))
-            on_event("progress", progress_fields(now, elapsed_s))
+                say(progress_text(now, progress.pace, elapsed_s))
+            on_event("progress", progress_fields(now, progress.pace, elapsed_s))
 
     def live_lines() -> Table:
         now = progress.now()
         lines = Table.grid()
         lines.add_row(ProgressBar(now.planned or None, now.finished, width=40, pulse=not now.planned))
-        lines.add_row(Text(progress_text(now, time.monotonic() - started_s)))
+        lines.add_row(Text(progress_text(now, progress.pace, time.monotonic() - started_s)))
         return lines
 
     reporter = threading.Thread(target=report_regularly, daemon=True)
@@ -163,7 +164,7 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
         reporter.join()
 
 
-def progress_fields(now: Progress, elapsed_s: float) -> JsonObject:
+def progress_fields(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> JsonObject:
     """Return the progress of a run as fields of a log line."""
     return {
         "elapsed_s": round(elapsed_s, 1),
@@ -175,15 +176,15 @@ def progress_fields(now: Progress, elapsed_s: float) -> JsonObject:
         "failures": dict(now.failures),
         "calls": now.calls,
         "retries": now.retries,
-        "in_flight": now.pace.in_flight if now.pace else 0,
-        "limit": now.pace.limit if now.pace else 0,
+        "in_flight": pace.in_flight if pace else 0,
+        "limit": pace.limit if pace else 0,
         "tokens": now.tokens,
-        "median_s": now.pace.latencies.quantile_s(0.5) if now.pace else None,
-        "p99_s": now.pace.latencies.quantile_s(0.99) if now.pace else None,
+        "median_s": pace.latencies.quantile_s(0.5) if pace else None,
+        "p99_s": pace.latencies.quantile_s(0.99) if pace else None,
     }
 
 
-def progress_text(now: Progress, elapsed_s: float) -> str:
+def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
     """Return the progress of a run in one line."""
     if not now.planned:
         return f"reading: {now.lines:,} lines, {now.rollouts:,} rollouts, {now.rejects:,} rejects"
@@ -195,13 +196,13 @@ def progress_text(now: Progress, elapsed_s: float) -> str:
     rate = per_s(asked)
     left = f"{timedelta(seconds=int((now.planned - now.finished) / rate))} left" if rate else "starting"
     parts = [f"comparisons {now.finished:,}/{now.planned:,}", f"groups {now.groups_done:,}/{now.groups:,}"]
-    if now.pace is not None:
+    if pace is not None:
         parts += [
-            f"{now.pace.in_flight:,}/{now.pace.limit:,} in flight",
+            f"{pace.in_flight:,}/{pace.limit:,} in flight",
             f"{per_s(now.calls):.1f} calls/s",
             f"{per_s(now.tokens):,.0f} tokens/s",
         ]
-        median_s, p99_s = (now.pace.latencies.quantile_s(share) for share in (0.5, 0.99))
+        median_s, p99_s = (pace.latencies.quantile_s(share) for share in (0.5, 0.99))
         if median_s is not None and p99_s is not None:
             parts.append(f"median {median_s:.1f} s, p99 {p99_s:.1f} s")
         if now.journal_hits:

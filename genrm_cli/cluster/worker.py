@@ -15,7 +15,8 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.progress import Progress, RunProgress
+from genrm_cli.metrics.progress import RunProgress
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies, Mergeable
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.judge_settings import LimitSettings
@@ -84,7 +85,7 @@ class WorkerState:
     """The progress of a worker since it began, and the events since the last call."""
 
     version: str
-    now: Progress
+    now: RunMetrics
     load: Load
     events: Sequence[tuple[str, dict[str, Any]]] = ()
 
@@ -124,8 +125,7 @@ class Worker:
         events, self._events = self._events, []
         judges = self._judges
         load = Load() if judges is None else Load(judges.in_flight, judges.limit, judges.latencies)
-        now = replace(self._progress.now(), pace=None)
-        return WorkerState(__version__, now, load, events)
+        return WorkerState(__version__, self._progress.now(), load, events)
 
     async def stop(self) -> None:
         """Interrupt the shard and wait until its answers are in the journal."""

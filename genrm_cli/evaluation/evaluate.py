@@ -12,10 +12,10 @@ from genrm_cli.evaluation.choose_sentinels import choose_sentinels, iter_sentine
 from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, RejectRecord, read_pairs
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import count_known, judge_groups
+from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.estimate import estimate_rest
+from genrm_cli.jobs.estimate import add_known, estimate_rest
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import asking
 from genrm_cli.jobs.offline.exchange import check_offline, open_exchange
@@ -187,11 +187,8 @@ async def _prepare(
     if run.exchange is not None:
         return plan
     if journal is not None and journal.has_verdicts:
-        judge_set = judges.with_journal(journal)
-        for _, group in pairs.iter_groups(source, run.settings):
-            known = count_known(group, plan, judge_set)
-            metrics.known += known.known
-            metrics.known_calls += known.known_calls
+        groups = (group for _, group in pairs.iter_groups(source, run.settings))
+        add_known(groups, plan, judges.with_journal(journal), metrics)
     run.on_event("plan", estimate_rest(run, journal).as_dict())
     return plan
 

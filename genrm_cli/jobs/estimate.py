@@ -6,10 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from genrm_cli.groups.check import judge_specs
+from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import count_known, count_requests
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex, correct_plan
 from genrm_cli.jobs.journals import asks_anybody, known_journal
+from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import idle_judges
@@ -17,6 +20,7 @@ from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.judging.profiles.profile import GradingProfile, Profile, render_messages
 from genrm_cli.judging.request_form import reply_limit
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings.panel import judges_of
 
 CALLS_PER_S = 2_500
@@ -68,14 +72,20 @@ def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimat
     with Journal(str(path), read_only=True) as journal:
         judges, specs = idle_judges(judge_specs(settings), run.open_options, journal)
         index.plan = index.plan.with_judges(specs)
-        requests = 0
-        for _, _, group in index.iter_groups():
-            counted = count_known(group, index.plan, judges)
-            requests += counted.requests
-            metrics.known += counted.known
-            metrics.known_calls += counted.known_calls
-        correct_plan(metrics, requests)
+        groups = (group for _, _, group in index.iter_groups())
+        correct_plan(metrics, add_known(groups, index.plan, judges, metrics))
         return estimate_rest(run, journal)
+
+
+def add_known(groups: Iterable[Group], plan: GroupPlan, judges: JudgeSet, metrics: RunMetrics) -> int:
+    """Count the requests about groups whose answers are known; return the number of all requests about them."""
+    requests = 0
+    for group in groups:
+        counted = count_known(group, plan, judges)
+        requests += counted.requests
+        metrics.known += counted.known
+        metrics.known_calls += counted.known_calls
+    return requests
 
 
 def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:

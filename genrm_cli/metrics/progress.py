@@ -1,9 +1,6 @@
 """Progress of a run, safe to read from another thread."""
 
-import dataclasses
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Protocol
 
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -26,42 +23,11 @@ class Pace(Protocol):
         """Latencies of all calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A snapshot of a run's progress. The counts are those of `RunMetrics`, summed over all inputs."""
-
-    lines: int = 0
-    rollouts: int = 0
-    rejects: int = 0
-    groups: int = 0
-    groups_done: int = 0
-    planned: int = 0
-    verdicts: int = 0
-    journal_hits: int = 0
-    calls: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    failures: Mapping[str, int] = field(default_factory=dict)
-    pace: Pace | None = None
-
-    @property
-    def failed(self) -> int:
-        """Requests that failed."""
-        return sum(self.failures.values())
-
-    @property
-    def finished(self) -> int:
-        """Requests with a result."""
-        return self.verdicts + self.journal_hits + self.failed
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of prompts and replies."""
-        return self.prompt_tokens + self.completion_tokens
-
-
-COUNTS = tuple(count.name for count in dataclasses.fields(Progress) if count.type is int)
+COUNTS = (
+    *("lines", "rollouts", "rejects", "groups", "groups_done", "planned", "verdicts", "journal_hits"),
+    *("calls", "retries", "prompt_tokens", "completion_tokens"),
+)
+"""The counts of `RunMetrics` that tell the progress of a run."""
 
 
 class RunProgress:
@@ -96,14 +62,14 @@ class RunProgress:
         """Return the metrics of all inputs together, once none is in progress."""
         return _sum(self._parts)
 
-    def now(self) -> Progress:
-        """Return the current progress. Safe to call from another thread during the run."""
-        parts = self._parts
-        counts = {name: sum(getattr(part, name) for part in parts) for name in COUNTS}
-        failures = Counter[str]()
-        for part in parts:
-            failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
-        return Progress(**counts, failures=failures, pace=self.pace)
+    def now(self) -> RunMetrics:
+        """Return `COUNTS` and failures of all inputs so far. Safe to call from another thread during the run."""
+        now = RunMetrics()
+        for part in self._parts:
+            for name in COUNTS:
+                setattr(now, name, getattr(now, name) + getattr(part, name))
+            now.failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
+        return now
 
 
 def _sum(parts: Iterable[RunMetrics]) -> RunMetrics:

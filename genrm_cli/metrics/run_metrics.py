@@ -101,6 +101,11 @@ class RunMetrics(Mergeable):
         """Comparisons that failed."""
         return self.failures.total()
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of prompts and replies."""
+        return self.prompt_tokens + self.completion_tokens
+
     def add_outcome(self, outcome: Outcome) -> None:
         """Count a comparison: its verdict or failure, and its cost to this run."""
         if isinstance(outcome.result, Failure):

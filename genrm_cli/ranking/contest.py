@@ -85,9 +85,8 @@ class Contest:
 
     def __init__(self, options: RankOptions, group_by: str | None, plan: GroupPlan) -> None:
         self.options, self.policies, self.left_out = options, list[str](), Counter[str]()
-        self.rows: list[array[int]] = []
+        self.rows, self._names = list[array[int]](), dict[str, int]()
         self._path, self._group_by, self._plan = options.over or options.policy_field, group_by, plan
-        self._names: dict[str, int] = {}
         self._policies, self._chars, self._blank = array("l"), array("L"), array("B")  # by row
 
     def __call__(self, rollout: Rollout, record: Record, line: int | str) -> str | None:
@@ -186,11 +185,7 @@ def name_at(record: Record, path: str) -> str | None:
 
 
 def sorted_steps(names: Iterable[str], path: str) -> list[str]:
-    """Return the numbers of a curve in order.
-
-    Raises:
-        InputError: one is not a number.
-    """
+    """Return the numbers of a curve in order; an InputError if one is not a number."""
     try:
         return sorted(names, key=float)
     except ValueError as error:
@@ -198,11 +193,7 @@ def sorted_steps(names: Iterable[str], path: str) -> list[str]:
 
 
 def refuse_unknown(baseline: str | None, policies: Sequence[str]) -> None:
-    """Refuse a baseline that is none of the policies.
-
-    Raises:
-        UsageError: the message lists them.
-    """
+    """Refuse a baseline that is none of the policies with a UsageError."""
     if baseline is not None and baseline not in policies:
         raise UsageError(SettingRef("baseline", baseline), f": the policies are {', '.join(policies)}.")
 

@@ -97,6 +97,7 @@ class Leaderboard:
     Attributes:
         policies: best first; in the order of `over` for a curve.
         baseline: the policy that strengths are relative to; None for the mean of all.
+        over: the field whose values the policies are; None for no curve. `seed` is that of the draws of prompts.
         comparisons_accounted: comparisons between policies that `better` accounts for, by Bonferroni.
         cov: covariance of the strengths in the order of `policies`, in squared Elo points.
         contradicting: share of verdicts whose scores and ranking contradict each other.
@@ -162,14 +163,7 @@ def share_interval(share: float | None, error: float | None, n: int, verdicts: i
 def build_leaderboard(
     outcomes: Outcomes, *, baseline: str | None = None, over: str | None = None, seed: int = 0
 ) -> Leaderboard:
-    """Compute all statistics of a ranking.
-
-    Args:
-        outcomes: of at least one comparison.
-        baseline: the policy that the others are measured against; None for the mean of all.
-        over: the field whose values the policies are, in their order; None for no curve.
-        seed: of the draws of prompts.
-    """
+    """Compute all statistics of a ranking of at least one comparison; the arguments are fields of `Leaderboard`."""
     return _Statistics(outcomes, baseline, over, seed).leaderboard()
 
 
@@ -226,7 +220,7 @@ class _Statistics:
             length_se=None if self.by_length is None else _error_at(self.by_length, -1),
             longer_preferred=float(((of.won == 1) == (of.longer > 0))[told].mean()) if told.any() else None,
             cov=None if np.isnan(cov).any() else tuple(map(tuple, cov.tolist())),
-            warnings=tuple(self._warnings(pairs, judged)),
+            warnings=tuple(self._warnings(rows, pairs, judged)),
         )
 
     def _pair_row(self, number: int) -> PairRow:
@@ -336,7 +330,7 @@ class _Statistics:
             return 0.5
         return float(predicted_wins(self.fit.theta, self.fit.gamma or 0.0, self.pairs[number : number + 1])[0])
 
-    def _warnings(self, pairs: Sequence[PairRow], judged: int) -> Iterator[str]:
+    def _warnings(self, rows: Sequence[PolicyRow], pairs: Sequence[PairRow], judged: int) -> Iterator[str]:
         of, failed = self.of, self.of.table.failed.total()
         if self.n < LEAST_PROMPTS:
             yield f"only {self.n} prompt{'s' * (self.n != 1)}: the table describes them, and nothing else is sure."
@@ -347,19 +341,19 @@ class _Statistics:
         if self.fit is not None and self.fit.gamma is None:
             yield "no pair was judged in both orders: a preference for the first position may decide."
         if failed > _MUCH * (failed + judged):
-            counts = {name: sum(each.failed for each in pairs if name in (each.a, each.b)) for name in self.names}
-            most = max(counts, key=counts.__getitem__)
+            most = max(rows, key=lambda row: row.failed).name
             yield f"{100 * failed / (failed + judged):.1f} % of the comparisons failed, most of them about {most}."
         if of.table.contradicting > _MUCH * judged:
             share = 100 * of.table.contradicting / judged
             yield f"the scores and the ranking of {share:.1f} % of the verdicts contradict each other."
-        worst = max(range(len(pairs)), key=lambda each: abs(pairs[each].resid_z or 0.0), default=None)
-        if worst is not None and abs(pairs[worst].resid_z or 0.0) > joint_z_95(len(pairs)):
-            row, expected = pairs[worst], self._predicted(worst)
-            if row.w is not None and abs(row.w - expected) > _MUCH:
+        surprises = [abs(row.resid_z or 0.0) for row in pairs]
+        if max(surprises, default=0.0) > joint_z_95(len(pairs)):
+            worst = surprises.index(max(surprises))
+            found, expected = pairs[worst].w or 0.0, self._predicted(worst)
+            if abs(found - expected) > _MUCH:
                 yield (
-                    f"not transitive: {row.a} wins {100 * row.w:.1f} % against {row.b}, and the Elo predicts "
-                    f"{100 * expected:.1f} %; read the matrix."
+                    f"not transitive: {pairs[worst].a} wins {100 * found:.1f} % against {pairs[worst].b}, and the Elo "
+                    f"predicts {100 * expected:.1f} %; read the matrix."
                 )
         for (a, b), row in zip(self.pairs.tolist(), pairs, strict=True):
             gaps = of.chars[:, a] - of.chars[:, b]

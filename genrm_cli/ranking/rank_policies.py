@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
 from genrm_cli.groups.check import check_settings, judge_specs, refuse_defaults, without_components
-from genrm_cli.groups.judge_group import count_known
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import is_one_input, iter_files
 from genrm_cli.jobs.due.sources import Sources
-from genrm_cli.jobs.estimate import Estimate, estimate_rest
+from genrm_cli.jobs.estimate import Estimate, add_known, estimate_rest
 from genrm_cli.jobs.index import FirstRejects, index_input
 from genrm_cli.jobs.journals import asks_anybody, check_journal_place, known_journal, open_journal, take_in_others
 from genrm_cli.jobs.judge_input import asking
@@ -243,10 +242,8 @@ def _choose(work: ContestJudging, judges: JudgeSet, journal: Journal | None, run
     is_known, metrics, contest = journal is not None and journal.has_verdicts, run.metrics, work.contest
     work.choose(judges if is_known else None)
     metrics.known = metrics.known_calls = 0
-    for _, group in work.iter_groups() if is_known else ():
-        known = count_known(group, work.plan, judges)
-        metrics.known += known.known
-        metrics.known_calls += known.known_calls
+    if is_known:
+        add_known((group for _, group in work.iter_groups()), work.plan, judges, metrics)
     return RankPlan(
         policies=tuple(contest.policies),
         prompts=len(work.pairs.chosen),

@@ -3,6 +3,7 @@ import os
 import pty
 import re
 import subprocess
+from collections import Counter
 from typing import NamedTuple
 
 import pytest
@@ -10,13 +11,13 @@ from genrm_process import COMMAND, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.console import progress_fields, progress_text
-from genrm_cli.metrics.progress import Progress
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 
 
 def test_before_the_plan_is_known_the_lines_read_are_told() -> None:
     """While the input is read there is nothing to divide by, and what was read is shown."""
-    assert progress_text(Progress(lines=1_200, rollouts=1_100, rejects=2), 0.0) == (
+    assert progress_text(RunMetrics(lines=1_200, rollouts=1_100, rejects=2), None, 0.0) == (
         "reading: 1,200 lines, 1,100 rollouts, 2 rejects"
     )
 
@@ -29,20 +30,19 @@ class Pace(NamedTuple):
     latencies: Latencies
 
 
-def busy(journal_hits: int = 0) -> Progress:
+def busy() -> tuple[RunMetrics, Pace]:
     """Return the progress of a run with a real judge, a quarter of which is done."""
     latencies = Latencies()
     for tenths in range(1, 101):
         latencies.add(tenths / 10)
     counts = {"planned": 400, "verdicts": 90, "groups": 50, "groups_done": 12, "calls": 120, "retries": 20}
-    failures = {"timeout": 8, "empty": 2}
-    pace = Pace(30, 64, latencies)
-    return Progress(**counts, prompt_tokens=9_000, journal_hits=journal_hits, failures=failures, pace=pace)
+    failures = Counter(timeout=8, empty=2)
+    return RunMetrics(**counts, prompt_tokens=9_000, failures=failures), Pace(30, 64, latencies)
 
 
 def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
     """A quarter done in a minute leaves three; rates are of calls and tokens, failures go by kind."""
-    text = progress_text(busy(), 60.0)
+    text = progress_text(*busy(), 60.0)
     for part in (
         "comparisons 100/400",
         "groups 12/50",
@@ -62,8 +62,8 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
 
 def test_progress_for_a_log_is_plain_json() -> None:
     """A log gets the same numbers by name, also before there is a judge."""
-    for now in (Progress(), busy()):
-        fields = progress_fields(now, 61.25)
+    for now, pace in ((RunMetrics(), None), busy()):
+        fields = progress_fields(now, pace, 61.25)
         assert json.loads(json.dumps(fields, allow_nan=False)) == fields
     assert (fields["in_flight"], fields["limit"], fields["retries"], fields["elapsed_s"]) == (30, 64, 20, 61.2)
     assert fields["failures"] == {"timeout": 8, "empty": 2}
