@@ -284,3 +284,17 @@ def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple
     half = quantile / (1 + squared) * math.sqrt(share * (1 - share) / count + squared / (4 * count))
     # Rounding must not leave a share of 0 or 1 outside its own interval.
     return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
+
+
+def clustered_interval(share: float, error: float, n: int, verdicts: int, z: float = Z_95) -> tuple[float, float]:
+    """Return Wilson's interval of the mean of n > 1 shares, for as many independent verdicts as would vary like them.
+
+    Args:
+        error: standard error of the mean.
+        verdicts: number of verdicts behind the shares.
+        z: see `student_95`.
+
+    Source: N. Dean and M. Pagano, Journal of Survey Statistics and Methodology 3 (2015) 484.
+    """
+    alike = min(share * (1 - share) / error**2 * (n - 1) / n, verdicts) if error > 0 else float(n)
+    return wilson_interval(share, alike, student_95(n - 1, z))

@@ -1,9 +1,10 @@
 """How often responses beat fixed answers, with an interval."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from genrm_cli.metrics.running_stats import Mergeable, RunningStats, student_95, wilson_interval
+from genrm_cli.metrics.running_stats import Mergeable, RunningStats, clustered_interval, wilson_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,13 @@ class WinCounts(Mergeable):
             self.shares.add(sum(wins) / len(wins))
 
     def rate(self) -> WinRate | None:
-        """Return the win rate; None without a verdict.
-
-        Comparisons of one group depend on each other. The interval is Wilson's for as many independent comparisons as
-        would vary like the groups.
-
-        Source: N. Dean and M. Pagano, Journal of Survey Statistics and Methodology 3 (2015) 484.
-        """
+        """Return the win rate; None without a verdict. Comparisons of one group depend on each other."""
         count, mean = self.shares.count, self.shares.mean
         if mean is None:
             return None
-        independent = float(self.comparisons if count == 1 else count)
-        if self.shares.squares > 0:
-            independent = min(mean * (1 - mean) * (count - 1) ** 2 / self.shares.squares, self.comparisons)
-        low, high = wilson_interval(mean, independent, student_95(count - 1))
+        if count == 1:
+            low, high = wilson_interval(mean, self.comparisons)
+        else:
+            error = math.sqrt(self.shares.squares / count / (count - 1))
+            low, high = clustered_interval(mean, error, count, self.comparisons)
         return WinRate(100 * mean, 100 * low, 100 * high, self.comparisons, self.failed)

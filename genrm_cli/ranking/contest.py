@@ -85,7 +85,8 @@ class Contest:
 
     def __init__(self, options: RankOptions, group_by: str | None, plan: GroupPlan) -> None:
         self.options, self.policies, self.left_out = options, list[str](), Counter[str]()
-        self.rows, self._names = list[array[int]](), dict[str, int]()
+        self.rows: list[array[int]] = []
+        self._names: dict[str, int] = {}
         self._path, self._group_by, self._plan = options.over or options.policy_field, group_by, plan
         self._policies, self._chars, self._blank = array("l"), array("L"), array("B")  # by row
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from genrm_cli.metrics.running_stats import Z_95, joint_z_95, student_95, wilson_interval
+from genrm_cli.metrics.running_stats import Z_95, clustered_interval, joint_z_95, student_95
 from genrm_cli.ranking.outcomes import Outcomes
 from genrm_cli.ranking.pair_plan import prompts_to_show
 from genrm_cli.ranking.strengths import Strengths, fit_strengths, predicted_wins, resample
@@ -129,7 +129,7 @@ class Leaderboard:
     cov: tuple[tuple[float, ...], ...] | None
     warnings: tuple[str, ...]
 
-    def win_rate(self, a: str, b: str) -> tuple[PairRow, float, Interval] | None:
+    def win_rate(self, a: str, b: str | None) -> tuple[PairRow, float, Interval] | None:
         """Return the row of two policies, the win rate of `a` and its interval; None if it is unknown."""
         for row in self.pairs:
             if row.w is not None and (row.a, row.b) == (a, b):
@@ -146,18 +146,15 @@ def _others(share: float | None) -> float | None:
 def share_interval(share: float | None, error: float | None, n: int, verdicts: int, z: float = Z_95) -> Interval:
     """Return the interval of a mean of shares over n prompts; (None, None) for fewer than two.
 
-    Student's; near 0 and 1 and for few prompts Wilson's, for as many independent verdicts as would vary like the
-    prompts: on 20 prompts, Student's holds a share of .95 in 81 % of cases only.
-
-    Source: N. Dean and M. Pagano, Journal of Survey Statistics and Methodology 3 (2015) 484.
+    Student's; near 0 and 1 and for few prompts Wilson's: on 20 prompts, Student's holds a share of .95 in 81 % of cases
+    only.
     """
     if share is None or error is None or n < 2:
         return None, None
-    quantile = student_95(n - 1, z)
-    if _USUAL[0] <= share <= _USUAL[1] and n >= _USUAL_PROMPTS:
-        return max(0.0, share - quantile * error), min(1.0, share + quantile * error)
-    alike = min(share * (1 - share) / error**2 * (n - 1) / n, verdicts) if error > 0 else float(n)
-    return wilson_interval(share, alike, quantile)
+    if n < _USUAL_PROMPTS or not _USUAL[0] <= share <= _USUAL[1]:
+        return clustered_interval(share, error, n, verdicts, z)
+    half = student_95(n - 1, z) * error
+    return max(0.0, share - half), min(1.0, share + half)
 
 
 def build_leaderboard(
@@ -384,26 +381,29 @@ def findings(board: Leaderboard, judge: str) -> Iterator[str]:
     """Yield what the leaderboard says, in sentences that claim no more than it shows."""
     deviations = [row.se * row.n_prompts**0.5 for row in board.pairs if row.se]
     needed = prompts_to_show(_DETECTED, fmean(deviations)) if deviations else 0
-    rivals = [(row.name, board.baseline) for row in board.policies if row.name != board.baseline]
+    names = [row.name for row in board.policies]
     if board.over is not None:
         yield "a step chosen for its place on this curve looks better than it is: judge it again on other prompts."
-    if board.baseline is None and len(rivals) > 2:
+    compared = [(name, board.baseline) for name in names if board.baseline not in (None, name)]
+    if board.baseline is None and len(names) == 2:
+        compared = [(names[0], names[1])]
+    elif board.baseline is None:
         first = [row.name for row in board.policies if row.rank_lo == 1]
         if len(first) == 1:
             yield f"{judge} prefers {first[0]} to every other policy, all comparisons accounted for."
-        elif 1 < len(first) < len(rivals):
+        elif 1 < len(first) < len(names):
             yield f"not separated at the top: {', '.join(first)}."
-        rivals = []
-    for name, baseline in rivals[: 1 if board.baseline is None else None]:
-        other = baseline or board.policies[1].name
-        if (found := board.win_rate(name, other)) is None:
+    for name, other in compared:
+        found = board.win_rate(name, other)
+        if found is not None and found[0].better == other:
+            name, other, found = other, name, board.win_rate(other, name)
+        if found is None:
             continue
-        best = found[0].better or name
-        row, rate, (low, high) = board.win_rate(best, other if best == name else name) or found
+        row, rate, (low, high) = found
         shown = f"{100 * rate:.1f} % win rate on prompts like these"
         shown += "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
         if row.better is not None:
-            yield f"{judge} prefers {best} to {other if best == name else name}: {shown}."
+            yield f"{judge} prefers {name} to {other}: {shown}."
         elif row.n_prompts < LEAST_PROMPTS:
             yield f"{row.n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at least: {shown}."
         else:

@@ -201,11 +201,11 @@ def _find_files(given: Sequence[str], run: RunContext) -> list[str]:
     """Return the files that a command line names, each once."""
     if is_one_input(given):
         return [given[0]]
-    found = list(iter_files(given, changed(run.settings, output=None), run.s3))
-    for task in found:
-        if task.problem is not None and (names_many(task.uri) or not found):
+    tasks = list(iter_files(given, changed(run.settings, output=None), run.s3))
+    for task in tasks:
+        if task.problem is not None and names_many(task.uri):
             raise task.problem
-    return [task.uri for task in found]
+    return [task.uri for task in tasks]
 
 
 def _scored_uris(uris: Sequence[str], settings: Settings) -> list[str]:
