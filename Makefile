@@ -49,7 +49,7 @@ bench: $(READY)
 	$(BIN)/python tests/bench/run.py $(PARTS)
 
 guide: $(INSTALLED)
-	$(BIN)/genrm guide settings > genrm_cli/guide/settings.md
+	$(BIN)/python tests/guide/settings_page.py > genrm_cli/guide/settings.md
 
 clean:
 	rm -rf $(VENV) $(LOADERS) out

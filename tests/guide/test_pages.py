@@ -7,9 +7,10 @@ from urllib.parse import urldefrag
 
 import pytest
 from pages import GUIDE, PAGES, README, ROOT, TEXTS
+from settings_page import render_settings_page
 
 from genrm_cli import errors
-from genrm_cli.cli.setup.guide import page_names, render_settings_page
+from genrm_cli.cli.setup.guide import page_names
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
 from genrm_cli.judging.lookup import PROFILES

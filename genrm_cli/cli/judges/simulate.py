@@ -44,6 +44,7 @@ class SimulateOptions:
         "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
         kind=INTEGER,
         low=1,
+        high=100_000,
     )
     strategy: tuple[str, ...] = _option(
         (),

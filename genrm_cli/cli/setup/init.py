@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.resources import files
 from pathlib import Path
 
 from genrm_cli.cli.console import print_text, say_warning
@@ -11,36 +12,7 @@ from genrm_cli.settings.judge_settings import JudgeSettings
 
 _NAME = "genrm.toml"
 _TIMEOUT_S = 30.0
-_TEMPLATE = """\
-# Settings of genrm. `genrm guide settings` explains them all, and `genrm config` prints the effective values.
-# Flags and environment variables (GENRM_MODEL=...) override this file.
-
-# The judge: an OpenAI-compatible endpoint, and a model that it serves.
-base_url = {base_url}
-model = {model}
-
-# Keep the API key out of this file: genrm reads it from GENRM_API_KEY or OPENAI_API_KEY, or from this variable.
-{api_key_env}
-
-# How the judge is prompted and its replies are parsed. By default genrm finds out; `genrm profiles` lists the names.
-# profile = "nemotron-plain"
-
-# Each rollout takes part in 2 x ring_k comparisons. More comparisons make rewards more reliable.
-# ring_k = 2.0
-
-# Limits of a run. Prices are per million tokens.
-# max_calls = 10000
-# price_in = 0.5
-# price_out = 1.5
-# max_cost = 20.0
-
-# The field that identifies the group, if it is not the prompt or a common id.
-# group_by = "metadata.task"
-
-# Fields of the prompt and the response, for a format that genrm does not recognise.
-# prompt_field = "question"
-# response_field = "samples.text"
-"""
+_TEMPLATE = files("genrm_cli.cli.setup") / "settings_template.txt"
 
 
 @with_settings(names=("base_url", "model", "api_key_env", "force"), reads_file=False)
@@ -64,7 +36,7 @@ def init(invocation: Invocation) -> int:
     key = '# api_key_env = "MY_KEY"' if judge.api_key_env is None else f"api_key_env = {_quoted(judge.api_key_env)}"
     urls = ", ".join(map(_quoted, judge.base_url))
     try:
-        text = _TEMPLATE.format(base_url=f"[{urls}]", model=_quoted(model), api_key_env=key)
+        text = _TEMPLATE.read_text(encoding="utf-8").format(base_url=f"[{urls}]", model=_quoted(model), api_key_env=key)
         path.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be written: {error}.") from error
