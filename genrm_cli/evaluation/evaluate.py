@@ -153,7 +153,7 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
         open_journal(journal_for, run) as journal,
     ):
         plan = await _prepare(judges, journal, source, pairs, plan, run)
-        store = None if run.exchange is None or journal is None else run.exchange.store_for(journal)
+        store = None if run.exchange is None or journal is None else run.exchange(journal)
         judge_set = judges.with_journal(journal, metrics.add_outcome, store)
 
         def iter_rest() -> Iterator[tuple[Case, Group]]:

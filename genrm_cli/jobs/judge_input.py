@@ -43,7 +43,7 @@ async def judge_input(
             await run.in_thread(lambda: try_functions((group for _, _, group in index.iter_groups()), index.plan))
         await judges.settle(journal)
         index.plan = index.plan.with_judges(judges.specs)
-    store = None if run.exchange is None or journal is None else run.exchange.store_for(journal)
+    store = None if run.exchange is None or journal is None else run.exchange(journal)
     judge_set = judges.with_journal(journal, run.metrics.add_outcome, store)
     if judges.is_remote and store is None:
         run.progress.pace = judges

@@ -1,7 +1,7 @@
 """A judge whose replies come from elsewhere than calls: from files, or from a batch API."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -43,8 +43,9 @@ class ReplyStore(Protocol):
     def stopped_by(self) -> StoppedBy:
         """The setting because of which nobody is asked."""
 
-    def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
-        """Return the replies to a request, usually one; they count as used."""
+    @property
+    def replies_to(self) -> Callable[[bytes], Iterable[Reply | CallError]]:
+        """Returns the replies to a request, usually one; they count as used."""
 
     def want(self, wanted: Wanted) -> bool:
         """Take a request that has no verdict; False if nobody will make it."""
@@ -60,11 +61,8 @@ class ReplyStore(Protocol):
         """Whether a later run will have replies to what is wanted now, so that this one writes no outputs."""
 
 
-class Exchange(Protocol):
-    """How the requests of a run are made elsewhere."""
-
-    def store_for(self, journal: Journal) -> ReplyStore:
-        """Return the store of an input with this journal."""
+Exchange = Callable[[Journal], ReplyStore]
+"""How the requests of a run are made elsewhere: the store of an input with a journal."""
 
 
 class _OutdatedError(Exception):

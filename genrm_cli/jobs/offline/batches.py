@@ -1,16 +1,13 @@
 """Judge through a batch API: submit what is wanted, wait, and take the replies; the journal knows every batch."""
 
-import asyncio
 import math
-import signal
 import tempfile
-import threading
 import time
 import uuid
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -21,21 +18,19 @@ import orjson
 from genrm_cli.errors import JudgeError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.batch_api import Batch, BatchApi, MissingError
+from genrm_cli.jobs.offline.interrupts import Interrupts
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import ID_PART, RequestFile, RequestFiles
-from genrm_cli.judging.client import CallError, JudgeClient
+from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.offline import ReplyStore, Wanted
 from genrm_cli.judging.pacing.policy import CallPolicy
-from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 _LABEL = "batches"  # of the notes in the journal, which stand where failures do and so reach all its copies
 _MOST_REQUESTS = 50_000  # OpenAI's
 _FIRST_LOOK_S, _LOOK_S, _SLOWER = 0.5, 30.0, 1.3
-_SECOND_PRESS_S = 5.0
 _CONNECTIONS = 4
-_BEGUN, _UPLOADED, _CREATED, _ENDED = range(4)
 
 
 @dataclass(slots=True)
@@ -43,7 +38,7 @@ class _Part:
     """Requests of one batch, and how far it has come.
 
     Attributes:
-        name: made up for it; the name of its file and the mark of its batch.
+        name: name of its file, and the mark of its batch.
         ids: the first bytes of the ids of its requests.
         batch: its latest description.
         is_alone: whether no other batch was in progress when it was submitted.
@@ -57,68 +52,6 @@ class _Part:
     batch: Batch | None = None
     is_alone: bool = False
 
-    @property
-    def file_name(self) -> str:
-        """The name of its file."""
-        return f"genrm-{self.name}.jsonl"
-
-
-class Interrupts:
-    """Ctrl-C while batches are waited for: the first press leaves them to a later run, a second one cancels them."""
-
-    def __init__(self, run: RunContext) -> None:
-        self._run = run
-        self._presses = self._waiting = 0
-        self._events = asyncio.Event(), asyncio.Event()
-        self._end: Any = signal.SIG_DFL
-
-    @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Take SIGINT over from the event loop, which gets it back while nobody waits."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-
-        def press(*signal_: Any) -> None:
-            self._presses += 1
-            if self._waiting and self._presses <= len(self._events):
-                loop.call_soon_threadsafe(self._events[self._presses - 1].set)
-            elif callable(self._end):
-                self._end(*signal_)
-
-        self._end = signal.signal(signal.SIGINT, press)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, self._end)
-
-    @contextmanager
-    def awaited(self) -> Iterator[None]:
-        """Take presses for those who wait, which they notice at their next pause."""
-        self._waiting += 1
-        try:
-            yield
-        finally:
-            self._waiting -= 1
-
-    async def pause(self, pause_s: float, store: "BatchStore") -> None:
-        """Wait, unless Ctrl-C is pressed: then end the run, and first cancel the batches if it is pressed again."""
-        if await _is_set_within(self._events[0], pause_s):
-            self._run.on_event("batches_left", {"batches": ", ".join(store.open_ids), "again_s": _SECOND_PRESS_S})
-            if await _is_set_within(self._events[1], _SECOND_PRESS_S):
-                await store.cancel()
-            self._end(signal.SIGINT, None)  # the loop cancels all tasks, this one included
-            await asyncio.Event().wait()
-
-
-async def _is_set_within(event: asyncio.Event, limit_s: float) -> bool:
-    try:
-        async with asyncio.timeout(limit_s):
-            return await event.wait()
-    except TimeoutError:
-        return False
-
 
 class BatchExchange:
     """The batch APIs of a run by model, and how long it waits for them."""
@@ -131,7 +64,7 @@ class BatchExchange:
         self.ends_at_s = math.inf if wait_s is None else time.monotonic() + wait_s
         self._opened = opened
 
-    def store_for(self, journal: Journal) -> ReplyStore:
+    def __call__(self, journal: Journal) -> ReplyStore:
         """Return the store of an input: its batches are noted in its journal."""
         return self._opened.enter_context(BatchStore(self, journal))
 
@@ -147,6 +80,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         self._journal = journal
         self._folder = tempfile.TemporaryDirectory(prefix="genrm-")
         self._replies = Replies()
+        self.replies_to = self._replies.of
         self._parts = _read_parts(journal)
         self._submitted = {id_ for part in self._parts for id_ in part.ids}
         self._collected: list[_Part] = []
@@ -165,17 +99,8 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         """Whether batches are in progress."""
         return bool(self._parts or self._waiting_files)
 
-    @property
-    def open_ids(self) -> list[str]:
-        """The ids of the batches in progress."""
-        return [part.batch_id for part in self._parts if part.batch_id is not None]
-
     def note_later(self, stages: int) -> None:
         """Do nothing: this run makes later requests itself."""
-
-    def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
-        """Return the replies to a request."""
-        return self._replies.of(id_)
 
     def want(self, wanted: Wanted) -> bool:
         """Take a request for the next batch, unless it is in one; a refused one is not repeated, others a few times."""
@@ -195,7 +120,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             JudgeError: the API cannot be used, or a batch failed.
         """
         for part in self._collected:  # its replies are in the journal by now
-            await self._note(part, _ENDED)
+            await self._note(part, ended=True)
         self._collected = []
         if not waiting:
             return False
@@ -216,12 +141,13 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             left_s = self._exchange.ends_at_s - time.monotonic()
             if left_s <= 0:
                 return False
-            await self._exchange.interrupts.pause(min(look_s, left_s), self)
+            open_ids = [part.batch_id for part in self._parts if part.batch_id is not None]
+            await self._exchange.interrupts.pause(min(look_s, left_s), open_ids, self._cancel)
             look_s = min(_LOOK_S, look_s * _SLOWER)
         self._is_closed = True
         return False
 
-    async def cancel(self) -> None:
+    async def _cancel(self) -> None:
         """Cancel all batches in progress; a later run takes the replies that they have."""
         for part in self._parts:
             if part.batch_id is not None:
@@ -234,15 +160,14 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             api = self._exchange.apis.get(part.model)
             if api is None:
                 raise JudgeError(f"the journal has a batch of the model {part.model!r}: collect it with its settings.")
-            if part.batch_id is None and part.file_id is None:
-                part.file_id = await api.find_file(part.file_name)
-            if part.file_id is None:
-                await self._note(part, _ENDED)
-                self._drop(part)
-                is_freed = True
-            elif part.batch_id is None:
-                await self._note(part, _UPLOADED, file=part.file_id)
+            if part.batch_id is not None:
+                continue
+            part.file_id = part.file_id or await api.find_file(part.name)
+            if part.file_id is not None:
                 await self._create(part, await api.find_batch(part.name))
+                continue
+            await self._end(part)
+            is_freed = True
         return is_freed
 
     async def _submit(self) -> None:
@@ -253,20 +178,20 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         self._files = self._new_files()
         while self._waiting_files and not (self._is_full and self._parts):
             file = self._waiting_files.pop(0)
-            part = _Part(uuid.uuid4().hex, file.model, set(_iter_ids(file.ids)), is_alone=not self._parts)
+            path = Path(file.uri)
+            part = _Part(path.name, file.model, set(_iter_ids(file.ids)), is_alone=not self._parts)
             self._parts.append(part)
             self._times.update(part.ids)
-            path = Path(file.uri).rename(Path(self._folder.name) / part.file_name)
-            await self._note(part, _BEGUN, model=part.model, ids=b64encode(bytes(file.ids)).decode())
+            await self._note(part, model=part.model, ids=b64encode(bytes(file.ids)).decode())
             part.file_id = await self._exchange.apis[part.model].upload(path)
-            await self._note(part, _UPLOADED, file=part.file_id)
+            await self._note(part, file=part.file_id)
             path.unlink()
             await self._create(part)
 
     async def _create(self, part: _Part, found: Batch | None = None) -> None:
         batch = found or await self._exchange.apis[part.model].create(part.file_id or "", part.name)
         part.batch_id = batch.id
-        await self._note(part, _CREATED, batch=batch.id)
+        await self._note(part, batch=batch.id)
         self._tell(part, batch)
 
     async def _collect(self) -> bool:
@@ -278,8 +203,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             except MissingError:
                 if not self._run.settings.output.force:
                     raise
-                await self._note(part, _ENDED)
-                self._drop(part)
+                await self._end(part)
                 return True
             if not batch.has_ended:
                 continue
@@ -297,7 +221,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         batch = await api.look_at(part.batch_id or "")
         self._tell(part, batch)
         for number, file_id in enumerate(batch.files if batch.has_ended else ()):
-            path = Path(self._folder.name) / f"{part.name}-{number}.jsonl"
+            path = Path(self._folder.name) / f"{number}-{part.name}"
             await api.download(file_id, path)
             await self._run.in_thread(lambda path=path: self._add(path))  # type: ignore[misc]
         return batch
@@ -307,7 +231,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         if batch.waits_for_quota and not part.is_alone:
             self._is_full = True
             return
-        await self._note(part, _ENDED)
+        await self._note(part, ended=True)
         raise JudgeError(f"batch {batch.id} failed: {'; '.join(batch.errors[:3]) or 'the server gives no reason'}.")
 
     def _add(self, path: Path) -> None:
@@ -315,20 +239,25 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             self._replies.add(source)
         path.unlink()
 
+    async def _end(self, part: _Part) -> None:
+        """Forget a batch that has no replies."""
+        await self._note(part, ended=True)
+        self._drop(part)
+
     def _drop(self, part: _Part) -> None:
         self._parts.remove(part)
         self._submitted -= part.ids
 
     def _new_files(self) -> RequestFiles:
-        uri = f"{self._folder.name}/{uuid.uuid4().hex}.jsonl"
+        uri = f"{self._folder.name}/genrm-{uuid.uuid4().hex}.jsonl"
         most = min(_MOST_REQUESTS, self._run.settings.offline.requests_per_file)
         return RequestFiles(uri, most, self._exchange.apis, self._run.s3, overwrite=False)
 
-    async def _note(self, part: _Part, state: int, **more: str) -> None:
-        """Note the state of a part, under a key of its own: copies of the journal replace no note."""
-        key = sha256(f"{part.name}{state}".encode()).digest()
-        note = orjson.dumps({"part": part.name, "state": state, **more}).decode()
-        await self._journal.record(key, _LABEL, Outcome(Failure(FailureKind.NOT_ASKED, note)))
+    async def _note(self, part: _Part, **note: object) -> None:
+        """Note what is known of a part, under a key of its own: copies of the journal replace no note."""
+        key = sha256(" ".join((part.name, *note)).encode()).digest()
+        detail = orjson.dumps({"part": part.name, **note}).decode()
+        await self._journal.record(key, _LABEL, Outcome(Failure(FailureKind.NOT_ASKED, detail)))
 
     def _tell(self, part: _Part, batch: Batch) -> None:
         before, part.batch = part.batch, batch
@@ -341,12 +270,11 @@ def _read_parts(journal: Journal) -> list[_Part]:
     """Return the parts whose end is not noted."""
     notes: dict[str, dict[str, Any]] = {}
     for note in map(orjson.loads, journal.details_of(_LABEL)):
-        known = notes.setdefault(note["part"], {})
-        known |= note | {"state": max(note["state"], known.get("state", 0))}
+        notes.setdefault(note["part"], {}).update(note)
     return [
         _Part(name, note["model"], set(_iter_ids(b64decode(note["ids"]))), note.get("file"), note.get("batch"))
         for name, note in notes.items()
-        if note["state"] != _ENDED and "ids" in note
+        if "ids" in note and "ended" not in note
     ]
 
 

@@ -1,6 +1,6 @@
 """Replies from files for a run without calls, and the files of requests that it still needs."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 
 from genrm_cli.errors import InputError, UsageError, naming
@@ -8,11 +8,8 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.batches import batching
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
-from genrm_cli.judging.client import CallError
-from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.offline import Exchange, ReplyStore, Wanted
+from genrm_cli.judging.offline import Exchange, Wanted
 from genrm_cli.judging.profiles.profile import count_turns
-from genrm_cli.judging.requests import Reply
 from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import iter_found, literal_folder, names_many
 from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
@@ -28,7 +25,6 @@ class FileStore:
     Attributes:
         requests: None if the run makes no requests, so that those without a reply are not asked.
         is_used: whether any input was judged.
-        later: rounds of requests that follow those written, at least.
     """
 
     stopped_by = StoppedBy.REPLIES_FROM
@@ -36,19 +32,10 @@ class FileStore:
     def __init__(self, replies: Replies, requests: RequestFiles | None, turns: int) -> None:
         self.replies = replies
         self.requests = requests
-        self._turns = turns
+        self.replies_to = replies.of
         self.is_used = False
-        self.later = self._later_turns = self._used = 0
-
-    def store_for(self, journal: Journal) -> ReplyStore:
-        """Return itself: files are for all inputs."""
-        del journal
-        self.is_used = True
-        return self
-
-    def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
-        """Return the replies to a request."""
-        return self.replies.of(id_)
+        self._turns = turns
+        self._later = self._later_turns = self._used = 0
 
     def want(self, wanted: Wanted) -> bool:
         """Write a request into its file."""
@@ -60,7 +47,7 @@ class FileStore:
 
     def note_later(self, stages: int) -> None:
         """Note that a group needs this many stages of requests after those that it waits for."""
-        self.later = max(self.later, stages * self._turns)
+        self._later = max(self._later, stages * self._turns)
 
     async def more(self, waiting: int) -> bool:
         """Return False: all replies were there from the beginning.
@@ -69,7 +56,7 @@ class FileStore:
             InputError: none of them answers a request about this input.
         """
         used, before = self.replies.used, self._used
-        self._used = used
+        self._used, self.is_used = used, True
         if waiting and self.replies.uris and used == before:
             reasons = [f"{places}: {reason}" for _, places, reason in self.replies.refused()]
             raise InputError(
@@ -86,8 +73,8 @@ class FileStore:
 
     @property
     def rounds_left(self) -> int:
-        """Number of rounds of requests that follow those written."""
-        return self.later + self._later_turns
+        """Number of rounds of requests that follow those written, at least."""
+        return self._later + self._later_turns
 
 
 def check_offline(settings: Settings, inputs: Iterable[str] = ()) -> None:
@@ -134,7 +121,7 @@ def open_exchange(run: RunContext) -> AbstractAsyncContextManager[Exchange | Non
 
 
 @asynccontextmanager
-async def _exchanging(run: RunContext) -> AsyncIterator[FileStore]:
+async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
     """Read the replies that the settings name, and in the end publish the requests that are still needed.
 
     Raises:
@@ -157,7 +144,7 @@ async def _exchanging(run: RunContext) -> AsyncIterator[FileStore]:
         await run.in_thread(lambda: _read(replies, run))
         turns = max((count_turns(spec.profile) for spec in specs if spec.profile is not None), default=1)
         store = FileStore(replies, requests, turns)
-        yield store
+        yield lambda journal: store  # the files are for all inputs
         if given.replies_from and store.is_used:
             told = {"replies": len(replies), "used": replies.used, "refused": replies.refused()}
             run.on_event("replies", told)
@@ -169,18 +156,11 @@ async def _exchanging(run: RunContext) -> AsyncIterator[FileStore]:
 
 
 def _read(replies: Replies, run: RunContext) -> None:
+    """Read files of replies, those in folders, and those of patterns."""
     for uri in run.settings.offline.replies_from:
-        for each in _iter_files(uri, run):
+        uris = [each.identity.uri for each in iter_found(uri, run.s3)] if names_many(uri) else [uri]
+        if not uris:
+            raise InputError(f"{uri}: no such files of replies; check the path")
+        for each in uris:
             with run.open_source(each) as source:
                 replies.add(source)
-
-
-def _iter_files(uri: str, run: RunContext) -> Iterator[str]:
-    """Yield a file, or those in a folder or of a pattern."""
-    if not names_many(uri):
-        yield uri
-        return
-    found = [each.identity.uri for each in iter_found(uri, run.s3)]
-    if not found:
-        raise InputError(f"{uri}: no such files of replies; check the path")
-    yield from found
