@@ -1,13 +1,12 @@
 """Judge through a batch API: submit what is wanted, wait, and take the replies; the journal knows every batch."""
 
-import math
 import tempfile
 import time
 import uuid
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -15,22 +14,19 @@ from typing import Any
 
 import orjson
 
-from genrm_cli.errors import JudgeError, UsageError
+from genrm_cli.errors import JudgeError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.batch_api import Batch, BatchApi, MissingError
 from genrm_cli.jobs.offline.interrupts import Interrupts
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import ID_PART, RequestFile, RequestFiles
-from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.offline import ReplyStore, Wanted
-from genrm_cli.judging.pacing.policy import CallPolicy
+from genrm_cli.judging.offline import Wanted
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 _LABEL = "batches"  # of the notes in the journal, which stand where failures do and so reach all its copies
 _MOST_REQUESTS = 50_000  # OpenAI's
 _FIRST_LOOK_S, _LOOK_S, _SLOWER = 0.5, 30.0, 1.3
-_CONNECTIONS = 4
 
 
 @dataclass(slots=True)
@@ -53,31 +49,25 @@ class _Part:
     is_alone: bool = False
 
 
-class BatchExchange:
-    """The batch APIs of a run by model, and how long it waits for them."""
-
-    def __init__(self, run: RunContext, apis: Mapping[str, BatchApi], opened: AsyncExitStack) -> None:
-        self.run = run
-        self.apis = apis
-        self.interrupts = Interrupts(run)
-        wait_s = run.settings.offline.batch_wait
-        self.ends_at_s = math.inf if wait_s is None else time.monotonic() + wait_s
-        self._opened = opened
-
-    def __call__(self, journal: Journal) -> ReplyStore:
-        """Return the store of an input: its batches are noted in its journal."""
-        return self._opened.enter_context(BatchStore(self, journal))
-
-
 class BatchStore(AbstractContextManager["BatchStore"]):
     """The batches of an input. Each step is noted before the next is made, so that a killed run repeats none."""
 
     stopped_by = StoppedBy.BATCH
 
-    def __init__(self, exchange: BatchExchange, journal: Journal) -> None:
-        self._exchange = exchange
-        self._run = exchange.run
+    def __init__(
+        self, run: RunContext, journal: Journal, apis: Mapping[str, BatchApi], interrupts: Interrupts, ends_at_s: float
+    ) -> None:
+        """Read the batches in progress from the journal of the input; wait for them until `ends_at_s`.
+
+        Args:
+            apis: by model.
+            interrupts: those of the run.
+        """
+        self._run = run
         self._journal = journal
+        self._apis = apis
+        self._interrupts = interrupts
+        self._ends_at_s = ends_at_s
         self._folder = tempfile.TemporaryDirectory(prefix="genrm-")
         self._replies = Replies()
         self.replies_to = self._replies.of
@@ -129,7 +119,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             if await self._resume():
                 return True
         await self._submit()
-        with self._exchange.interrupts.awaited():
+        with self._interrupts.awaited():
             return await self._wait()
 
     async def _wait(self) -> bool:
@@ -138,11 +128,11 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         while self._parts:
             if await self._collect():
                 return True
-            left_s = self._exchange.ends_at_s - time.monotonic()
+            left_s = self._ends_at_s - time.monotonic()
             if left_s <= 0:
                 return False
             open_ids = [part.batch_id for part in self._parts if part.batch_id is not None]
-            await self._exchange.interrupts.pause(min(look_s, left_s), open_ids, self._cancel)
+            await self._interrupts.pause(min(look_s, left_s), open_ids, self._cancel)
             look_s = min(_LOOK_S, look_s * _SLOWER)
         self._is_closed = True
         return False
@@ -151,13 +141,13 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         """Cancel all batches in progress; a later run takes the replies that they have."""
         for part in self._parts:
             if part.batch_id is not None:
-                await self._exchange.apis[part.model].cancel(part.batch_id)
+                await self._apis[part.model].cancel(part.batch_id)
 
     async def _resume(self) -> bool:
         """Find what a killed run left between two notes; return whether requests turned out not to be submitted."""
         is_freed = False
         for part in list(self._parts):
-            api = self._exchange.apis.get(part.model)
+            api = self._apis.get(part.model)
             if api is None:
                 raise JudgeError(f"the journal has a batch of the model {part.model!r}: collect it with its settings.")
             if part.batch_id is not None:
@@ -183,13 +173,13 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             self._parts.append(part)
             self._times.update(part.ids)
             await self._note(part, model=part.model, ids=b64encode(bytes(file.ids)).decode())
-            part.file_id = await self._exchange.apis[part.model].upload(path)
+            part.file_id = await self._apis[part.model].upload(path)
             await self._note(part, file=part.file_id)
             path.unlink()
             await self._create(part)
 
     async def _create(self, part: _Part, found: Batch | None = None) -> None:
-        batch = found or await self._exchange.apis[part.model].create(part.file_id or "", part.name)
+        batch = found or await self._apis[part.model].create(part.file_id or "", part.name)
         part.batch_id = batch.id
         await self._note(part, batch=batch.id)
         self._tell(part, batch)
@@ -217,7 +207,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
 
     async def _look_at(self, part: _Part) -> Batch:
         """Return a batch as it is now, and take its replies if it has ended."""
-        api = self._exchange.apis[part.model]
+        api = self._apis[part.model]
         batch = await api.look_at(part.batch_id or "")
         self._tell(part, batch)
         for number, file_id in enumerate(batch.files if batch.has_ended else ()):
@@ -251,7 +241,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
     def _new_files(self) -> RequestFiles:
         uri = f"{self._folder.name}/genrm-{uuid.uuid4().hex}.jsonl"
         most = min(_MOST_REQUESTS, self._run.settings.offline.requests_per_file)
-        return RequestFiles(uri, most, self._exchange.apis, self._run.s3, overwrite=False)
+        return RequestFiles(uri, most, self._apis, self._run.s3, overwrite=False)
 
     async def _note(self, part: _Part, **note: object) -> None:
         """Note what is known of a part, under a key of its own: copies of the journal replace no note."""
@@ -280,34 +270,3 @@ def _read_parts(journal: Journal) -> list[_Part]:
 
 def _iter_ids(joined: bytes | bytearray) -> Iterator[bytes]:
     return (bytes(joined[at : at + ID_PART]) for at in range(0, len(joined), ID_PART))
-
-
-@asynccontextmanager
-async def batching(run: RunContext) -> AsyncIterator[BatchExchange]:
-    """Open the batch APIs of the judges.
-
-    Raises:
-        UsageError: an endpoint's URL or a CA bundle cannot be used, or judges disagree about the endpoint of a model.
-    """
-    apis: dict[str, BatchApi] = {}
-    places: dict[str, tuple[str, str | None]] = {}
-    async with AsyncExitStack() as opened:
-        for spec in run.judge_specs():
-            judge, limits = spec.config.judge, spec.config.limits
-            if spec.profile is None or judge.model is None:
-                continue
-            url, key = place = judge.base_url[0], run.api_keys.get(spec.config.name)
-            if places.setdefault(judge.model, place) != place:
-                raise UsageError(
-                    f"two judges ask {judge.model} at different endpoints or with different keys; with batches, each "
-                    "model has one endpoint."
-                )
-            if judge.model in apis:
-                continue
-            client = JudgeClient(url, key, limits.connect_timeout, _CONNECTIONS, judge.ca_bundle)
-            await opened.enter_async_context(client)
-            policy = CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask)
-            apis[judge.model] = BatchApi(client, url, policy, limits.give_up_after)
-        exchange = BatchExchange(run, apis, opened)
-        opened.enter_context(exchange.interrupts.heard())
-        yield exchange

@@ -1,14 +1,20 @@
-"""Replies from files for a run without calls, and the files of requests that it still needs."""
+"""Exchanges of a run without calls: its requests in files and replies from files, or batches."""
 
+import math
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 
 from genrm_cli.errors import InputError, UsageError, naming
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.offline.batches import batching
+from genrm_cli.jobs.offline.batch_api import BatchApi
+from genrm_cli.jobs.offline.batches import BatchStore
+from genrm_cli.jobs.offline.interrupts import Interrupts
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
+from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.offline import Exchange, Wanted
+from genrm_cli.judging.pacing.policy import CallPolicy
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import iter_found, literal_folder, names_many
@@ -16,6 +22,7 @@ from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_pr
 from genrm_cli.storage.sink import check_writable, is_same_place, make_folder, place_of
 from genrm_cli.verdicts import StoppedBy
 
+_CONNECTIONS = 4  # to a batch API
 _LIMITS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
 
 
@@ -116,7 +123,7 @@ def check_offline(settings: Settings, inputs: Iterable[str] = ()) -> None:
 def open_exchange(run: RunContext) -> AbstractAsyncContextManager[Exchange | None]:
     """Open the batch APIs or the files of a run; None for a run that calls its judges."""
     if run.settings.offline.batch:
-        return batching(run)
+        return _batching(run)
     return _exchanging(run) if run.settings.offline.is_used else nullcontext(None)
 
 
@@ -164,3 +171,35 @@ def _read(replies: Replies, run: RunContext) -> None:
         for each in uris:
             with run.open_source(each) as source:
                 replies.add(source)
+
+
+@asynccontextmanager
+async def _batching(run: RunContext) -> AsyncIterator[Exchange]:
+    """Open the batch APIs of the judges.
+
+    Raises:
+        UsageError: an endpoint's URL or a CA bundle cannot be used, or judges disagree about the endpoint of a model.
+    """
+    apis: dict[str, BatchApi] = {}
+    places: dict[str, tuple[str, str | None]] = {}
+    async with AsyncExitStack() as opened:
+        for spec in run.judge_specs():
+            judge, limits = spec.config.judge, spec.config.limits
+            if spec.profile is None or judge.model is None:
+                continue
+            url, key = place = judge.base_url[0], run.api_keys.get(spec.config.name)
+            if places.setdefault(judge.model, place) != place:
+                raise UsageError(
+                    f"two judges ask {judge.model} at different endpoints or with different keys; with batches, each "
+                    "model has one endpoint."
+                )
+            if judge.model in apis:
+                continue
+            client = JudgeClient(url, key, limits.connect_timeout, _CONNECTIONS, judge.ca_bundle)
+            await opened.enter_async_context(client)
+            policy = CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask)
+            apis[judge.model] = BatchApi(client, url, policy, limits.give_up_after)
+        interrupts = opened.enter_context(Interrupts(run).heard())
+        wait_s = run.settings.offline.batch_wait
+        ends_at_s = math.inf if wait_s is None else time.monotonic() + wait_s
+        yield lambda journal: opened.enter_context(BatchStore(run, journal, apis, interrupts, ends_at_s))

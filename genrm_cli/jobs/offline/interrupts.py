@@ -22,10 +22,10 @@ class Interrupts:
         self._end: Any = signal.SIG_DFL
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Take SIGINT over from the event loop, which gets it back while nobody waits."""
+    def heard(self) -> Iterator["Interrupts"]:
+        """Yield itself, and take SIGINT over from the event loop, which gets it back while nobody waits."""
         if threading.current_thread() is not threading.main_thread():
-            yield
+            yield self
             return
         loop = asyncio.get_running_loop()
 
@@ -38,7 +38,7 @@ class Interrupts:
 
         self._end = signal.signal(signal.SIGINT, press)
         try:
-            yield
+            yield self
         finally:
             signal.signal(signal.SIGINT, self._end)
 
