@@ -81,12 +81,10 @@ def compare_runs(first: Mapping[int, GroupContents], second: Mapping[int, GroupC
         by_prompt.setdefault(group.prompt, []).append(number)
     matched = []
     for number, group in first.items():
-        best: MatchedGroup | None = None
-        for other in by_prompt.get(group.prompt, ()):
-            found = _match(group, second[other], (number, other))
-            if len(found.rows) > 1 and (best is None or len(found.rows) > len(best.rows)):
-                best = found
-        matched += [] if best is None else [best]
+        found = [_match(group, second[other], (number, other)) for other in by_prompt.get(group.prompt, ())]
+        best = max(found, key=lambda each: len(each.rows), default=None)
+        if best is not None and len(best.rows) > 1:
+            matched.append(best)
     matched.sort(key=lambda each: (each.correlation is None, each.correlation or 0.0))
     correlations = [each.correlation for each in matched if each.correlation is not None]
     changed = sum(not each.same_best for each in matched)
@@ -110,13 +108,11 @@ def _match(here: GroupContents, there: GroupContents, numbers: tuple[int, int]) 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return Spearman's rank correlation, ties with their mean rank; None if one of the two is constant."""
-    return correlation(_ranks(first), _ranks(second), least=2)
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    means: list[float] = (np.cumsum(counts) - (counts - 1) / 2)[places].tolist()
-    return means
+    ranks: list[list[float]] = []
+    for values in (first, second):
+        _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(counts) - (counts - 1) / 2)[places].tolist())
+    return correlation(ranks[0], ranks[1], least=2)
 
 
 def _digest(text: str) -> bytes:
@@ -169,7 +165,7 @@ def iter_changes(runs: Sequence[RunFigures]) -> Iterator[Change]:
         for name, measure in _MEASURES.items():
             before, after = measure(earlier), measure(later)
             p_value = _p_value(before, after)
-            yield Change(name, earlier.uri, later.uri, _value(before), _value(after), p_value)
+            yield Change(name, earlier.uri, later.uri, before.value, after.value, p_value)
 
 
 def cells_of(run: RunFigures) -> dict[str, str]:
@@ -181,13 +177,8 @@ def iter_series(runs: Sequence[RunFigures]) -> Iterator[tuple[str, list[Point]]]
     """Yield each measure with its values over time."""
     ordered = [runs[number] for number in in_time(runs)]
     for name, measure in _MEASURES.items():
-        found = [measure(run) for run in ordered]
-        titled = zip(ordered, found, strict=True)
-        yield name, [Point(_value(each), each.low, each.high, f"{run.uri}: {_text(each)}") for run, each in titled]
-
-
-def _value(found: Mean | Share) -> float | None:
-    return found.mean if isinstance(found, Mean) else found.value
+        found = [(run.uri, measure(run)) for run in ordered]
+        yield name, [Point(each.value, each.low, each.high, f"{uri}: {_text(each)}") for uri, each in found]
 
 
 def _p_value(before: Mean | Share, after: Mean | Share) -> float | None:
@@ -213,12 +204,10 @@ def _with_variance(found: Mean | Share) -> tuple[float, float] | None:
 
 
 def _text(found: Mean | Share) -> str:
-    if isinstance(found, Share):
-        if found.value is None or found.low is None or found.high is None:
-            return "not measurable"
-        return f"{100 * found.value:.1f} % ({100 * found.low:.1f} to {100 * found.high:.1f})"
-    if found.mean is None:
+    if found.value is None:
         return "not measurable"
     if found.low is None or found.high is None:
-        return number_text(found.mean)
-    return f"{number_text(found.mean)} ({number_text(found.low)} to {number_text(found.high)})"
+        return number_text(found.value)
+    if isinstance(found, Share):
+        return f"{100 * found.value:.1f} % ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    return f"{number_text(found.value)} ({number_text(found.low)} to {number_text(found.high)})"

@@ -44,21 +44,14 @@ class Tag:
 
 def add_tags(tags: dict[str, Tag], run: int, start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> None:
     """Add the tags of a run, whose first group has the number `start`, by names with a prefix of its own."""
-    histograms = {
-        "reward": (figures.reward_histogram, "a reward"),
-        "spread": (figures.spread_histogram, "a spread"),
-        "reliability": (figures.reliability_histogram, "a reliability"),
-        "length": (figures.length_histogram, "a length effect"),
-    }
     for number, group in enumerate(groups, start):
-        named: dict[str, list[float | None]] = {
-            "reward": list(group.measures.rewards),
-            "spread": [group.measures.spread],
-            "reliability": [group.measures.reliability],
-            "length": [group.measures.length_effect],
-        }
-        for name, values in named.items():
-            histogram, words = histograms[name]
+        of = group.measures
+        for name, words, histogram, values in (
+            ("reward", "a reward", figures.reward_histogram, of.rewards),
+            ("spread", "a spread", figures.spread_histogram, [of.spread]),
+            ("reliability", "a reliability", figures.reliability_histogram, [of.reliability]),
+            ("length", "a length effect", figures.length_histogram, [of.length_effect]),
+        ):
             for bin_ in sorted({histogram.bin_of(value) for value in values if value is not None}):
                 low, high = map(number_text, histogram.edges[bin_ : bin_ + 2])
                 tags.setdefault(f"{run}-{name}-{bin_}", Tag(f"{words} from {low} to {high}")).groups.append(number)
@@ -121,12 +114,7 @@ class RunPage:
         return {"group": key} if self.alone else {"group": key, "run": self.number}
 
     def as_dict(self, rows: Sequence[Row], tags: Mapping[str, Tag]) -> Record:
-        """Return all numbers of the run on the page, JSON-ready.
-
-        Args:
-            rows: the index of all runs.
-            tags: of all runs.
-        """
+        """Return all numbers of the run on the page, JSON-ready, from the index and the tags of all runs."""
         own = rows[self.start : self.start + len(self.groups)]
         prefix = f"{self.number}-"
         return {
@@ -281,20 +269,18 @@ class Content:
 
     def _listed(self) -> list[Record]:
         """Return the groups whose ranks changed most, with links."""
-        if self.comparison is None:
-            return []
-        first = [(self.rows[each.numbers[0]][1:3], each.correlation) for each in self.comparison.matched[:_LISTED]]
-        return [
-            {"key": key, "prompt": prompt, "hash": self.runs[0].hash_of(key), "correlation": found}
-            for (key, prompt), found in first
-        ]
+        listed = []
+        for each in () if self.comparison is None else self.comparison.matched[:_LISTED]:
+            key, prompt = self.rows[each.numbers[0]][1:3]
+            hash_ = self.runs[0].hash_of(key)
+            listed.append({"key": key, "prompt": prompt, "hash": hash_, "correlation": each.correlation})
+        return listed
 
     def _compared(self) -> Record:
         """Return for each matched group, both ways: the other, and the indices and ranks here and there."""
         found: Record = {}
         for each in () if self.comparison is None else self.comparison.matched:
-            here, there = each.numbers
             back = [(b, a, rank_b, rank_a) for a, b, rank_a, rank_b in each.rows]
-            found[str(here)] = {"other": there, "correlation": rounded(each.correlation), "rows": each.rows}
-            found[str(there)] = {"other": here, "correlation": rounded(each.correlation), "rows": back}
+            for here, there, rows in ((*each.numbers, each.rows), (*each.numbers[::-1], back)):
+                found[str(here)] = {"other": there, "correlation": rounded(each.correlation), "rows": rows}
         return found

@@ -3,11 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import numpy as np
 
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, mean_interval, wilson_interval
 from genrm_cli.metrics.session_metrics import SessionSummary
@@ -35,6 +36,11 @@ class Mean:
     high: float | None
     deviation: float | None = None
 
+    @property
+    def value(self) -> float | None:
+        """The mean, by the name that a share has for it."""
+        return self.mean
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -59,7 +65,7 @@ class Histogram:
         return min(max(int(np.searchsorted(self.edges, value, side="right")) - 1, 0), len(self.counts) - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
     """One scored file in numbers.
 
@@ -89,12 +95,12 @@ class RunFigures:
     """
 
     uri: str
-    time: str | None
+    time: str | None = None
     judge: str | None
     is_baseline: bool
-    settings_digest: str | None
-    partial: str | None
-    probe: ProbeResult | None
+    settings_digest: str | None = None
+    partial: str | None = None
+    probe: ProbeResult | None = None
     groups: int
     rollouts: int
     scored: int
@@ -122,10 +128,10 @@ class RunFigures:
     sabotaged: Share
     repeated: Share
     components: Mapping[str, Mean]
-    panel_agreement: float | None
-    repeat_agreement: float | None
-    cost: Mapping[str, float]
-    masked: Mapping[str, int]
+    panel_agreement: float | None = None
+    repeat_agreement: float | None = None
+    cost: Mapping[str, float] = field(default_factory=dict)
+    masked: Mapping[str, int] = field(default_factory=dict)
     sessions: SessionSummary | None
     by_step: tuple[tuple[float, Mean], ...]
     by_earlier: tuple[tuple[float, Mean], ...]
@@ -143,28 +149,22 @@ def figures_of(
     sessions: SessionSummary | None,
     prices: tuple[float, float] = (0.0, 0.0),
 ) -> RunFigures:
-    """Return the figures of a run from its groups, the values of its components, and its metrics file if it has one.
-
-    The prices are per million tokens of prompts and of replies.
-    """
+    """Return the figures of a run; its prices are per million tokens of prompts and of replies."""
     measured = [group.measures for group in groups]
     rewards = [reward for each in measured for reward in each.rewards]
-    spreads, effects = _known(measured, "spread"), _known(measured, "length_effect")
-    reliabilities = _known(measured, "reliability")
+    spreads, effects, reliabilities = (_known(measured, name) for name in ("spread", "length_effect", "reliability"))
     failures = _counted(group.failures for group in groups)
     verdicts = VerdictCounts()
     for each in measured:
         verdicts.merge(each.verdicts)
     asked, failed = _total(groups, "asked"), sum(failures.values())
-    rollouts = _total(groups, "size")
+    rollouts, reliability = _total(groups, "size"), mean_of(reliabilities, 1.0)
+    # Groups share what is not known of the judge: the run knows the interval.
+    interval = None if metrics is None else metrics.reliability_interval
     return RunFigures(
         uri=uri,
-        time=None if metrics is None else metrics.time,
         judge=judge,
         is_baseline=any(group.is_baseline for group in groups),
-        settings_digest=None if metrics is None else metrics.settings_digest,
-        partial=None if metrics is None else _why_partial(metrics),
-        probe=None if metrics is None else _worst_probe(metrics),
         groups=len(groups),
         rollouts=rollouts,
         scored=len(rewards),
@@ -174,7 +174,7 @@ def figures_of(
         spread=mean_of(spreads),
         spread_histogram=histogram_of(spreads, least=0.0),
         flat=share_of(sum(each.is_flat for each in measured), len(spreads)),
-        reliability=_with_interval(mean_of(reliabilities, 1.0), metrics),
+        reliability=reliability if interval is None else replace(reliability, low=interval[0], high=interval[1]),
         reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
         noisy=share_of(sum(each.is_noisy for each in measured), len(reliabilities)),
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
@@ -192,16 +192,32 @@ def figures_of(
         sabotaged=share_of(_total(groups, "sabotaged"), rollouts),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.items()},
-        panel_agreement=None if metrics is None or metrics.panel is None else metrics.panel.krippendorff_alpha,
-        repeat_agreement=None if metrics is None else metrics.repeat_agreement,
-        cost={} if metrics is None else _cost_of(metrics, prices),
-        masked={} if metrics is None else {name: count for name, count in metrics.redactions.items() if count},
         sessions=sessions,
         by_step=_means_by([(step, reward) for group in groups for reward, step, _ in group.points]),
         by_earlier=_means_by([(score, reward) for group in groups for reward, _, score in group.points], _MOST_VALUES),
         agreement=share_of(*(sum(counts) for counts in zip(*(group.agreement for group in groups), strict=True))),
         look_here=_stand_out(groups),
+        **({} if metrics is None else _recorded(metrics, prices)),
     )
+
+
+def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
+    """Return the figures that only the metrics file has."""
+    cost: dict[str, float] = {name: getattr(metrics, name) for name in _COST}
+    paid = (metrics.prompt_tokens * prices[0] + metrics.completion_tokens * prices[1]) / 1_000_000
+    if paid and metrics.rollouts:
+        cost |= {"cost": paid, "cost_of_1000": 1000 * paid / metrics.rollouts}
+    probes = [judge.probe for judge in metrics.judge.judges]
+    return {
+        "time": metrics.time,
+        "settings_digest": metrics.settings_digest,
+        "partial": _why_partial(metrics),
+        "probe": next((each for each in get_args(ProbeResult)[::-1] if each in probes), None),
+        "panel_agreement": None if metrics.panel is None else metrics.panel.krippendorff_alpha,
+        "repeat_agreement": metrics.repeat_agreement,
+        "cost": cost,
+        "masked": {name: count for name, count in metrics.redactions.items() if count},
+    }
 
 
 def _means_by(points: Sequence[tuple[float | None, float]], most: int | None = None) -> tuple[tuple[float, Mean], ...]:
@@ -214,18 +230,6 @@ def _means_by(points: Sequence[tuple[float | None, float]], most: int | None = N
     bins = np.searchsorted(values, places, side="right") - 1
     rewards = np.array([reward for _, reward in known])
     return tuple((float(value), mean_of(rewards[bins == number].tolist())) for number, value in enumerate(values))
-
-
-def _cost_of(metrics: RunRecord, prices: tuple[float, float]) -> dict[str, float]:
-    cost: dict[str, float] = {name: getattr(metrics, name) for name in _COST}
-    paid = (metrics.prompt_tokens * prices[0] + metrics.completion_tokens * prices[1]) / 1_000_000
-    return cost | ({"cost": paid, "cost_of_1000": 1000 * paid / metrics.rollouts} if paid and metrics.rollouts else {})
-
-
-def _with_interval(mean: Mean, metrics: RunRecord | None) -> Mean:
-    """Return the mean reliability with the interval of the run: groups share what is not known of the judge."""
-    interval = None if metrics is None else metrics.reliability_interval
-    return mean if interval is None else replace(mean, low=interval[0], high=interval[1])
 
 
 def reason_text(code: str) -> str:
@@ -276,11 +280,6 @@ def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
 
 def _known(groups: Sequence[GroupFigures | GroupMeasures], name: str) -> list[float]:
     return [value for group in groups if (value := getattr(group, name)) is not None]
-
-
-def _worst_probe(metrics: RunRecord) -> ProbeResult | None:
-    results = [judge.probe for judge in metrics.judge.judges]
-    return next((each for each in get_args(ProbeResult)[::-1] if each in results), None)
 
 
 def _why_partial(metrics: RunRecord) -> str | None:

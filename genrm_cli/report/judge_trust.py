@@ -65,16 +65,14 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
     elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
-    agreement = figures.agreement
+    agreement, sabotaged, repeated = figures.agreement, figures.sabotaged.count, figures.repeated.count
     if agreement.value is not None:
         text = f"Rewards order {_share_text(agreement)} pairs like the scores that the lines had before."
         yield Ground("fine" if agreement.value > 0.5 else "care", text, "disputed")
-    if figures.sabotaged.count:
-        yield Ground("care", f"{figures.sabotaged.count:,} rollouts made the judge fail by their texts.", "sabotaged")
-    if figures.repeated.count:
-        yield Ground(
-            "care", f"{figures.repeated.count:,} responses duplicate another response in their group.", "repeated"
-        )
+    if sabotaged:
+        yield Ground("care", f"{sabotaged:,} rollouts made the judge fail by their texts.", "sabotaged")
+    if repeated:
+        yield Ground("care", f"{repeated:,} responses duplicate another response in their group.", "repeated")
 
 
 def _unscored(figures: RunFigures) -> Iterator[Ground]:

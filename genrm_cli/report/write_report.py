@@ -125,13 +125,7 @@ def _ranking_values(ranking: Ranking | None, settings: Settings) -> Record:
 
 
 def _iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[bytes]:
-    """Yield the page piece by piece.
-
-    Args:
-        values: of the template.
-        index: data of all groups for the script.
-        blocks: the groups.
-    """
+    """Yield the page piece by piece: `values` are those of the template, `index` is for its script."""
     before, after = _render(values).split(_MARK)
     yield before.encode()
     yield _inert("index", packed(render_record(index)))
@@ -148,10 +142,9 @@ def _render(values: JsonObject) -> str:
     policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
     loader = FunctionLoader(lambda name: (_FOLDER / name).read_text(encoding="utf-8"))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=loader)
-    environment.globals |= {"draw": draw_histogram, "draw_means": draw_means, "short": number_text}
-    environment.globals["reason_text"] = reason_text
+    shown = {"draw": draw_histogram, "draw_means": draw_means, "short": number_text, "reason_text": reason_text}
     texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704
-    return environment.from_string(template).render(**values, **texts)
+    return environment.from_string(template).render(**values, **texts, **shown)
 
 
 def _hash(text: str) -> str:
