@@ -33,9 +33,8 @@ def shard_of(settings: Settings) -> Shard | None:
         return None
     match = _SHARD.fullmatch(text)
     if match is None or not int(match[1]) < int(match[2]):
-        raise UsageError(
-            SettingRef("shard"), f": {text!r} is not a shard; the shards of four are 0/4, 1/4, 2/4 and 3/4."
-        )
+        remedy = "the shards of four are 0/4, 1/4, 2/4 and 3/4"
+        raise UsageError(SettingRef("shard"), f": {text!r} is not a shard; {remedy}.")
     return Shard(int(match[1]), int(match[2]))
 
 

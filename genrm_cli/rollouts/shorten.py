@@ -50,9 +50,7 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     responses = [estimate_tokens(text) for text in view.responses]
     listed = (*view.criteria.values(), *view.constraints.values())
     rubrics = ["\n".join(each.text for each in criteria) for criteria in listed]
-    longest = (
-        max((text or "" for text in texts), key=len, default="") for texts in (view.backgrounds.values(), rubrics)
-    )
+    longest = (max((text or "" for text in each), key=len, default="") for each in (view.backgrounds.values(), rubrics))
     others = view.comparing_principle or "", view.reference or "", *longest
     fixed = sum(map(estimate_tokens, others)) + _TURN_TOKENS * len(turns) + _IMAGE_TOKENS * len(view.images)
     limits = [_limits(turns, responses, room.responses, room.tokens - fixed) for room in rooms]

@@ -160,15 +160,11 @@ def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
     A chat template that pre-fills the opening tag does so for the whole group: its responses all hold a closing tag,
     unless they were cut off. If at least as many hold none, the tag is the policy's own, and hides nothing.
     """
-    unproven = [
-        any(isinstance(item, Reasoning) and not item.is_opened for item in each.response or ()) for each in rollouts
-    ]
+    reasonings = [[item for item in each.response or () if isinstance(item, Reasoning)] for each in rollouts]
+    unproven = [not all(item.is_opened for item in items) for items in reasonings]
     if not any(unproven):
         return rollouts
-    plain = sum(
-        not each.is_truncated and not any(isinstance(item, Reasoning) for item in each.response or ())
-        for each in rollouts
-    )
+    plain = sum(not (each.is_truncated or items) for each, items in zip(rollouts, reasonings, strict=True))
     if plain < sum(unproven):
         return rollouts
     return [replace(each, response=tuple(map(_as_text, each.response or ()))) for each in rollouts]
@@ -193,9 +189,8 @@ def _tool_line(tool: str) -> str:
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return f"- {tool}"
     parameters = json.dumps(function.get("parameters") or {}, ensure_ascii=False, separators=(",", ":"))
-    return " ".join(
-        [f"- {function['name']}:", *str(function.get("description") or "").split(), "Parameters:", parameters]
-    )
+    told = str(function.get("description") or "").split()
+    return " ".join([f"- {function['name']}:", *told, "Parameters:", parameters])
 
 
 def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:

@@ -170,9 +170,7 @@ def decide(task: Task, run: RunContext) -> Decision:
     if task.problem is not None:
         return decision.failed(task.problem)
     try:
-        identities = [
-            identity_of(file.uri, run.s3) if file.found is None else file.found.identity for file in task.files
-        ]
+        identities = [each.found.identity if each.found else identity_of(each.uri, run.s3) for each in task.files]
         return _decide_by(decision, identities, run)
     except GenrmError as error:
         return decision.failed(error)

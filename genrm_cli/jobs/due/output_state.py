@@ -65,9 +65,8 @@ def look_at_outputs(
         why = "the input is a stream, which cannot be compared with the earlier one"
         return _state(OutputStanding.FOREIGN, why)
     by_name = {} if metrics is None else metrics.parts
-    recorded: Sequence[_Recorded] = [
-        by_name.get(name_below(folder_of(places.scored), uri)) for uri in places.files
-    ] or [metrics]
+    folder = folder_of(places.scored)
+    recorded: Sequence[_Recorded] = [by_name.get(name_below(folder, uri)) for uri in places.files] or [metrics]
     for mark, record in zip(marks, recorded, strict=True):
         known = None if record is None else record.output_mark
         if mark is None or (metrics is not None and known is not None and is_marked(mark, known)):

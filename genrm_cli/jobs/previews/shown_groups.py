@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from genrm_cli.errors import InputError, SettingRef, UsageError
+from genrm_cli.errors import InputError, UsageError, naming
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, iter_stages, view_for_judges
 from genrm_cli.groups.plan import GroupPlan
@@ -121,9 +121,7 @@ def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
     if not tasks:
         raise InputError(f"{', '.join(inputs)}: {NO_ROLLOUT_FILES}.")
     if len(tasks) > 1:
-        raise UsageError(
-            f"{tasks[1].uri}: one file is read; name one, or a set of files with ", SettingRef("together"), "."
-        )
+        raise UsageError(f"{tasks[1].uri}: one file is read; ", naming("name one, or a set of files with $together."))
     if tasks[0].problem is not None:
         raise tasks[0].problem
     return tasks[0]

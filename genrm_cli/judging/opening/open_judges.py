@@ -41,9 +41,8 @@ def idle_judges(
     """Return judges without endpoints, which render requests and recall outcomes but ask nothing, and their specs."""
     opener = _Opener(specs, options, ignore_event)
     nowhere = EndpointPool([], options.limits.give_up_after, ignore_event)
-    judges = [
-        OpenJudge(spec, None if spec.profile is None else opener.remote(spec, spec.profile, nowhere)) for spec in specs
-    ]
+    remotes = [None if spec.profile is None else opener.remote(spec, spec.profile, nowhere) for spec in specs]
+    judges = list(map(OpenJudge, specs, remotes))
     for judge in judges:
         judge.find_context(None, journal)
     opened = OpenJudges(judges, opener.latencies, options, ignore_event)
@@ -60,9 +59,8 @@ class _Opener:
         self._pools: dict[tuple[object, ...], EndpointPool] = {}
         self._forms: dict[tuple[EndpointPool, str], RequestForm] = {}
         limits = options.limits
-        self._budget = Budget(
-            limits.max_calls, limits.max_total_tokens, limits.max_cost, limits.price_in, limits.price_out
-        )
+        prices = limits.price_in, limits.price_out
+        self._budget = Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, *prices)
 
     async def open(self, spec: JudgeSpec, clients: AsyncExitStack) -> OpenJudge:
         if spec.profile is None:

@@ -92,9 +92,8 @@ async def probe_judge(
     """
     _announce(judge, timeout_s, on_event)
     endpoints = judge.pool.endpoints
-    results = await asyncio.gather(
-        *(_Probe(judge, endpoint, timeout_s, role).run(known, compares) for endpoint in endpoints)
-    )
+    probes = (_Probe(judge, endpoint, timeout_s, role) for endpoint in endpoints)
+    results = await asyncio.gather(*(probe.run(known, compares) for probe in probes))
     all_down = all(isinstance(result, _DownError) for result in results)
     warnings: list[Message] = []
     for endpoint, result in zip(endpoints, results, strict=True):
@@ -245,9 +244,8 @@ class _Probe:
         return _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
 
     def _dropping(self, sign: str) -> JudgeError:
-        return JudgeError(
-            self._unusable(f"{sign}: its chat template seems to drop them", Message.of("Try ", _PLAIN, "."))
-        )
+        what = f"{sign}: its chat template seems to drop them"
+        return JudgeError(self._unusable(what, Message.of("Try ", _PLAIN, ".")))
 
     def _unusable(self, what: str, remedy: Message) -> Message:
         tried = f"tried {self.endpoint.name} with the model {self.judge.model!r}"

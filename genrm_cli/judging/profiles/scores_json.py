@@ -73,9 +73,8 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
     if isinstance(own, Failure):
         return own
     if own is not None:
-        if isinstance(own.said, Verdict) and _is_contradicted(
-            answer.text, objects, carriers, own.start, own.end, own.said
-        ):
+        span = own.start, own.end
+        if isinstance(own.said, Verdict) and _is_contradicted(answer.text, objects, carriers, *span, own.said):
             return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(own.said)}, and another that cannot be read")
         return own.said
     if answer.cut_off:

@@ -86,9 +86,8 @@ def parse_object(
         said = [Carrier(found.start, found.end, parse(found.pairs or ())) for found in carriers]
         own = pick_own(answer, said, ignore_unreadable=False)
         if own is None:
-            return make_failure(
-                FailureKind.NO_VERDICT, f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"
-            )
+            lacks = f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"
+            return make_failure(FailureKind.NO_VERDICT, lacks)
         if isinstance(own, Failure) or isinstance(own.said, Failure):
             return own if isinstance(own, Failure) else own.said
         if any(_has_key(text[found.start : found.end], keys) for found in objects if found.pairs is None):

@@ -226,9 +226,8 @@ class CalibrationStatistics:
     def _split(self, features: Floats) -> WinNoise:
         """Split the variance of a sum of features into rollouts, prompts and noise."""
         counts = self._sums[:, _ONE, _ONE]
-        own, signed, prompt = (
-            features @ self._centred(sums) @ features for sums in self._sums[[_OWN, _SIGNED, _DISJOINT]]
-        )
+        some = self._sums[[_OWN, _SIGNED, _DISJOINT]]
+        own, signed, prompt = (features @ self._centred(sums) @ features for sums in some)
         prompt /= counts[_DISJOINT]
         signal = max(0.0, float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN]))
         return WinNoise(signal, max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * signal))
@@ -261,9 +260,8 @@ class CalibrationStatistics:
     def _moments(self) -> Moments:
         """Split the verdicts' variance into rollouts, prompts and the rest."""
         counts = self._sums[[_OWN, _PLAIN, _PLAIN, _PLAIN, _DISJOINT], _ONE, _ONE]
-        own, signed, mixed, plain, prompt = (
-            self._centred(sums) / count for sums, count in zip(self._sums, counts, strict=True)
-        )
+        means = (self._centred(sums) / count for sums, count in zip(self._sums, counts, strict=True))
+        own, signed, mixed, plain, prompt = means
         signal = np.empty((3, 3))
         signal[_GAPS, _GAPS] = signed[_GAPS, _GAPS] - signed[_ONE, _ONE] * prompt[_GAPS, _GAPS]
         signal[_GAPS, _M] = signal[_M, _GAPS] = mixed[_GAPS, _M]

@@ -61,9 +61,8 @@ def weigh_alone(batch: VerdictBatch) -> Floats:
     verdicts = batch.valid.sum(axis=1, keepdims=True) + _UNBIASED_ALONE
     gaps = ((batch.score_1 - batch.score_2) * batch.valid).sum(axis=1, keepdims=True) / verdicts
     leads = ((MIDDLE_RANKING - batch.ranking) * batch.valid).sum(axis=1, keepdims=True) / verdicts
-    even = replace(
-        batch, score_1=batch.score_1 - gaps / 2, score_2=batch.score_2 + gaps / 2, ranking=batch.ranking + leads
-    )
+    first, second = batch.score_1 - gaps / 2, batch.score_2 + gaps / 2
+    even = replace(batch, score_1=first, score_2=second, ranking=batch.ranking + leads)
     made = weigh(even, Calibration())
     return np.where(made.scored, made.base_scores - scored_means(made.base_scores, made.scored), 0.0)
 

@@ -112,9 +112,8 @@ class BatchEstimate:
 
 def scored_means(values: Floats, scored: Flags) -> Floats:
     """Return [G, 1] the mean of [G, n] values over the scored rollouts of each group; 0 for a group without any."""
-    means: Floats = np.where(scored, values, 0.0).sum(axis=1, keepdims=True) / np.maximum(
-        scored.sum(axis=1, keepdims=True), 1
-    )
+    counts = np.maximum(scored.sum(axis=1, keepdims=True), 1)
+    means: Floats = np.where(scored, values, 0.0).sum(axis=1, keepdims=True) / counts
     return means
 
 

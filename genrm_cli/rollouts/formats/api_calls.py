@@ -84,9 +84,8 @@ def _read(record: Record) -> list[Rollout]:
     if failed or not choices:
         failed = failed or failure_of(reply.get("type")) or "failed (no choices)"
         return [rollout_of(record, asked.turns, None, excluded=failed, **known)]
-    return read_choices(
-        record, choices, asked, line_is_group=len(choices) > 1 and not read.prompt and not known, **known
-    )
+    is_group = len(choices) > 1 and not read.prompt and not known
+    return read_choices(record, choices, asked, line_is_group=is_group, **known)
 
 
 def _asked_by(request: JsonObject) -> tuple[DecodedPrompt, tuple[Media, ...]]:
@@ -155,9 +154,8 @@ def _message_of(content: object) -> Record:
         if isinstance(call := part.get("functionCall"), dict)
     ]
     texts = [_part_of(part) for part in parts if "functionCall" not in part]
-    return {"role": text_or_empty(content.get("role")) or "user", "content": texts} | (
-        {"tool_calls": calls} if calls else {}
-    )
+    message = {"role": text_or_empty(content.get("role")) or "user", "content": texts}
+    return message | {"tool_calls": calls} if calls else message
 
 
 def _part_of(part: JsonObject) -> Record:

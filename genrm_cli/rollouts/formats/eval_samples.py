@@ -67,9 +67,8 @@ def _read_sample(sample: Record) -> Rollout:
         return read_completion(sample, sample.get("input"), choice.get("message"), **known)
     # Few-shot examples come before the policy acts; messages that it generated say so.
     turns = turns_of_messages(messages)
-    generated = (
-        turn.role == "assistant" and each.get("source") != "input" for turn, each in zip(turns, messages, strict=True)
-    )
+    pairs = zip(turns, messages, strict=True)
+    generated = (turn.role == "assistant" and each.get("source") != "input" for turn, each in pairs)
     first = next((position for position, is_own in enumerate(generated) if is_own), len(messages))
     return split_messages(sample, messages, turns[:first], **known)
 

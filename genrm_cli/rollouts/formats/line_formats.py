@@ -265,9 +265,8 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
     own_record = own_of_lists(PARALLEL, (response_field,))
     prompt, name = ((path,) if path is not None else () for path in (prompt_field, id_field))
     fields = Fields(prompt=prompt, response=(response_field,), metadata=name)
-    return Format(
-        "named_fields", lambda record: True, read, annotate, own_record, fields=fields, example={}, resolve=fields_in
-    )
+    parts = read, annotate, own_record
+    return Format("named_fields", lambda record: True, *parts, fields=fields, example={}, resolve=fields_in)
 
 
 def _value_at(record: Record, path: str) -> object:

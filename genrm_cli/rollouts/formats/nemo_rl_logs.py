@@ -30,9 +30,8 @@ _own_record = own_of_lists(_PARALLEL, ("content",))
 
 def _recognise(record: Record) -> bool:
     # Distillation has no rewards.
-    return isinstance(record.get("content"), list) and isinstance(
-        record.get("rewards", record.get("input_lengths")), list
-    )
+    lists = record.get("content"), record.get("rewards", record.get("input_lengths"))
+    return all(isinstance(each, list) for each in lists)
 
 
 def _read(record: Record) -> list[Rollout]:
@@ -51,9 +50,8 @@ def _read_log(record: Record, log: object) -> Rollout:
     start = _prompt_texts(record, log)
     asked = read_prompt("".join(log[:start]))  # each text is what its message adds to the rendered conversation
     if start > 1 and not asked.awaits_answer:
-        asked = replace(
-            asked, turns=(*(Turn("system", text) for text in log[: start - 1]), Turn("user", log[start - 1]))
-        )
+        *before, last = log[:start]
+        asked = replace(asked, turns=(*(Turn("system", text) for text in before), Turn("user", last)))
     items: list[Item] = []
     opened = asked.opened
     for number, text in enumerate(log[start:]):

@@ -31,9 +31,8 @@ def _recognise(record: Record) -> bool:
 def _read(record: Record) -> list[Rollout]:
     positions = _trainable(record)
     if not positions:  # it failed before any trace began
-        return [
-            rollout_of(record, (), None, task=_task_of(record), excluded=_excluded(record, {}) or "failed (no trace)")
-        ]
+        why = _excluded(record, {}) or "failed (no trace)"
+        return [rollout_of(record, (), None, task=_task_of(record), excluded=why)]
     return [_read_trace(record, record["traces"][position]) for position in positions]
 
 

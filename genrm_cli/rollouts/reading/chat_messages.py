@@ -94,9 +94,8 @@ def iter_items_of_message(message: object, tools: Mapping[str, str] | None = Non
     media = media_of_messages(message)
     if role == "tool":
         name = text_or_empty(message.get("name")) or text_or_empty(message.get("function"))
-        yield ToolResult(
-            text_of_content(content), name or (tools or {}).get(text_or_empty(message.get("tool_call_id")), "")
-        )
+        name = name or (tools or {}).get(text_or_empty(message.get("tool_call_id")), "")
+        yield ToolResult(text_of_content(content), name)
     else:
         yield from _results_within(content)
         if text := text_of_content(content):

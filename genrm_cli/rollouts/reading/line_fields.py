@@ -219,9 +219,8 @@ def _turns_of_history(value: object) -> tuple[Turn, ...]:
     if is_messages(value) and isinstance(value, list):
         return turns_of_messages(value)
     pairs = value if isinstance(value, list) else []
-    return tuple(
-        Turn(role, text) for pair in pairs for role, text in zip(("user", "assistant"), pair, strict=True) if text
-    )
+    roles = ("user", "assistant")
+    return tuple(Turn(role, text) for pair in pairs for role, text in zip(roles, pair, strict=True) if text)
 
 
 def _part_text(value: object) -> str:

@@ -118,9 +118,8 @@ def flatten_items(items: Iterable[object]) -> Iterator[JsonObject]:
 
 
 def _call_of_item(item: JsonObject) -> ToolCall:
-    return ToolCall(
-        text_or_empty(item.get("name")) or text_or_empty(item.get("type")).removesuffix("_call"), arguments_of(item)
-    )
+    name = text_or_empty(item.get("name")) or text_or_empty(item.get("type")).removesuffix("_call")
+    return ToolCall(name, arguments_of(item))
 
 
 def _items_of_output_item(item: JsonObject, tools: Mapping[str, str]) -> Iterator[Item]:

@@ -66,9 +66,8 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
                     raise zipfile.BadZipFile(f"wrong checksum of {entry.filename}")
                 yield Line(number, content)
     except _DAMAGED as error:
-        raise InputError(
-            f"{uri}: not a complete zip archive ({error}); copy it again, or finish the run that writes it"
-        ) from error
+        remedy = "copy it again, or finish the run that writes it"
+        raise InputError(f"{uri}: not a complete zip archive ({error}); {remedy}") from error
 
 
 def _samples_of(archive: zipfile.ZipFile, uri: str) -> list[zipfile.ZipInfo]:

@@ -115,10 +115,8 @@ def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
         try:
             raw.decode()
         except UnicodeDecodeError as bad:
-            place, what = (
-                bad.start + 1,
-                "not UTF-8 text; if it is Latin-1, convert the file with iconv -f LATIN1 -t UTF-8",
-            )
+            place = bad.start + 1
+            what = "not UTF-8 text; if it is Latin-1, convert the file with iconv -f LATIN1 -t UTF-8"
         raise BadLineError(f"{what}, at character {place}", kind=what) from error
     return value
 

@@ -1,13 +1,9 @@
 """NVIDIA's GenRMs with their own chat roles: `response_1`, `response_2` and `principle`."""
 
-from types import MappingProxyType
-
-from genrm_cli.judging.profiles.profile import ChatMessage, Fields, Profile
+from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, Profile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.profiles.scores_json import FORMS, parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
-
-SAMPLING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tokens": 16384})
 
 _HISTORY_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
@@ -41,7 +37,7 @@ PROFILE = Profile(
     version=3,
     about="NVIDIA GenRM 235B and 2603 with their roles response_1, response_2, principle (vLLM, TensorRT-LLM); "
     "scores 1 to 5 and ranking, unchanged",
-    request_fields=SAMPLING,
+    request_fields=THINKING,
     render_messages=render_messages,
     parse_reply=parse_scores_json,
     verdict_forms=FORMS,

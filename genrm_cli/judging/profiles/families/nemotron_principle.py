@@ -48,9 +48,8 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
             return own
         margin = _margin(_likely_tokens(reply, str(own.said), len(_find_judgements(answer.text[own.start :]))))
         if margin is None:
-            return make_failure(
-                FailureKind.NO_VERDICT, "no log probabilities of Yes and No came with the judgement (top_logprobs)"
-            )
+            lacks = "no log probabilities of Yes and No came with the judgement (top_logprobs)"
+            return make_failure(FailureKind.NO_VERDICT, lacks)
         probability = 1 / (1 + math.exp(-margin)) if margin > -500 else 0.0
         return Grades((MIN_SCORE + (MAX_SCORE - MIN_SCORE) * probability,), (f"margin {margin:.4f}",))
 
@@ -79,9 +78,8 @@ def _margin(likely: Mapping[str, float]) -> float | None:
     """Return the log probability of Yes less that of No, each in its likeliest spelling; None if unknown."""
     listed = {token: value for token, value in likely.items() if math.isfinite(value)}
     least = min(listed.values(), default=0.0)
-    yes, no = (
-        max((value for token, value in listed.items() if token.strip() == word), default=None) for word in ("Yes", "No")
-    )
+    of_words = ([value for token, value in listed.items() if token.strip() == word] for word in ("Yes", "No"))
+    yes, no = (max(values, default=None) for values in of_words)
     if yes is None or no is None:
         bound = (least if yes is None else yes) - (least if no is None else no)
         return bound or None  # a server that lists only one token does not bound the other
