@@ -32,6 +32,7 @@ class FileStore:
     Attributes:
         requests: None if the run makes no requests, so that those without a reply are not asked.
         is_used: whether any input was judged.
+        has_waited: whether any lacked replies.
     """
 
     stopped_by = StoppedBy.REPLIES_FROM
@@ -40,7 +41,7 @@ class FileStore:
         self.replies = replies
         self.requests = requests
         self.replies_to = replies.of
-        self.is_used = False
+        self.is_used = self.has_waited = False
         self._turns = turns
         self._later = self._later_turns = self._used = 0
 
@@ -60,18 +61,23 @@ class FileStore:
         """Return False: all replies were there from the beginning.
 
         Raises:
-            InputError: none of them answers a request about this input.
+            InputError: none of them answers a request about this input, whose outputs would be written.
         """
         used, before = self.replies.used, self._used
-        self._used, self.is_used = used, True
-        if waiting and self.replies.uris and used == before:
-            reasons = [f"{places}: {reason}" for _, places, reason in self.replies.refused()]
-            raise InputError(
-                f"{', '.join(self.replies.uris)}: no reply to a request about this input ",
-                f"({'; '.join(reasons) or 'no lines'}). ",
-                naming("Pass the options with which $requests_to wrote the requests, and the file of their replies."),
-            )
+        self._used, self.is_used, self.has_waited = used, True, self.has_waited or waiting > 0
+        if waiting and self.requests is None and used == before:
+            raise self.foreign_error
         return False
+
+    @property
+    def foreign_error(self) -> InputError:
+        """The error that no reply is to a request of this run."""
+        reasons = [f"{places}: {reason}" for _, places, reason in self.replies.refused()]
+        return InputError(
+            f"{', '.join(self.replies.uris)}: no reply to a request about this input ",
+            f"({'; '.join(reasons) or 'no lines'}). ",
+            naming("Pass the options with which $requests_to wrote the requests, and the file of their replies."),
+        )
 
     @property
     def is_waiting(self) -> bool:
@@ -155,6 +161,8 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
         if given.replies_from and store.is_used:
             told = {"replies": len(replies), "used": replies.used, "refused": replies.refused()}
             run.on_event("replies", told)
+            if store.has_waited and not replies.used:
+                raise store.foreign_error
         is_written = requests is not None and bool(requests.files) == bool(len(requests))  # else none can be made
         if requests is not None and store.is_used and is_written:
             await run.in_thread(requests.commit)

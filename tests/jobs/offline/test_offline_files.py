@@ -352,6 +352,29 @@ def test_a_file_without_a_reply_of_this_run_is_refused(
     assert not (genrm.folder / "in.scored.jsonl").exists()
 
 
+def test_replies_to_a_part_of_the_requests_are_taken(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """An input without any reply waits beside one that has all; the next file has its requests, and no other."""
+    for name in ("a.jsonl", "b.jsonl"):
+        genrm.write(name, [line | {"prompt": f"{name} {line['prompt']}"} for line in make_rollouts()])
+    for inputs in (("a.jsonl", "b.jsonl"), ("b.jsonl", "a.jsonl")):
+        given = ("score", *inputs, *PLAIN, "--force", "--requests-per-file", "8")
+        assert call(*given, "-q", "--requests-to", "requests.jsonl").code == 0
+        replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+        finished = call(*given, *replies, "--requests-to", "more.jsonl")
+        assert finished.code == 0, finished.err
+        more, rest = (read_lines(genrm.folder / name) for name in ("more.jsonl", "requests.part2.jsonl"))
+        assert [line["custom_id"] for line in more] == [line["custom_id"] for line in rest]
+        assert [(genrm.folder / f"{name}.scored.jsonl").exists() for name in "ab"] == [
+            each[0] == "a" for each in inputs
+        ]
+        remove_outputs(genrm)
+        genrm.write(
+            "foreign.jsonl", [{**line, "custom_id": "0" * 64} for line in read_lines(genrm.folder / replies[1])]
+        )
+        refused = call(*given, "--replies-from", "foreign.jsonl", "--requests-to", "none.jsonl")
+        assert (refused.code, (genrm.folder / "none.jsonl").exists()) == (3, False)
+
+
 @pytest.mark.parametrize(
     "options",
     [
