@@ -21,7 +21,7 @@ from genrm_cli.rollouts.reading.chat_messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
 from genrm_cli.sessions.environment import AnyEnvironment, Ask, ModelUse, run_dialogue
 from genrm_cli.sessions.session_options import POLICY
-from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings
+from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome
@@ -44,31 +44,27 @@ class AgentConfig:
     """A model that takes part in episodes.
 
     Attributes:
+        model: its endpoints, name and sampling.
         request_fields: other fields of its requests, set by its role; immutable.
         api_key: never shown, not even by `repr`.
     """
 
-    base_url: tuple[str, ...]
-    model: str
-    temperature: float = 1.0
-    top_p: float | None = None
-    max_tokens: int = 512
+    model: JudgeSettings
     request_fields: Mapping[str, object] = field(default_factory=dict)
     api_key: str | None = field(default=None, repr=False)
 
     def used(self, use: ModelUse) -> "AgentConfig":
         """Return the model as an environment uses it in one role."""
-        return replace(
-            self,
-            temperature=self.temperature if use.temperature is None else use.temperature,
-            max_tokens=max(self.max_tokens, use.min_tokens),
-            request_fields=use.request_fields,
-        )
+        temperature = self.model.temperature if use.temperature is None else use.temperature
+        tokens = max(self.model.max_reply_tokens or 0, use.min_tokens)
+        model = replace(self.model, temperature=temperature, max_reply_tokens=tokens)
+        return replace(self, model=model, request_fields=use.request_fields)
 
     def as_record(self) -> Record:
         """Return the model and its sampling, JSON-ready."""
-        sampling = {"temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens}
-        return {"model": self.model, "sampling": {name: value for name, value in sampling.items() if value is not None}}
+        of = self.model
+        sampling = {"temperature": of.temperature, "top_p": of.top_p, "max_tokens": of.max_reply_tokens}
+        return {"model": of.model, "sampling": {name: value for name, value in sampling.items() if value is not None}}
 
 
 Answer = Callable[[str, Sequence[Turn], int], Awaitable[Outcome]]
@@ -113,10 +109,7 @@ def spoken_words(outcome: Outcome) -> str:
 
 @asynccontextmanager
 async def open_agents(
-    agents: Mapping[str, AgentConfig],
-    environment: AnyEnvironment,
-    run: RunContext,
-    journal: Journal | None,
+    agents: Mapping[str, AgentConfig], environment: AnyEnvironment, run: RunContext, journal: Journal | None
 ) -> AsyncIterator[Answer]:
     """Open the models of a run, test each with a harmless question and in its role, and yield what asks them."""
     if not agents:
@@ -130,16 +123,21 @@ async def open_agents(
         api_keys={role: agent.api_key for role, agent in agents.items() if agent.api_key is not None},
         started_s=run.started_s,
     )
-    specs = [_spec(role, agent, settings.judge, settings.limits) for role, agent in agents.items()]
+    specs = []
+    for role, agent in agents.items():
+        model = replace(agent.model, ca_bundle=settings.judge.ca_bundle)
+        config = JudgeConfig(role, 1.0, model, settings.limits, REFERENCE_SCORE, MIDDLE_RANKING)
+        profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
+        specs.append(JudgeSpec(config, profile, compares=False, role=_role_of(role)))
     async with open_judges(specs, options, run.on_event) as judges:
         await judges.probe()
         answer = _answer_of(list(agents), judges.with_journal(journal))
         if settings.judge.probe:
-            await _probe_parts(environment, answer, list(agents.values())[-1].model)
+            await _probe_parts(environment, answer, list(agents.values())[-1].model.model)
         yield answer
 
 
-async def _probe_parts(environment: AnyEnvironment, answer: Answer, model: str) -> None:
+async def _probe_parts(environment: AnyEnvironment, answer: Answer, model: str | None) -> None:
     """Refuse a model that cannot play the environment's part."""
 
     async def ask_model(ask: Ask) -> str:
@@ -157,20 +155,6 @@ async def _probe_parts(environment: AnyEnvironment, answer: Answer, model: str) 
             f"client's model: {model} cannot play its part: {complaint}. ",
             naming("Choose a more capable $client_model, or pass $probe.", probe=False),
         )
-
-
-def _spec(role: str, agent: AgentConfig, judge: JudgeSettings, limits: LimitSettings) -> JudgeSpec:
-    settings = JudgeSettings(
-        base_url=agent.base_url,
-        model=agent.model,
-        temperature=agent.temperature,
-        top_p=agent.top_p,
-        max_reply_tokens=agent.max_tokens,
-        ca_bundle=judge.ca_bundle,
-    )
-    config = JudgeConfig(role, 1.0, settings, limits, REFERENCE_SCORE, MIDDLE_RANKING)
-    of = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
-    return JudgeSpec(config, of, compares=False, role=_role_of(role))
 
 
 def _role_of(role: str) -> ModelRole:

@@ -41,7 +41,7 @@ class CollectOptions(SessionOptions):
         record: Record = {"name": self.policy_name, "role": self.policy_role}
         if self.base_model is not None:
             record["base_model"] = self.base_model
-        teacher = self.policy.model if self.policy_role == TEACHER and self.policy is not None else None
+        teacher = self.policy.model.model if self.policy_role == TEACHER and self.policy is not None else None
         if teacher is not None and "nemotron" not in teacher.lower():
             record[TEACHER] = teacher
         elif named := self.nemotron_teacher or teacher:

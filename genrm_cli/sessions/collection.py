@@ -249,8 +249,10 @@ class _Collecting:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "environment": self._environment.version,
             "scenarios": len({each.scenario_id for each in self._scenarios.scenarios}),
-            "policy": dict(self._origin.policy)
-            | {"base_urls": list(options.policy.base_url) if options.policy else []},
+            "policy": {
+                **self._origin.policy,
+                "base_urls": list(options.policy.model.base_url) if options.policy else [],
+            },
             "policy_model": dict(self._origin.policy_model),
             "client": dict(self._origin.client),
             **counts,

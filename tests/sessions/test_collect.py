@@ -28,6 +28,7 @@ from genrm_cli.sessions.episode import EpisodeSlot
 from genrm_cli.sessions.session_rules import RULES
 from genrm_cli.sessions.therapy.model_client import READER, SPEAKER
 from genrm_cli.settings import settings_from
+from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.storage.leases import Lease, Leases
 from genrm_cli.storage.location import S3Options
 
@@ -49,7 +50,8 @@ def options_for(folder: Path, **more: Any) -> CollectOptions:
 
 def agent(server: JudgeServer, model: str = "policy-model", **more: Any) -> AgentConfig:
     """Return a model behind the test server."""
-    return AgentConfig((server.base_url,), model, **more)
+    sampling = {"temperature": 1.0, "max_reply_tokens": 512, **more}
+    return AgentConfig(JudgeSettings(base_url=(server.base_url,), model=model, **sampling))
 
 
 def run_game(folder: Path, policy: str = "bisect", **more: Any) -> CollectReport:
@@ -269,7 +271,7 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path: Path,
 
 def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path: Path) -> None:
     """The probe names the policy and its own flag; nothing is written."""
-    nobody = AgentConfig(("http://127.0.0.1:9/v1",), "m")
+    nobody = AgentConfig(JudgeSettings(base_url=("http://127.0.0.1:9/v1",), model="m"))
     with pytest.raises(JudgeError, match=r"the policy cannot be used: .*Is the server running\? Check policy_base_url"):
         run_sessions(options_for(tmp_path, policy=nobody), retries=0)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == []

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -87,11 +87,12 @@ def agent_config(
             raise UsageError(naming("missing $model: the name of the model at $base_url."))
         for url in base_url:
             chat_url(url)
-        key = find_api_key(JudgeSettings(api_key_env=given("api_key_env")), os.environ, only_named=only_named)
+        judge = JudgeSettings(base_url=tuple(base_url), model=model, api_key_env=given("api_key_env"))
+        key = find_api_key(judge, os.environ, only_named=only_named)
     except UsageError as error:
         raise UsageError(error.message.with_names(setting_names(role))) from error
-    sampling = {name: given(name) for name in ("temperature", "top_p", "max_tokens")}
-    return AgentConfig(base_url, model, **sampling, api_key=key)
+    sampling = {"temperature": given("temperature"), "top_p": given("top_p"), "max_reply_tokens": given("max_tokens")}
+    return AgentConfig(replace(judge, **sampling), api_key=key)
 
 
 def open_environment(
