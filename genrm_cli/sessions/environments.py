@@ -54,38 +54,29 @@ def digest_of_json(value: object) -> str:
 
 
 def _read_tables(uri: str, environment: AnyEnvironment, s3: S3Options) -> list[Mapping[str, object]]:
-    if uri == SAMPLES:
-        text = environment.sample_scenarios()
+    content = environment.sample_scenarios().encode() if uri == SAMPLES else read_object(uri, s3)
+    if content is None:
+        raise InputError(f"{uri}: no such file; expected scenarios as .toml or .jsonl, or the word {SAMPLES}.")
+    if uri.endswith((".jsonl", ".ndjson")):
+        tables = [
+            _parse_line(line, f"{uri}: line {number}")
+            for number, line in enumerate(content.splitlines(), 1)
+            if line.strip()
+        ]
     else:
-        content = read_object(uri, s3)
-        if content is None:
-            raise InputError(f"{uri}: no such file; expected scenarios as .toml or .jsonl, or the word {SAMPLES}.")
         try:
-            text = content.decode()
-        except UnicodeDecodeError as error:
-            raise InputError(f"{uri}: not UTF-8 text ({error.reason}).") from error
-    tables = _tables_of_lines(text, uri) if uri.endswith((".jsonl", ".ndjson")) else _tables_of_toml(text, uri)
+            tables = tomllib.loads(content.decode()).get("scenario", [])
+        except ValueError as error:
+            raise InputError(f"{uri}: not TOML: {error}. If it holds JSON lines, name it .jsonl.") from error
+        if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+            raise InputError(f"{uri}: `scenario` is not a list of tables; write [[scenario]].")
     if not tables:
         raise InputError(f"{uri}: no scenarios; expected [[scenario]] tables, or an object a line in a .jsonl file.")
     return tables
 
 
-def _tables_of_toml(text: str, uri: str) -> list[Mapping[str, object]]:
+def _parse_line(line: bytes, where: str) -> Mapping[str, object]:
     try:
-        tables = tomllib.loads(text).get("scenario", [])
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{uri}: not TOML: {error}. If it holds JSON lines, name it .jsonl.") from error
-    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        raise InputError(f"{uri}: `scenario` is not a list of tables; write [[scenario]].")
-    return tables
-
-
-def _tables_of_lines(text: str, uri: str) -> list[Mapping[str, object]]:
-    tables: list[Mapping[str, object]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                tables.append(parse_record(line.encode()))
-            except BadLineError as error:
-                raise InputError(f"{uri}: line {number}: {error}.") from error
-    return tables
+        return parse_record(line)
+    except BadLineError as error:
+        raise InputError(f"{where}: {error}.") from error

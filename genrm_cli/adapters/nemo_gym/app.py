@@ -39,20 +39,20 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
         """
         row = body.model_dump(mode="json")
         try:
-            row = await self._post("/verify", row | {"cohort_size": self.config.num_rollouts_per_prompt})
+            row = await self._post(row | {"cohort_size": self.config.num_rollouts_per_prompt})
         except TimeoutError as error:
             row["instance_config"] = {**(row.get("instance_config") or {}), "mask_sample": True}
             row |= {"reward": 0.0, "mask_sample": True, "failure_reason": str(error)}
             row |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
         return JSONResponse(row)
 
-    async def _post(self, path: str, row: dict[str, Any]) -> dict[str, Any]:
+    async def _post(self, row: dict[str, Any]) -> dict[str, Any]:
         """Send until the server answers; a repeated request gets the same answer."""
         token = os.environ.get(self.config.genrm_token_env)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         ends_s = time.monotonic() + self.config.try_for_s
         while True:
-            reply = await request("POST", self.config.genrm_url + path, json=row, headers=headers)
+            reply = await request("POST", f"{self.config.genrm_url}/verify", json=row, headers=headers)
             if reply.ok:
                 return dict(await reply.json())
             said = f"genrm serve: {reply.status} {await reply.text()}"

@@ -13,7 +13,6 @@ from genrm_cli.sessions.rules.transcript import CLIENT, parse_session, stems
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 from genrm_cli.sessions.therapy.simulated_client import LABELS, ClientState, Reading
 
-_IN_DANGER = ("asks_about_safety", "names_help", "leaves_client", "belittles_danger")
 _SHARED_STEMS = 2
 
 
@@ -21,10 +20,9 @@ class TurnReader:
     """Reads a counsellor's turn by the phrase lists of three rules."""
 
     def __init__(self, empathy: PhraseList, safety: PhraseList, attention: PhraseList) -> None:
-        lists = {group.what: group for group in (*empathy.groups, *map(safety.group, _IN_DANGER))}
+        lists = {group.what: group for group in (*safety.groups, *empathy.groups)}
         self._groups = {name: lists[label.phrases] for name, label in LABELS.items() if label.phrases}
-        self._safety = safety
-        self._attention = attention
+        self._safety, self._attention = safety, attention
 
     def read(self, messages: Sequence[Turn]) -> tuple[Sequence[Fired], Reading]:
         """Return the last turn's hard violations, agreement with a dangerous plan included, and what it does."""
