@@ -201,7 +201,7 @@ def _find_files(given: Sequence[str], run: RunContext) -> list[str]:
     """Return the files that a command line names, each once."""
     if is_one_input(given):
         return [given[0]]
-    tasks = list(iter_files(given, changed(run.settings, output=None), run.s3))
+    tasks = list(iter_files(given, changed(run.settings, output=None)))
     for task in tasks:
         if task.problem is not None and names_many(task.uri):
             raise task.problem

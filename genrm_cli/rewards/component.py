@@ -15,6 +15,9 @@ from genrm_cli.settings.components import Component, ComponentKind, find_kind
 Values = list[float | None]
 RolloutId = tuple[str | None, int]
 """The key of a group, None for a rollout that belongs to none, and the index in it."""
+Rollouts = Sequence[Rollout]
+Lines = Sequence[JsonObject]
+Ids = Sequence[RolloutId]
 
 MOST = 1e9
 """The maximum value of a component: sums and squares of larger values would overflow."""
@@ -63,7 +66,7 @@ class LocalKind(ComponentKind):
     `compute` takes the rollouts of a group, their lines and their ids. May be slow; runs in a thread.
     """
 
-    compute: Callable[[Component, Sequence[Rollout], Sequence[JsonObject], Sequence[RolloutId]], Column]
+    compute: Callable[[Component, Rollouts, Lines, Ids], Column]
     reads_record: Callable[[Component], bool] = lambda _component: True
     of_a_group: bool = False
 

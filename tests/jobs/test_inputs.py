@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task, is_one_input, iter_tasks, output_places
 from genrm_cli.settings import Settings, settings_from
-from genrm_cli.storage.location import S3Options, is_rollout_file
-
-S3 = S3Options()
+from genrm_cli.storage.location import is_rollout_file
 
 
 @pytest.fixture
@@ -30,7 +28,7 @@ def make(folder: Path, *names: str) -> None:
 
 def tasks_of(*inputs: str, **given_settings: Any) -> list[Task]:
     """Return what a command line means."""
-    return list(iter_tasks(inputs, settings_from(**given_settings), S3))
+    return list(iter_tasks(inputs, settings_from(**given_settings)))
 
 
 def test_one_file_keeps_its_freedom(folder: Path) -> None:
@@ -61,7 +59,7 @@ def test_the_command_line_is_refused_before_it_is_looked_at(folder: Path) -> Non
         (["."], settings_from(output_template="{dir}/{stem}.jsonl")),
     ]:
         with pytest.raises(UsageError):
-            next(iter_tasks(inputs, settings, S3))
+            next(iter_tasks(inputs, settings))
 
 
 @given(st.text(st.sampled_from("ab./{}-_"), max_size=8), st.sampled_from([".jsonl", ".scored.jsonl", ".ndjson.gz", ""]))
@@ -69,7 +67,7 @@ def test_an_output_of_many_is_never_an_input(middle: str, suffix: str) -> None:
     """Whatever template is let through, no output of it, nor a file beside it, is found as rollouts later."""
     template = f"{{dir}}/{{stem}}{middle}{suffix}"
     try:
-        (first, second) = iter_tasks(["x/one.jsonl", "x/two.jsonl.gz"], settings_from(output_template=template), S3)
+        (first, second) = iter_tasks(["x/one.jsonl", "x/two.jsonl.gz"], settings_from(output_template=template))
     except UsageError:
         return
     for task in (first, second):
@@ -125,7 +123,7 @@ def test_only_the_outputs_of_a_place_have_sides(folder: Path) -> None:
 def test_a_listing_is_lazy(folder: Path) -> None:
     """The first task comes before the second input is looked at."""
     make(folder, "a/run.jsonl")
-    tasks = iter_tasks(["a", "b"], Settings(), S3)
+    tasks = iter_tasks(["a", "b"], Settings())
     assert next(tasks).uri == "a/run.jsonl"
     make(folder, "b/run.jsonl")
     assert next(tasks).uri == "b/run.jsonl"

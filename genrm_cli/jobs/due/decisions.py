@@ -13,6 +13,7 @@ from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.due.leasing import Leftovers
 from genrm_cli.jobs.due.output_state import (
     INTERRUPTED,
+    Identities,
     OutputStanding,
     OutputState,
     finish_outputs,
@@ -23,7 +24,7 @@ from genrm_cli.jobs.estimate import Estimate
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.leases import Leases
-from genrm_cli.storage.location import InputIdentity, is_s3
+from genrm_cli.storage.location import is_s3
 from genrm_cli.storage.sink import exists
 from genrm_cli.storage.source import identity_of
 
@@ -158,7 +159,7 @@ def iter_decisions(
         held = leases.peek(task.places.scored) if leases is not None and decision.can_be_leased else None
         return decision if held is None else decision.waiting(str(held))
 
-    tasks = iter_tasks(inputs, run.settings, run.s3, run.on_event)
+    tasks = iter_tasks(inputs, run.settings, run.on_event)
     with ThreadPoolExecutor(_LOOKS_AT_ONCE) as looks:
         while chunk := list(islice(tasks, LISTED_AT_ONCE)):
             yield from looks.map(look, chunk)
@@ -196,9 +197,7 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
         return decision.failed(error)
 
 
-def _decide_by(
-    decision: Decision, identities: Sequence[InputIdentity], run: RunContext, *, is_whole: bool = True
-) -> Decision:
+def _decide_by(decision: Decision, identities: Identities, run: RunContext, *, is_whole: bool = True) -> Decision:
     task, settings = decision.task, run.settings
     freshness = look_at_outputs(task.places, identities, settings, run.s3)
     if freshness.standing is OutputStanding.CURRENT and not is_whole:

@@ -7,14 +7,13 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
-from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.context import RunContext, s3_options
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
 from genrm_cli.storage.location import (
-    S3Options,
     folder_of,
     is_other_data,
     is_rollout_file,
@@ -102,11 +101,9 @@ def is_one_input(inputs: Sequence[str]) -> bool:
     return len(inputs) == 1 and not names_many(inputs[0])
 
 
-def iter_tasks(
-    inputs: Sequence[str], settings: Settings, s3: S3Options, on_event: OnEvent = ignore_event
-) -> Iterator[Task]:
+def iter_tasks(inputs: Sequence[str], settings: Settings, on_event: OnEvent = ignore_event) -> Iterator[Task]:
     """Yield the inputs of a command line, each once, as `iter_files`; with `together`, one set of all their files."""
-    tasks = iter_files(inputs, settings, s3, on_event)
+    tasks = iter_files(inputs, settings, on_event)
     if not settings.input.together:
         yield from tasks
     elif members := sorted(tasks, key=lambda task: task.uri):  # the same set in any order of its files
@@ -127,9 +124,7 @@ def _set_of(members: Sequence[Task], settings: Settings) -> Task:
         return Task(name, _NO_PLACES, problem=error)
 
 
-def iter_files(
-    inputs: Sequence[str], settings: Settings, s3: S3Options, on_event: OnEvent = ignore_event
-) -> Iterator[Task]:
+def iter_files(inputs: Sequence[str], settings: Settings, on_event: OnEvent = ignore_event) -> Iterator[Task]:
     """Yield the files of a command line, each once, lazily; keeps about 200 bytes a file.
 
     Side files (outputs of genrm and NeMo Gym) in folders, prefixes and patterns are skipped. An input that cannot be
@@ -148,7 +143,7 @@ def iter_files(
         if is_scored_file(given) and stem_of(given) in stems:  # a shell's pattern finds outputs on the second run
             continue
         task = None
-        for task in _tasks_of(given, settings, s3, on_event):
+        for task in _tasks_of(given, settings, on_event):
             if task.problem is not None:
                 yield task
                 continue
@@ -226,14 +221,14 @@ def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
         )
 
 
-def _tasks_of(given: str, settings: Settings, s3: S3Options, on_event: OnEvent) -> Iterator[Task]:
+def _tasks_of(given: str, settings: Settings, on_event: OnEvent) -> Iterator[Task]:
     if not names_many(given):
         yield _task(given, settings)
         return
     others, names = 0, list[str]()
     try:
         below = literal_folder(given)
-        for found in iter_found(given, s3):
+        for found in iter_found(given, s3_options(settings)):
             if is_rollout_file(found.identity.uri):
                 yield _task(found.identity.uri, settings, below, found)
             elif is_other_data(found.identity.uri):

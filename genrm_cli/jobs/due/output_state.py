@@ -22,6 +22,7 @@ from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind, Reason
 
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
+Identities = Sequence[InputIdentity]
 _Recorded = RunRecord | FileRecord | None
 """The record of the scored lines of one file, from the metrics of its input or set."""
 
@@ -51,9 +52,7 @@ def _state(standing: OutputStanding, reason: str | Message, metrics: RunRecord |
 INTERRUPTED = _state(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
 
 
-def look_at_outputs(
-    places: OutputPlaces, identities: Sequence[InputIdentity], settings: Settings, s3: S3Options
-) -> OutputState:
+def look_at_outputs(places: OutputPlaces, identities: Identities, settings: Settings, s3: S3Options) -> OutputState:
     """Read the state of the outputs of an input: metrics and scored lines that name each other vouch for all."""
     if places.metrics is None:
         return _state(OutputStanding.NEW, "written to a stream")
@@ -122,7 +121,7 @@ def _were_interrupted(places: OutputPlaces, s3: S3Options) -> bool:
 
 
 def _stale_reason(
-    metrics: RunRecord, recorded: Sequence[_Recorded], identities: Sequence[InputIdentity], settings: Settings
+    metrics: RunRecord, recorded: Sequence[_Recorded], identities: Identities, settings: Settings
 ) -> str | Message | None:
     same_files = all(
         record is not None and record.input is not None and _is_made_from(record.input, identity)
@@ -155,7 +154,7 @@ def _stale_reason(
 
 
 def _reason_to_keep(
-    metrics: RunRecord, recorded: Sequence[_Recorded], identities: Sequence[InputIdentity], settings: Settings
+    metrics: RunRecord, recorded: Sequence[_Recorded], identities: Identities, settings: Settings
 ) -> str | Message | None:
     """Return why stale outputs must not be replaced; None if they may."""
     judge = metrics.judge

@@ -184,7 +184,7 @@ def iter_previews(
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     torn = torn if torn is not None else TornPrompts()
     task = None
-    for task in iter_tasks(inputs, anywhere, run.s3, run.on_event):
+    for task in iter_tasks(inputs, anywhere, run.on_event):
         if task.problem is not None:
             yield task.problem
             continue

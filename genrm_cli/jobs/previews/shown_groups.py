@@ -117,7 +117,7 @@ def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Ite
 
 def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
-    tasks = list(islice(iter_tasks(inputs, anywhere, run.s3), 2))
+    tasks = list(islice(iter_tasks(inputs, anywhere), 2))
     if not tasks:
         raise InputError(f"{', '.join(inputs)}: {NO_ROLLOUT_FILES}.")
     if len(tasks) > 1:

@@ -4,9 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 
-from genrm_cli.json_types import JsonObject, field_at
-from genrm_cli.rewards.component import Column, LocalKind, RolloutId, why_refused
-from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.json_types import field_at
+from genrm_cli.rewards.component import Column, Ids, Lines, LocalKind, Rollouts, why_refused
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component
 
@@ -24,9 +23,7 @@ def complementarity_values(passed: Sequence[Collection[Hashable] | None]) -> lis
     return [None if ids is None else math.fsum(1 / passes[test] for test in ids) / n for ids in tests]
 
 
-def _compute(
-    component: Component, _rollouts: Sequence[Rollout], records: Sequence[JsonObject], _ids: Sequence[RolloutId]
-) -> Column:
+def _compute(component: Component, _rollouts: Rollouts, records: Lines, _ids: Ids) -> Column:
     found = [field_at(record, component.option("field") or "") for record in records]
     passed = [_tests_of(value) for value in found]
     return Column(complementarity_values(passed), failure=why_refused(found, passed, "list of test ids"))

@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.regex import compile_regex
-from genrm_cli.rewards.component import Column, LocalKind, RolloutId
-from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.rewards.component import Column, Ids, Lines, LocalKind, Rollouts
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, Option
 
@@ -99,9 +98,7 @@ def _tidy(answer: str) -> str | None:
     return "0" if plain == "-0" else plain
 
 
-def _compute(
-    component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject], _ids: Sequence[RolloutId]
-) -> Column:
+def _compute(component: Component, rollouts: Rollouts, records: Lines, _ids: Ids) -> Column:
     answers: dict[int, str | None] = {}
     for index, (rollout, record) in enumerate(zip(rollouts, records, strict=True)):
         if rollout.answer is None:

@@ -1,18 +1,14 @@
 """A number from the line."""
 
 import math
-from collections.abc import Sequence
 
-from genrm_cli.json_types import JsonObject, field_at
-from genrm_cli.rewards.component import MOST, Column, LocalKind, RolloutId, why_refused
-from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.json_types import field_at
+from genrm_cli.rewards.component import MOST, Column, Ids, Lines, LocalKind, Rollouts, why_refused
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, last_part
 
 
-def _compute(
-    component: Component, _rollouts: Sequence[Rollout], records: Sequence[JsonObject], _ids: Sequence[RolloutId]
-) -> Column:
+def _compute(component: Component, _rollouts: Rollouts, records: Lines, _ids: Ids) -> Column:
     found = [field_at(record, component.option("field") or "") for record in records]
     values = [_number_of(value) for value in found]
     return Column(values, failure=why_refused(found, values, f"number from 0 to {MOST:g}"))

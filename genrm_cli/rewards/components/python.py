@@ -13,7 +13,7 @@ from typing import Any, SupportsFloat
 
 from genrm_cli.errors import UsageError
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rewards.component import MOST, Column, LocalKind, RolloutId, Values
+from genrm_cli.rewards.component import MOST, Column, Ids, Lines, LocalKind, RolloutId, Rollouts, Values
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, last_part
@@ -49,9 +49,7 @@ def version_of(place: str) -> str | None:
         return None
 
 
-def call_function(
-    place: str, name: str, rollouts: Sequence[Rollout], records: Sequence[JsonObject], ids: Sequence[RolloutId]
-) -> Values:
+def call_function(place: str, name: str, rollouts: Rollouts, records: Lines, ids: Ids) -> Values:
     """Return the values of a component by a function over a group, which is called once for all its components.
 
     The function, plain or async, takes a list with one dictionary per rollout: `group` and `index`, `prompt` and
@@ -147,9 +145,7 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:200].rstrip(": .")
 
 
-def _compute(
-    component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject], ids: Sequence[RolloutId]
-) -> Column:
+def _compute(component: Component, rollouts: Rollouts, records: Lines, ids: Ids) -> Column:
     try:
         return Column(call_function(component.option("python") or "", component.name, rollouts, records, ids))
     except FunctionError as error:
