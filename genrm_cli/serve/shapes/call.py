@@ -53,6 +53,37 @@ class Call:
             raise UnreadableRecordError(f"?on_failure is not {ON_FAILURE.expected}")
         return "mean" if parsed == "mean" else float(parsed)
 
+    def number_of(self, score: RolloutScore, answer: GroupAnswer, *, needs_all: bool = False) -> float:
+        """Return the reward of a rollout, or the user's replacement, which is counted.
+
+        With `needs_all`, a reward from a cohort that lacks members counts as none. `mean` is the mean of the rewards in
+        its group, or of all groups so far if its group has none. No replacement is above the lowest reward of the group
+        for a rollout whose text made the judge fail. Raises `NoRewardError` if there is neither.
+        """
+        shortfall = answer.counts.shortfall if needs_all else None
+        if score.reward is not None and shortfall is None:
+            return score.reward
+        counts, instead = answer.counts, self.on_failure
+        if instead == "mean":
+            instead = counts.reward_mean_before if counts.reward_mean is None else counts.reward_mean
+        if instead is None:
+            why = score.reason_text or shortfall
+            raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}")
+        self.service.counts.defaults_sent += 1
+        return min(instead, counts.reward_min) if score.sabotaged and counts.reward_min is not None else instead
+
+    def cohort_size_of(self, value: object) -> int:
+        """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `cohort_size` does."""
+        if value is not None:
+            return size_of(value)
+        if (size := self.query.get("size")) is not None:
+            return size_of(index_in(size), "?size")
+        if self.settings.cohort_size is None:
+            raise UnreadableRecordError(
+                "the size of the cohort is not known; add ?size=N to the URL, or set cohort_size of the server"
+            )
+        return self.settings.cohort_size
+
 
 @dataclass(frozen=True, slots=True)
 class JsonReply:
@@ -89,26 +120,6 @@ class Route:
     handle: Handler
 
 
-def number_of(score: RolloutScore, answer: GroupAnswer, call: Call, *, needs_all: bool = False) -> float:
-    """Return the reward of a rollout, or the user's replacement, which is counted.
-
-    With `needs_all`, a reward from a cohort that lacks members counts as none. `mean` is the mean of the rewards in its
-    group, or of all groups so far if its group has none. No replacement is above the lowest reward of the group for a
-    rollout whose text made the judge fail. Raises `NoRewardError` if there is neither.
-    """
-    shortfall = answer.counts.shortfall if needs_all else None
-    if score.reward is not None and shortfall is None:
-        return score.reward
-    counts, instead = answer.counts, call.on_failure
-    if instead == "mean":
-        instead = counts.reward_mean_before if counts.reward_mean is None else counts.reward_mean
-    if instead is None:
-        why = score.reason_text or shortfall
-        raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}")
-    call.service.counts.defaults_sent += 1
-    return min(instead, counts.reward_min) if score.sabotaged and counts.reward_min is not None else instead
-
-
 MAX_SIZE = 1_024  # a cohort is planned at its first member, while all others wait
 MAX_ID_CHARS = 512
 MAX_DEADLINE_S = 86_400
@@ -128,19 +139,6 @@ def size_of(value: object, name: str = "size") -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
         raise UnreadableRecordError(f"{name} is not an integer between 1 and {MAX_SIZE}")
     return value
-
-
-def cohort_size_of(value: object, call: Call) -> int:
-    """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `cohort_size` does."""
-    if value is not None:
-        return size_of(value)
-    if (size := call.query.get("size")) is not None:
-        return size_of(index_in(size), "?size")
-    if call.settings.cohort_size is None:
-        raise UnreadableRecordError(
-            "the size of the cohort is not known; add ?size=N to the URL, or set cohort_size of the server"
-        )
-    return call.settings.cohort_size
 
 
 def deadline_of(record: Json) -> float | None:

@@ -22,17 +22,7 @@ from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.cohort import Member, SupersededError
 from genrm_cli.serve.service import name_of_attempt
-from genrm_cli.serve.shapes.call import (
-    Call,
-    Handler,
-    JsonReply,
-    NoRewardError,
-    Route,
-    cohort_size_of,
-    digest_of,
-    member_of,
-    number_of,
-)
+from genrm_cli.serve.shapes.call import Call, Handler, JsonReply, NoRewardError, Route, digest_of, member_of
 from genrm_cli.verdicts import Reason
 
 _TASK = "_ng_task_index"
@@ -52,7 +42,7 @@ async def _verify(call: Call) -> JsonReply:
         raise UnreadableRecordError(f"_ng_group_attempt is {given!r}, expected an integer of 0 or more")
     if rollout.index is not None:
         member = replace(member, id=str(rollout.index))
-    size = cohort_size_of(row.get("cohort_size"), call)
+    size = call.cohort_size_of(row.get("cohort_size"))
     name = name_of_attempt(group, attempt)
     if rollout.index is not None and (rollout.task or "").startswith("group:"):  # of one prompt and step
         try:
@@ -81,7 +71,7 @@ def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -
     """
     rewards, why = call.service.plan.rewards, score.reason_text or answer.counts.shortfall
     try:
-        row = row | {"reward": number_of(score, answer, call), "failure_reason": why}
+        row = row | {"reward": call.number_of(score, answer), "failure_reason": why}
         counted = [] if score.reward is None else [score]
     except NoRewardError as error:
         counted = [each for each in answer.rewards.scores if each.reward is not None]
@@ -172,7 +162,7 @@ async def _compare(call: Call) -> JsonReply:
         lines = _lines(record, name, plan)
         members = [member_of(str(place), line, plan) for place, line in enumerate(lines)]
     answer = await call.service.judge(name, members)
-    rewards = [number_of(score, answer, call) for score in answer.rewards.scores]
+    rewards = [call.number_of(score, answer) for score in answer.rewards.scores]
     return JsonReply(compare_reply(answer.rewards, rewards))
 
 

@@ -11,17 +11,7 @@ from genrm_cli.rollouts.reading.templates import messages_of, read_prompt
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.shapes.call import (
-    Call,
-    JsonReply,
-    Route,
-    cohort_size_of,
-    digest_of,
-    identifier_of,
-    line_of,
-    member_of,
-    number_of,
-)
+from genrm_cli.serve.shapes.call import Call, JsonReply, Route, digest_of, identifier_of, line_of, member_of
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
 _LISTS = ("query", "prompts", "labels")
@@ -37,7 +27,7 @@ async def _openrlhf(call: Call) -> JsonReply:
         labels = [None] * len(queries)
     samples = zip(prompts, map(response_in, queries, prompts), labels, strict=True)
     results = await asyncio.gather(*[join_sample(*sample, call) for sample in list(samples)])
-    rewards = [number_of(score, answer, call) for score, answer in results]
+    rewards = [call.number_of(score, answer) for score, answer in results]
     logs: Json = {}
     if results:
         logs = {
@@ -67,7 +57,7 @@ def response_in(query: object, prompt: object) -> str:
 async def _slime(call: Call) -> JsonReply:
     body = call.take_json()
     score, answer = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call, needs_all=True)
-    return JsonReply(number_of(score, answer, call, needs_all=True))  # a number cannot say that members are missing
+    return JsonReply(call.number_of(score, answer, needs_all=True))  # a number cannot say that members are missing
 
 
 async def join_sample(
@@ -78,7 +68,7 @@ async def join_sample(
     name = f"sample-{digest_of([prompt, label]).hex()[:24]}"
     if said.get("group_id") is not None:
         name = identifier_of(said["group_id"], "group_id of a label")
-    size = cohort_size_of(said.get("size"), call)
+    size = call.cohort_size_of(said.get("size"))
     if not isinstance(response, str):
         raise UnreadableRecordError("the response is not a text")
     messages, text = prompt, response
