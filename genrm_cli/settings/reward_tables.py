@@ -7,15 +7,6 @@ from graphlib import CycleError
 from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, SettingRef, UsageError
 from genrm_cli.settings import checks
-from genrm_cli.settings.checks import (
-    Check,
-    boolean,
-    first_repeated,
-    judge_settings,
-    one_of,
-    read_values,
-    refuse_unknown,
-)
 from genrm_cli.settings.components import (
     DIVERSITY,
     GENRM,
@@ -32,18 +23,18 @@ from genrm_cli.settings.components import (
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-_DIVERSITY: Mapping[str, Check] = {
-    "method": one_of(("ngram", "llm")),
+_DIVERSITY: Mapping[str, checks.Check] = {
+    "method": checks.one_of(("ngram", "llm")),
     "threshold": checks.number(0.0, 1.0),
     "n": checks.integer(1, 64),
-    "fallback": one_of(("unique", "uniform")),
+    "fallback": checks.one_of(("unique", "uniform")),
     "components": checks.names,
-    "json_schema": boolean,
+    "json_schema": checks.boolean,
 }
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
-_TOTAL: Mapping[str, Check] = {
+_TOTAL: Mapping[str, checks.Check] = {
     **{"weights": checks.numbers, "gates": checks.numbers, "optional": checks.names},
-    **{"clip": checks.bounds, "normalise": boolean},
+    **{"clip": checks.bounds, "normalise": checks.boolean},
 }
 
 
@@ -54,7 +45,7 @@ def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple
     components = [_parse_table(str(name), table, f"{where}.{name}") for name, table in tables.items()]
     components += [_parse_short(short) for short in shorts]
     given = [component.name for component in components]
-    if (twice := first_repeated(given)) is not None:
+    if (twice := checks.first_repeated(given)) is not None:
         raise UsageError(f"component {twice!r} is defined twice; rename one in a table [components.NAME] with a kind.")
     try:
         order_of(components)
@@ -71,9 +62,9 @@ def _parse_table(name: str, table: object, where: str) -> Component:
         raise UsageError(f"{where}: kind {kind!r} is not one of {listed(kind_names())}.")
     found = find_kind(kind)
     known = ("kind", *found.options, *(JUDGE_KEYS if found.is_judged else ()))
-    refuse_unknown(table, known, where, f"a component of kind {kind} has")
-    options = {**found.implied(name), **read_values(table, where, found.options)}
-    judge = judge_settings(table, f"{where}.") if found.is_judged else ()
+    checks.refuse_unknown(table, known, where, f"a component of kind {kind} has")
+    options = {**found.implied(name), **checks.read_values(table, where, found.options)}
+    judge = checks.judge_settings(table, f"{where}.") if found.is_judged else ()
     return _checked(Component(name, kind, tuple(sorted(options.items())), judge), where)
 
 
@@ -113,20 +104,20 @@ def parse_diversity(raw: object, where: str) -> Diversity:
     """Parse the `[diversity]` table."""
     given = checks.table(raw, where)
     is_judged = given.get("method") == "llm"
-    refuse_unknown(given, (*_DIVERSITY, *(JUDGE_KEYS if is_judged else ())), where)
-    values = read_values(given, where, _DIVERSITY)
+    checks.refuse_unknown(given, (*_DIVERSITY, *(JUDGE_KEYS if is_judged else ())), where)
+    values = checks.read_values(given, where, _DIVERSITY)
     method = values.get("method", "ngram")
     for name in _WITHOUT_EFFECT[method]:
         if name in values:
             raise UsageError(f"{where}: {name} has no effect with method {method}.")
-    return Diversity(**values, judge=judge_settings(given, f"{where}.") if is_judged else ())
+    return Diversity(**values, judge=checks.judge_settings(given, f"{where}.") if is_judged else ())
 
 
 def parse_total(raw: object, where: str) -> TotalTable:
     """Parse the `[total]` table."""
     given = checks.table(raw, where)
-    refuse_unknown(given, _TOTAL, where)
-    total = TotalTable(**{"weights": (), **read_values(given, where, _TOTAL)})
+    checks.refuse_unknown(given, _TOTAL, where)
+    total = TotalTable(**{"weights": (), **checks.read_values(given, where, _TOTAL)})
     if not any(weight > 0 for _, weight in total.weights):
         raise UsageError(
             f"{where}: at least one component must have a weight above 0, as in {{ genrm = 1.0, safety = 0.5 }}."
