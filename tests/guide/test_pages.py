@@ -34,6 +34,7 @@ OTHER_FLAGS = {
         "--report",
         "--prompts",
         "--rounds",
+        "--field",
     ),
     "--install-completion",
     *("--from", "--wheel"),  # of uv
