@@ -8,7 +8,6 @@ from typing import Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
-from genrm_cli.evaluation.choose_sentinels import choose_sentinels, iter_sentinel_lines
 from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, RejectRecord, read_pairs
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
@@ -30,12 +29,14 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import check_writable, is_same_place
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import StoppedBy
+
+_MOST_SENTINELS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ async def evaluate_judge(
             if result_uri is not None:
                 sinks[result_uri].write(render_document(to_json(result)))
             if sentinels_uri is not None:
-                for line in iter_sentinel_lines(choose_sentinels(result.pairs), pairs, source, settings):
+                for line in _iter_sentinel_lines(_choose_sentinels(result.pairs), pairs, source, settings):
                     sinks[sentinels_uri].write(line)
             outputs.commit()
     return result
@@ -226,3 +227,42 @@ def _result_of(
         versions=versions_record(),
         pairs=outcomes,
     )
+
+
+def _choose_sentinels(pairs: Sequence[PairRecord]) -> list[int]:
+    """Return the indices of at most 100 pairs that fit as sentinels, which are judged again in each run, in order.
+
+    Both orders prefer the same response, so that a sound judge repeats itself; of more, some from every margin, since
+    close pairs show a change first.
+    """
+    decided = [
+        (_margin(pair), index)
+        for index, pair in enumerate(pairs)
+        if pair.has_both and pair.chosen_first.result == pair.chosen_second.result and not pair.counts.ties
+    ]
+    decided.sort()
+    count = min(len(decided), _MOST_SENTINELS)
+    return sorted(decided[place * len(decided) // count][1] for place in range(count))
+
+
+def _margin(pair: PairRecord) -> float:
+    """Return the difference of the scores of both responses, the mean over both orders."""
+    verdicts = [order.verdict for order in pair.orders]
+    return sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts if verdict is not None) / 2
+
+
+def _iter_sentinel_lines(
+    chosen: Sequence[int], pairs: LabelledPairs, source: Source, settings: Settings
+) -> Iterator[bytes]:
+    """Yield the lines of a file of sentinels: prompt, chosen and rejected of the pairs with these indices."""
+    kept = set(chosen)
+    for index, (case, group) in enumerate(pairs.iter_groups(source, settings)):
+        if index in kept:
+            better, worse = group.rollouts
+            line = {
+                "id": case.pair.id,
+                "prompt": [{"role": turn.role, "content": turn.text} for turn in better.prompt],
+                "chosen": better.answer,
+                "rejected": worse.answer,
+            }
+            yield render_record(line if better.principle is None else {**line, "principle": better.principle})

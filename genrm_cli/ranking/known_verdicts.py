@@ -27,14 +27,18 @@ def read_known(given: Sequence[str], options: RankOptions, settings: Settings) -
     Raises:
         GenrmError: they cannot be read, or do not compare policies.
     """
+    if options.recorded is None:
+        return _read_paid(given, options, settings) if uses_known(given, options, settings) else None
+    if len(given) != 1:
+        raise UsageError(naming("$recorded reads one file of recorded verdicts."))
+    return read_recorded(given[0], options.recorded), options.recorded
+
+
+def uses_known(given: Sequence[str], options: RankOptions, settings: Settings) -> bool:
+    """Return whether verdicts that exist are ranked: recorded ones, or those of scored lines if no judge is named."""
     judge = settings.judge
-    if options.recorded is not None:
-        if len(given) != 1:
-            raise UsageError(naming("$recorded reads one file of recorded verdicts."))
-        return read_recorded(given[0], options.recorded), options.recorded
-    if judge.judge or judge.model or judge.base_url or settings.panel.judges or not all(map(is_scored_file, given)):
-        return None
-    return _read_paid(given, options, settings)
+    has_judge = judge.judge or judge.model or judge.base_url or settings.panel.judges
+    return options.recorded is not None or (not has_judge and all(map(is_scored_file, given)))
 
 
 def read_recorded(uri: str, judge: str) -> Outcomes:

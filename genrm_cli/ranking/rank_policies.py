@@ -23,7 +23,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.ranking.contest import Contest, RankOptions, refuse_unknown
 from genrm_cli.ranking.judge_contest import ContestJudging, Example
-from genrm_cli.ranking.known_verdicts import read_known
+from genrm_cli.ranking.known_verdicts import read_known, uses_known
 from genrm_cli.ranking.leaderboard import Leaderboard, build_leaderboard, findings
 from genrm_cli.ranking.outcomes import Outcomes
 from genrm_cli.ranking.pair_plan import Forecast
@@ -93,6 +93,8 @@ def split_options(settings: Settings, **own: Any) -> tuple[RankOptions, Settings
 
 def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RankPlan:
     """Return what `rank_policies` would ask, and what it could show; asks nobody, and blocks."""
+    if uses_known(given, options, run.settings):
+        raise UsageError(naming("these verdicts exist, and nobody would be asked; omit $dry_run."))
     run, uris = _checked(run, options), _find_files(given, run)
     with ExitStack() as opened:
         contest = opened.enter_context(_reading(uris, options, run))
