@@ -261,13 +261,11 @@ def _shown(rejects: list[Reject]) -> Message:
     for reject in rejects:
         places.setdefault(reject.reason, []).append(reject.where)
     unit = rejects[0].unit
-    return _joined(
-        "; ",
-        [
-            Message.of(f"{unit if len(where) == 1 else f'{unit}s'} {', '.join(where)}: ", reason)
-            for reason, where in places.items()
-        ],
+    shown = (
+        Message.of(f"{unit if len(where) == 1 else f'{unit}s'} {', '.join(where)}: ", reason)
+        for reason, where in places.items()
     )
+    return _joined("; ", list(shown))
 
 
 def _joined(separator: str, messages: Sequence[Message]) -> Message:

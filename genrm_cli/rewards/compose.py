@@ -70,10 +70,9 @@ def advantages_of(rewards: Sequence[float]) -> list[float]:
     Source: GRPO's group-relative advantage, arXiv 2402.03300 §4.1.2, with the sample standard deviation
     (n - 1) that TRL and verl use.
     """
-    n = len(rewards)
     if not has_spread(rewards):
-        return [0.0] * n
-    mean = math.fsum(rewards) / n
+        return [0.0] * len(rewards)
+    mean = math.fsum(rewards) / len(rewards)
     deviation = math.sqrt(sample_variance(rewards))
     return [(reward - mean) / deviation for reward in rewards]
 

@@ -33,6 +33,7 @@ from genrm_cli.rollouts.rollout import (
 from genrm_cli.verdicts import Explanation, Reason
 
 View = Literal["auto", "answer", "transcript"]
+Listed = Mapping[int, Sequence[Criterion]]
 READING_VERSION = 5  # increase it when responses are read or shown differently, so that earlier outputs become stale
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
@@ -100,8 +101,8 @@ class SharedView:
     principle: str | None = None
     scenario: str | None = None
     backgrounds: Mapping[int, str | None] = field(default_factory=dict)
-    criteria: Mapping[int, Sequence[Criterion]] = field(default_factory=dict)
-    constraints: Mapping[int, Sequence[Criterion]] = field(default_factory=dict)
+    criteria: Listed = field(default_factory=dict)
+    constraints: Listed = field(default_factory=dict)
     shortened: tuple[int, ...] = ()
     images: tuple[tuple[str, str], ...] = ()
 
@@ -114,11 +115,10 @@ class SharedView:
 
     def masked(self, mask: Callable[[str], str]) -> "SharedView":
         """Return the view with all of its texts masked."""
-        return SharedView(
-            tuple(Turn(turn.role, mask(turn.text)) for turn in self.conversation),
-            list(map(mask, self.responses)),
-            view=self.view,
-            images=self.images,
+        return replace(
+            self,
+            conversation=tuple(Turn(turn.role, mask(turn.text)) for turn in self.conversation),
+            responses=list(map(mask, self.responses)),
             reference=self.reference and mask(self.reference),
             principle=self.principle and mask(self.principle),
             scenario=self.scenario and mask(self.scenario),
@@ -128,9 +128,7 @@ class SharedView:
         )
 
 
-def _mask_listed(
-    listed: Mapping[int, Sequence[Criterion]], mask: Callable[[str], str]
-) -> Mapping[int, Sequence[Criterion]]:
+def _mask_listed(listed: Listed, mask: Callable[[str], str]) -> Listed:
     return {index: [Criterion(mask(text), points) for text, points in each] for index, each in listed.items()}
 
 

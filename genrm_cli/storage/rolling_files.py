@@ -169,19 +169,17 @@ class RollingFiles(ABC, Generic[SealedT]):
         try:
             spool.add(*parts)
         except StorageError as error:
-            self._say_failure(error)
+            self._report(error)
         else:
-            self._say_recovery()
+            self._report()
 
-    def _say_failure(self, error: Exception) -> None:
-        if not self._has_failed:
+    def _report(self, error: Exception | None = None) -> None:
+        """Tell of the first failure, and once no record waits any longer."""
+        if error is not None and not self._has_failed:
             self._on_event("record_failed", {"detail": str(error)})
-        self._has_failed = True
-
-    def _say_recovery(self) -> None:
-        if self._has_failed and not self.is_failing:
+        elif error is None and self._has_failed and not self.is_failing:
             self._on_event("record_resumed", {})
-            self._has_failed = False
+        self._has_failed = error is not None or (self._has_failed and self.is_failing)
 
     def _begin(self) -> RecordSpool:
         self._count += 1
@@ -215,10 +213,10 @@ class RollingFiles(ABC, Generic[SealedT]):
                 await in_thread(lambda spool=spool, sealed=sealed: self._write(spool, sealed))  # type: ignore[misc]
             except (StorageError, OSError) as error:  # the latter without file descriptors, too
                 self._unwritten.append((spool, sealed))
-                self._say_failure(error)
+                self._report(error)
                 if self._spool is None:
                     self._rotate_later()
-        self._say_recovery()
+        self._report()
 
     async def close(self) -> None:
         """Write everything, or raise `StorageError`: the next server writes what is spooled."""

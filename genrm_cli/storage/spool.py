@@ -12,6 +12,7 @@ from genrm_cli.errors import InputError, StorageError, naming
 
 _BUFFER_BYTES = 1 << 18  # a run has several spools
 _BLOCK_BYTES = 1 << 20
+_MORE_SPACE = "free some disk space, or set TMPDIR to a folder with more space"
 
 
 class Spool(AbstractContextManager["Spool"]):
@@ -107,10 +108,7 @@ class Pieces:
 
 def temporary_error(error: OSError) -> StorageError:
     """Return the error for temporary data that cannot be stored, with a remedy."""
-    return StorageError(
-        f"cannot store temporary data: {error.strerror or error}; free some disk space, or set TMPDIR to a folder "
-        "with more space"
-    )
+    return StorageError(f"cannot store temporary data: {error.strerror or error}; {_MORE_SPACE}")
 
 
 @dataclass(slots=True)
@@ -131,7 +129,5 @@ class UnpackedLimit:
                 naming("if the file is correct, raise $max_unpacked"),
             )
         if self.room_bytes is not None and self.counted_bytes > self.room_bytes:
-            raise StorageError(
-                f"{self.uri}: unpacks to more than {self.room_bytes:,} bytes, nine tenths of the free space for "
-                "temporary data; free some disk space, or set TMPDIR to a folder with more space"
-            )
+            most = f"{self.room_bytes:,} bytes, nine tenths of the free space for temporary data"
+            raise StorageError(f"{self.uri}: unpacks to more than {most}; {_MORE_SPACE}")

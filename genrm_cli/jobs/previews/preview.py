@@ -140,10 +140,7 @@ class Preview:
             "comparisons": counts.planned,
             "plan": self.plan.as_dict(),
             "problem_count": self.problem_count,
-            "problems": [
-                {"problem": str(each.problem), "unit": each.unit, "count": each.count, "where": each.where}
-                for each in self.problems
-            ],
+            "problems": [asdict(each) | {"problem": str(each.problem)} for each in self.problems],
         }
 
     def error(self, *, strict: bool) -> InputError | None:

@@ -1,7 +1,7 @@
 """The open judges of a run: probed, named with their profiles, and given to the engine."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from genrm_cli.errors import Message
@@ -55,11 +55,9 @@ class OpenJudge:
 class OpenJudges:
     """The open judges of a run; all its inputs share them, with their endpoints, limits and budget."""
 
-    def __init__(
-        self, judges: Sequence[OpenJudge], latencies: Latencies, options: OpenOptions, on_event: OnEvent
-    ) -> None:
+    def __init__(self, judges: list[OpenJudge], latencies: Latencies, options: OpenOptions, on_event: OnEvent) -> None:
         self.latencies = latencies
-        self._judges = list(judges)
+        self._judges = judges
         self._pools = list(dict.fromkeys(judge.remote.pool for judge in judges if judge.remote is not None))
         self._options = options
         self._on_event = on_event

@@ -128,10 +128,8 @@ def sample_prompt(profile: AnyProfile, conversation: Sequence[tuple[str, str]], 
     return ChatPrompt(conversation)
 
 
-_TEXTS = {
-    kind: [name for name in kind.__slots__ if name not in ("images", "broken")]
-    for kind in (PairwisePrompt, ListwisePrompt, ChatPrompt)
-}
+_KINDS = (PairwisePrompt, ListwisePrompt, ChatPrompt)
+_TEXTS = {kind: [name for name in kind.__slots__ if name not in ("images", "broken")] for kind in _KINDS}
 KnownTexts = dict[Forms, dict[Any, tuple[Any, tuple[str, ...]]]]
 """Texts, and tuples of them, that were neutralised, by what was looked for, so that each is neutralised once."""
 
