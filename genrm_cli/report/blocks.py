@@ -8,7 +8,7 @@ import numpy as np
 
 from genrm_cli.json_types import Record
 from genrm_cli.storage.encoding.records import render_record
-from genrm_cli.storage.spool import Spool
+from genrm_cli.storage.spool import Pieces, Spool
 
 _GROUPS = 32
 _BLOCK_BYTES = 1 << 19
@@ -22,7 +22,7 @@ class Blocks(AbstractContextManager["Blocks"]):
 
     def __init__(self) -> None:
         self._spool = Spool()
-        self._spans: list[tuple[int, int]] = []
+        self._blocks = Pieces(self._spool)
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
 
@@ -30,7 +30,7 @@ class Blocks(AbstractContextManager["Blocks"]):
         self._spool.close()
 
     def __len__(self) -> int:
-        return len(self._spans)
+        return len(self._blocks)
 
     @property
     def size_bytes(self) -> int:
@@ -40,7 +40,7 @@ class Blocks(AbstractContextManager["Blocks"]):
     def add(self, document: Record) -> tuple[int, int]:
         """Add a group; return the numbers of its block and of its place there."""
         line = render_record(document).rstrip()
-        place = len(self._spans), len(self._waiting)
+        place = len(self._blocks), len(self._waiting)
         self._waiting.append(line)
         self._waiting_bytes += len(line)
         if len(self._waiting) == _GROUPS or self._waiting_bytes >= _BLOCK_BYTES:
@@ -50,12 +50,11 @@ class Blocks(AbstractContextManager["Blocks"]):
     def finish(self) -> None:
         """Close the last block."""
         if self._waiting:
-            self._spans.append(self._spool.append(packed(b"[" + b",".join(self._waiting) + b"]")))
+            self._blocks.add(len(self._blocks), packed(b"[" + b",".join(self._waiting) + b"]"))
             self._waiting, self._waiting_bytes = [], 0
 
     def __iter__(self) -> Iterator[bytes]:
-        for span in self._spans:
-            yield self._spool.read(*span)
+        return map(self._blocks.__getitem__, range(len(self._blocks)))
 
 
 def packed(data: bytes) -> bytes:

@@ -18,25 +18,21 @@ _PROMPT_CHARS = 120
 def mask_of(patterns: tuple[str, ...]) -> Mask:
     """Return the function that masks the texts of a page, with the same patterns as for a judge."""
     if not patterns:
-        return _unmasked
+        return str
     redactor, counts = redactor_of(patterns), Counter[str]()
     return lambda text: redactor.redact(text, counts)
 
 
-def _unmasked(text: str) -> str:
-    return text
-
-
 def with_labels_masked(group: ScoredGroup, mask: Mask) -> ScoredGroup:
     """Return a group whose key, judges and reasons are masked."""
-    if mask is _unmasked:
+    if mask is str:  # there are no patterns
         return group
     members = []
     for each in group.members:
         judge, reason = (text and mask(text) for text in (each.line.judge, each.line.reason_text))
         members.append(replace(each, line=replace(each.line, judge=judge, reason_text=reason)))
     comparisons = tuple(replace(each, judge=mask(each.judge)) for each in group.comparisons)
-    return replace(group, key=mask(group.key), members=tuple(members), comparisons=comparisons)
+    return ScoredGroup(mask(group.key), tuple(members), comparisons)
 
 
 def group_document(group: ScoredGroup, mask: Mask) -> Record:

@@ -22,7 +22,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import Source
-from genrm_cli.storage.spool import Spool
+from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.verdicts import Verdict
 
 OpenJournal = Callable[[str, Settings], AbstractContextManager[Journal | None]]
@@ -75,12 +75,11 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         self._kept_of = kept_of
         self._scored, self._settings, self._open_journal = scored, settings, open_journal
         self._keys: dict[str, int] = {}
-        self._groups = array("I")  # of each rollout
-        self._asked = array("I")  # group of each comparison, and the end of its line in the spool
-        self._ends = array("Q")
+        self._groups = array("I")  # group of each rollout
+        self._asked = array("I")  # group of each comparison
         self._opened = ExitStack()
         self._rollouts: RolloutStore[tuple[ScoredLine, Record]] = self._opened.enter_context(RolloutStore())
-        self._comparisons = self._opened.enter_context(Spool())
+        self._comparisons = Pieces(self._opened.enter_context(Spool()))
         self._journal: Journal | None = None
 
     def __exit__(self, *_: object) -> None:
@@ -117,10 +116,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             yield ScoredGroup(key, tuple(members), tuple(self._comparison(int(number)) for number in lines_of[number]))
 
     def _comparison(self, number: int) -> ComparisonRecord:
-        start = self._ends[number - 1] if number else 0
-        comparison = from_json(
-            ComparisonRecord, parse_record(self._comparisons.read(start, self._ends[number] - start))
-        )
+        comparison = from_json(ComparisonRecord, parse_record(self._comparisons[number]))
         return comparison if comparison.reply is not None else replace(comparison, reply=self._reply_of(comparison))
 
     def _reply_of(self, comparison: ComparisonRecord) -> str | None:
@@ -169,9 +165,8 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         for line, comparison in () if source is None else _iter_comparisons(source):
             group = self._keys.get(str(comparison.group))
             if group is not None:
+                self._comparisons.add(len(self._asked), line.raw)
                 self._asked.append(group)
-                self._comparisons.append(line.raw)
-                self._ends.append(len(self._comparisons))
                 lacks_reply |= comparison.journal_key is not None
         if lacks_reply and self._open_journal is not None:
             self._journal = self._opened.enter_context(self._open_journal(self._scored.uri, self._settings))

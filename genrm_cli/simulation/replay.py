@@ -100,19 +100,28 @@ class DenseVerdicts:
         return qualities
 
 
-def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
-    """Return the dense groups of the size that most of them have; None without two of three or more rollouts.
+def dense_group(group: Verdicts) -> dict[tuple[int, int], Verdict] | None:
+    """Return the first verdict on each ordered pair, the rollouts numbered anew; None if the group is not dense.
 
-    A dense group has a verdict on nine of ten ordered pairs of the rollouts that it compares. A repeated comparison
-    counts once, with its first verdict.
+    A dense group has three or more rollouts, and a verdict on nine of ten ordered pairs of them.
     """
+    members = members_of(group)
+    index_of, n = {member: index for index, member in enumerate(members)}, len(members)
+    verdicts = {(index_of[i], index_of[j]): verdict for (i, j, _), verdict in reversed(list(group.items()))}
+    return verdicts if n > 2 and len(verdicts) >= _DENSE * n * (n - 1) else None
+
+
+def members_of(group: Verdicts) -> list[int]:
+    """Return the rollouts that a group compares."""
+    return sorted({index for i, j, _ in group for index in (i, j)})
+
+
+def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
+    """Return the dense groups of the size that most of them have; None without two of them."""
     by_size: dict[int, list[dict[tuple[int, int], Verdict]]] = {}
     for group in groups:
-        members = sorted({index for i, j, _ in group for index in (i, j)})
-        index_of, n = {member: index for index, member in enumerate(members)}, len(members)
-        verdicts = {(index_of[i], index_of[j]): verdict for (i, j, _), verdict in reversed(list(group.items()))}
-        if n > 2 and len(verdicts) >= _DENSE * n * (n - 1):
-            by_size.setdefault(n, []).append(verdicts)
+        if (verdicts := dense_group(group)) is not None:
+            by_size.setdefault(len(members_of(group)), []).append(verdicts)
     n, dense = max(by_size.items(), key=lambda size: len(size[1]), default=(0, []))
     if len(dense) < 2:
         return None
@@ -133,15 +142,15 @@ def replay(
     for plan in plans:
         # One plan for all groups: their rollouts are in random order already.
         pairs = indices_of(plan, n, range(1), seed)
-        found: dict[str, list[_Drawn]] = {name: [] for name in estimators}
+        found: dict[str, list[tuple[Floats, Floats, float | None]]] = {name: [] for name in estimators}
         for draw in range(DRAWS):
             shown = dense.shuffled(default_rng([seed, _SHUFFLE, draw]))
             for name, drawn in _iter_drawn(shown, pairs, estimators):
                 found[name].append(drawn)
         for name, draws in found.items():
-            agreement = np.mean([draw.agreement for draw in draws], axis=0)
+            agreements, of_all, reliabilities = zip(*draws, strict=True)
+            agreement = np.mean(agreements, axis=0)
             baseline = first_rows.setdefault(plan.calls, agreement)
-            reliabilities = [draw.reliability for draw in draws if draw.reliability is not None]
             yield ReplayMetrics(
                 judge,
                 plan.strategy,
@@ -151,40 +160,26 @@ def replay(
                 plan.calls,
                 agreement=estimated(agreement, weights),
                 gain=estimated(agreement - baseline, weights),
-                agreement_all=estimated(np.mean([draw.agreement_all for draw in draws], axis=0), weights),
-                reliability=float(np.mean(reliabilities)) if len(reliabilities) == DRAWS else None,
+                agreement_all=estimated(np.mean(of_all, axis=0), weights),
+                reliability=None if None in reliabilities else float(np.mean(reliabilities)),
             )
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """The numbers of one order of the rollouts: by group [G], or over all."""
-
-    agreement: Floats
-    agreement_all: Floats
-    reliability: float | None
 
 
 def _iter_drawn(
     shown: DenseVerdicts, plan: tuple[Indices, Indices], estimators: Sequence[str]
-) -> Iterator[tuple[str, _Drawn]]:
+) -> Iterator[tuple[str, tuple[Floats, Floats, float | None]]]:
+    """Yield for each estimator [G] the agreement with the unused verdicts and with all, and the reliability."""
     groups, _ = shown.shape
     first, second = (np.broadcast_to(column, (groups, column.shape[1])) for column in plan)
     unused = shown.valid.copy()
     unused[np.arange(groups)[:, None], first, second] = False
-    consensus, consensus_all = shown.consensus(unused), shown.consensus(shown.valid)
+    references = shown.consensus(unused), shown.consensus(shown.valid)
     batch, statistics = shown.chosen(first, second), CalibrationStatistics()
     statistics.add_batch(batch)
     for name in estimators:
-        estimate = ESTIMATORS[name](batch, statistics.fit())
-        yield (
-            name,
-            _Drawn(
-                agreement=correlations(estimate.base_scores, consensus, estimate.scored),
-                agreement_all=correlations(estimate.base_scores, consensus_all, estimate.scored),
-                reliability=float(estimate.reliabilities.mean()) if estimate.assessed.all() else None,
-            ),
-        )
+        made = ESTIMATORS[name](batch, statistics.fit())
+        agreement, of_all = (correlations(made.base_scores, reference, made.scored) for reference in references)
+        yield name, (agreement, of_all, float(made.reliabilities.mean()) if made.assessed.all() else None)
 
 
 def bootstrap(groups: int, seed: int) -> Floats:

@@ -48,10 +48,11 @@ def replay_goal(
     """Yield the quality of a goal for each number of calls per group, 1 to n(n - 1)/2."""
     groups, n = dense.shape
     weights, every = bootstrap(groups, seed), n * (n - 1) // 2
-    draws = [
-        (dense.shuffled(default_rng([seed, _SHUFFLE, draw])), _one_order(dense, default_rng([seed, _ORDERS, draw])))
-        for draw in range(_DRAWS)
-    ]
+    draws: list[tuple[DenseVerdicts, Flags]] = []
+    for draw in range(_DRAWS):
+        upper = np.triu(default_rng([seed, _ORDERS, draw]).random((groups, n, n)), 1)
+        one_order = (upper > 1 / 2) | ((upper > 0) & (upper <= 1 / 2)).swapaxes(1, 2)
+        draws.append((dense.shuffled(default_rng([seed, _SHUFFLE, draw])), one_order))
 
     def found_by(plan: Callable[[DenseVerdicts, int], Indices], count: int) -> Floats:
         by_draw = [_found(shown, kept, plan(shown, count), goal) for shown, kept in draws]
@@ -73,13 +74,6 @@ def _equal_calls(calls: Indices, rings: Floats, found: Floats, weights: Floats) 
     reached = np.maximum.accumulate(rings @ weights)
     grows = np.r_[True, np.diff(reached) > 0]
     return float(np.interp(found @ weights, reached[grows], calls[grows]))
-
-
-def _one_order(dense: DenseVerdicts, generator: np.random.Generator) -> Flags:
-    """Return [G, n, n] true for one order of each pair."""
-    upper = np.triu(generator.random((*dense.shape, dense.shape[1])), 1)
-    flags: Flags = (upper > 1 / 2) | ((upper > 0) & (upper <= 1 / 2)).swapaxes(1, 2)
-    return flags
 
 
 def _rings(shown: DenseVerdicts, count: int) -> Indices:

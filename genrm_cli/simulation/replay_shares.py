@@ -11,7 +11,16 @@ from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.estimators.shared_pairs import RunStatistics, estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import Floats, VerdictBatch, Verdicts
 from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of, plan_within
-from genrm_cli.simulation.replay import DRAWS, DenseVerdicts, Estimated, bootstrap, dense_verdicts, estimated
+from genrm_cli.simulation.replay import (
+    DRAWS,
+    DenseVerdicts,
+    Estimated,
+    bootstrap,
+    dense_group,
+    dense_verdicts,
+    estimated,
+    members_of,
+)
 from genrm_cli.verdicts import Verdict
 
 _RINGS = (1.0, 1.5, 2.0)
@@ -60,22 +69,13 @@ def _common(first: _JudgedGroups, second: _JudgedGroups) -> tuple[DenseVerdicts,
     alike = [
         (first[name], second[name])
         for name in first
-        if name in second and _members(first[name]) == _members(second[name])
+        if name in second and members_of(first[name]) == members_of(second[name])
     ]
-    sizes = [len(_members(one)) for one, _ in alike]
+    sizes = [len(members_of(one)) for one, _ in alike]
     size = max(sizes, key=sizes.count, default=0)
-    # A group is dense if two of it are.
-    dense = [
-        both
-        for both, n in zip(alike, sizes, strict=True)
-        if n == size and all(dense_verdicts([each, each]) is not None for each in both)
-    ]
+    dense = [both for both, n in zip(alike, sizes, strict=True) if n == size and all(map(dense_group, both))]
     found = [dense_verdicts([both[which] for both in dense]) for which in (0, 1)]
     return None if found[0] is None or found[1] is None else (found[0], found[1])
-
-
-def _members(group: Verdicts) -> set[int]:
-    return {index for i, j, _ in group for index in (i, j)}
 
 
 def _of_pair(
