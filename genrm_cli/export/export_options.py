@@ -40,9 +40,7 @@ class ExportOptions:
         "keep", f"How to export reasoning. {explained(REASONING_POLICIES)}."
     )
     branch_at: int | None = setting(
-        None,
-        "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses.",
-        low=1,
+        None, "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses.", low=1
     )
     split: float = setting(0.0, "Share of prompts to put into OUT.validation.jsonl.", low=0, high=0.9, is_common=True)
     keep: tuple[str, ...] = setting(

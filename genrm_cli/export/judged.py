@@ -20,12 +20,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import DEFAULT_PROFILE, PROFILES
 from genrm_cli.judging.opening.open_judges import idle_judges
 from genrm_cli.judging.profiles.answer import END_THINK, THINK
-from genrm_cli.judging.profiles.profile import (
-    AnyProfile,
-    neutralise_prompt,
-    render_messages,
-    sample_prompt,
-)
+from genrm_cli.judging.profiles.profile import AnyProfile, neutralise_prompt, render_messages, sample_prompt
 from genrm_cli.judging.profiles.scores_json import KEYS
 from genrm_cli.judging.requests import Reply
 from genrm_cli.pairing import Comparison
@@ -82,13 +77,7 @@ class JudgedPairs:
     def iter_couples(
         self, group: ScoredGroup, usable: Set[int], dropped: Counter[Drop]
     ) -> Iterator[tuple[Judgement, Judgement]]:
-        """Yield the replies about each pair, one of each order together.
-
-        Args:
-            group: the group, with its comparisons.
-            usable: indices of the rollouts that may be exported.
-            dropped: counts the replies that are left out, by reason.
-        """
+        """Yield the replies about each pair of `usable` rollouts, one of each order together; count the others."""
         wanted: dict[_Place, Verdict] = {}
         for each in (one for one in group.comparisons if one.is_pair and usable >= set(one.indices)):
             if each.verdict is None:

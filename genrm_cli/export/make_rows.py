@@ -11,14 +11,7 @@ from genrm_cli.export.balance import similarity
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.export.pairs import (
-    ChosenPair,
-    calibrated,
-    choose_pairs,
-    confidence_of,
-    joined_verdicts,
-    preferences_of,
-)
+from genrm_cli.export.pairs import ChosenPair, calibrated, choose_pairs, confidence_of, joined_verdicts, preferences_of
 from genrm_cli.export.read_scored import ExportInput, LeftOut, candidates_of, digest_of_items
 from genrm_cli.export.rows import Answer, ExportFormat, Json, Judgement, Pair, Prompt, PromptRow, Sample, UnfitError
 from genrm_cli.rewards.estimators.calibration import Calibration
@@ -125,12 +118,7 @@ class RowMaker:
             if self.options.min_confidence is not None:
                 confidence = confidence_of(verdicts, self._calibrated())
         return choose_pairs(
-            candidates,
-            self.options,
-            self.counts.dropped,
-            preferences=preferences,
-            confidence=confidence,
-            key=group.key,
+            candidates, self.options, self.counts.dropped, preferences=preferences, confidence=confidence, key=group.key
         )
 
     def _calibrated(self) -> Calibration:

@@ -85,10 +85,7 @@ def warnings_of(left_out: LeftOut, with_reasoning: int, only_reasoning: int) -> 
         ),
         (left_out.unreviewed, f"{left_out.unreviewed:,} sessions were exported that no expert has reviewed."),
         (left_out.truncated, f"{left_out.truncated:,} exported rollouts were cut off by a limit."),
-        (
-            only_reasoning,
-            f"{only_reasoning:,} pairs differ only in their reasoning, which the judge never saw.",
-        ),
+        (only_reasoning, f"{only_reasoning:,} pairs differ only in their reasoning, which the judge never saw."),
         (
             with_reasoning,
             f"{with_reasoning:,} responses contain reasoning: a chat template that strips reasoning from "

@@ -69,11 +69,7 @@ def choose_pairs(
 
 
 def _select(
-    candidates: Sequence[Candidate],
-    options: ExportOptions,
-    preferences: Preferences,
-    dropped: Counter[Drop],
-    key: str,
+    candidates: Sequence[Candidate], options: ExportOptions, preferences: Preferences, dropped: Counter[Drop], key: str
 ) -> Iterable[tuple[Candidate, Candidate]]:
     """Yield the pairs of a selection, the one with the higher reward first."""
     ranked = sorted(candidates, key=lambda candidate: (-candidate.reward, candidate.index))
@@ -197,7 +193,7 @@ def calibrated(groups: Iterable[Floats]) -> Calibration:
     statistics = CalibrationStatistics()
     for verdicts in groups:
         if len(verdicts):
-            statistics.add_arrays(_size_of(verdicts), verdicts)
+            statistics.add_arrays(int(verdicts[:, :2].max()) + 1, verdicts)
     return statistics.fit()
 
 
@@ -205,7 +201,7 @@ def confidence_of(verdicts: Floats, calibration: Calibration) -> Confidence:
     """Return the probability that the judge truly prefers one index of a group to another; None if unknown."""
     posterior = None
     if len(verdicts):
-        posterior = posterior_of(batch_of(_size_of(verdicts), [verdicts]), calibration)
+        posterior = posterior_of(batch_of(int(verdicts[:, :2].max()) + 1, [verdicts]), calibration)
 
     def of_pair(i: int, j: int) -> float | None:
         scored = () if posterior is None else posterior.scored[0]
@@ -214,7 +210,3 @@ def confidence_of(verdicts: Floats, calibration: Calibration) -> Confidence:
         return posterior.confidence(0, i, j) if scored[i] and scored[j] else None
 
     return of_pair
-
-
-def _size_of(verdicts: Floats) -> int:
-    return int(verdicts[:, :2].max()) + 1

@@ -103,10 +103,7 @@ def open_inputs(
 
 
 def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record, *, with_record: bool) -> Record:
-    """Return what an export needs besides the rollout: policy, review, reference, log probabilities, fields to keep.
-
-    `with_record` adds the whole line, from which judges may have been shown further fields.
-    """
+    """Return what an export needs besides the rollout; `with_record`, also the line, of which judges may see more."""
     named = [reference_field] if reference_field else [name for name in REFERENCES if name in record]
     reference = reference_at(record, named[0]) if len(named) == 1 else None  # several: the user must name one
     fields = {path: field_at(record, path) for path in paths}

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.errors import InputError, Message, SettingRef, UsageError
+from genrm_cli.errors import InputError, Message, SettingRef, UsageError, naming
 from genrm_cli.export.balance import spread_order, validation_prompts
 from genrm_cli.export.candidates import Drop, message_of
 from genrm_cli.export.export_options import ExportOptions
@@ -31,35 +30,22 @@ from genrm_cli.storage.source import mode_of
 TRAIN, VALIDATION = "train", "validation"
 _MANIFEST = ".manifest.json"
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
-_OF_PAIRS = (
-    *("pairs", "top", "min_gap", "min_confidence"),
-    *("max_length_ratio", "balance_length", "max_similarity", "max_pairs_per_prompt"),
-)
 _USED_BY: Mapping[str, Collection[str]] = {
-    **dict.fromkeys(_OF_PAIRS, ("pair",)),
+    **dict.fromkeys(("pairs", "top", "min_gap", "min_confidence", "max_length_ratio", "balance_length"), ("pair",)),
+    **dict.fromkeys(("max_similarity", "max_pairs_per_prompt"), ("pair",)),
     **{"best_of": ("sample",), "min_reward": ("sample",), "threshold": ("label",)},
     "branch_at": ("pair", "label", "sample", "prompt"),
 }
 """Options that some kinds of rows obey, and the others would ignore."""
 _DEFAULTS = ExportOptions()
-_LICENCE = (
-    "the judge's licence, or the terms of its provider, may restrict training other models on its answers: check them "
-    "before you use these rows."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ExportReport:
-    """A finished export: its manifest, and the code that loads it."""
-
-    manifest: Record
-    usage: str
 
 
 def export(
     given: Sequence[str], output: str, format_: ExportFormat, options: ExportOptions, settings: Settings
-) -> ExportReport:
+) -> tuple[Record, str]:
     """Write the data set of a format, its validation split and its manifest, all of them or none.
+
+    Returns the manifest, and the code that loads the rows.
 
     Args:
         given: scored files, folders, prefixes and patterns.
@@ -100,7 +86,7 @@ def export(
         for suffix, sink in beside.items():
             sink.write(render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output)))
         outputs.commit()
-    return ExportReport(manifest, format_.usage(output))
+    return manifest, format_.usage(output)
 
 
 def _balanced(rows: RowSpool, maker: RowMaker) -> NDArray[np.bool_]:
@@ -134,7 +120,7 @@ def _write_rows(
     reasoned, alike = (int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning))
     warnings = warnings_of(maker.left_out, reasoned if strips else 0, alike)
     if unit == "judgement":
-        warnings.append(_LICENCE)
+        warnings.append("check that the judge's licence, or its provider's terms, allow training on its answers.")
     if options.split and not validation:
         warnings.append("all rows answer one prompt: nothing was split off.")
     return warnings
@@ -159,12 +145,8 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
         if format_.unit not in units and getattr(options, name) != getattr(_DEFAULTS, name):
             raise UsageError(SettingRef(name), " has no effect with ", SettingRef("to", format_.name), "; omit it.")
     if format_.unit == "pair" and options.mixed_settings and options.min_confidence is not None:
-        raise UsageError(
-            SettingRef("min_confidence"),
-            " needs one judge and one set of settings; remove ",
-            SettingRef("mixed_settings", True),
-            ".",
-        )
+        needs = "$min_confidence needs one judge and one set of settings; remove $mixed_settings."
+        raise UsageError(naming(needs, mixed_settings=True))
 
 
 def _nothing_left(maker: RowMaker) -> Message:

@@ -51,11 +51,11 @@ def export(
     written = invocation.settings.output
     if written.json_output and output == "-":
         raise UsageError("--json and the rows both write to stdout; name an output file with -o.")
-    report = run_export(scored, output, FORMATS[to], options, invocation.settings)
+    manifest, usage = run_export(scored, output, FORMATS[to], options, invocation.settings)
     if written.json_output:
-        print_json(report.manifest)
+        print_json(manifest)
     if not written.quiet:
-        _show(report.manifest, report.usage)
+        _show(manifest, usage)
     return 0
 
 

@@ -5,33 +5,31 @@ Other columns are ignored. The column `tools` exists only if a prompt has tools;
 Source: huggingface/trl 1.16.0, `trl/data_utils.py` and the modules of the trainers named below.
 """
 
-from genrm_cli.export.rows import Json, Pair, Sample, in_messages, json_of_tools, scores_of
+from genrm_cli.export.rows import Json, Pair, Prompt, Sample, in_messages, json_of_tools, scores_of
 
 
 def explicit_pair(pair: Pair) -> Json:
     """Return a pair with an explicit prompt, which TRL, OpenRLHF and others accept unchanged."""
-    row: Json = {
-        "prompt": pair.prompt.messages,
-        "chosen": pair.chosen.messages,
-        "rejected": pair.rejected.messages,
-    }
-    if pair.prompt.tools:
-        row["tools"] = json_of_tools(pair.prompt.tools)
-    return row | scores_of(pair)
+    row = {"prompt": pair.prompt.messages, "chosen": pair.chosen.messages, "rejected": pair.rejected.messages}
+    return row | _tools_of(pair.prompt) | scores_of(pair)
 
 
 def _completion(row: Sample) -> Json:
     columns: Json = {"prompt": row.prompt.messages, "completion": row.answer.messages}
     if row.label is not None:
         columns["label"] = row.label
-    if row.prompt.tools:
-        columns["tools"] = json_of_tools(row.prompt.tools)
-    return columns | {
+    return {
+        **columns,
+        **_tools_of(row.prompt),
         "score": row.answer.reward,
         "prompt_id": row.prompt.id,
         "completion_id": row.answer.id,
         "judge": row.prompt.judge or "",
     }
+
+
+def _tools_of(prompt: Prompt) -> Json:
+    return {"tools": json_of_tools(prompt.tools)} if prompt.tools else {}
 
 
 _DPO_USAGE = """{load}

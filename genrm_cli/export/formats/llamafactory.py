@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from genrm_cli.export.chat_messages import Message
-from genrm_cli.export.rows import ExportFormat, Json, Pair, UnfitError, json_of_tools, scores_of
+from genrm_cli.export.rows import Json, Pair, UnfitError, in_text, json_of_tools, scores_of
 
 _JOINED_RESULTS = "\n</tool_response>\n<tool_response>\n"
 _ASKING, _ANSWERING = ("user", "observation"), ("assistant", "function_call")
@@ -90,13 +90,7 @@ _USAGE = """# copy the entry from *.dataset_info.json into the dataset_info.json
 llamafactory-cli train --stage dpo --dataset genrm --dataset_dir FOLDER ..."""
 
 FORMATS = (
-    ExportFormat(
-        "llamafactory",
-        "pairs for LLaMA-Factory",
-        "pair",
-        _render,
-        _USAGE,
-        strips_reasoning=True,
-        sides={".dataset_info.json": dataset_info},
+    in_text(
+        "llamafactory", "pairs for LLaMA-Factory", "pair", _render, _USAGE, sides={".dataset_info.json": dataset_info}
     ),
 )
