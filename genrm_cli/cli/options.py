@@ -197,12 +197,6 @@ def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
         raise KeyboardInterrupt from error
 
 
-def _keyword(name: str, annotation: Any, option: Any, default: object = None) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option]
-    )
-
-
 def _parameter(setting: Setting) -> inspect.Parameter:
     default, choices = setting.default, setting.choices
     flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
@@ -221,7 +215,8 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     )
     # Other types are text: `Setting.convert` handles flags, environment and file alike.
     type_: Any = list[str] if setting.is_many else bool if setting.type is bool else str
-    return _keyword(setting.name, type_ | None, added)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(setting.name, kind, default=None, annotation=Annotated[type_ | None, added])
 
 
 def option(
@@ -284,28 +279,26 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-_OFFLINE = _keyword(
-    "offline",
-    bool,
-    typer.Option("--offline", help="Use the built-in lexical baseline instead of a judge: no model, no network."),
-    default=False,
-)
-"""Shorthand for `--judge lexical`."""
-_HELP_ALL = _keyword(
-    "help_all",
-    bool,
-    typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True),
-    default=False,
-)
-_CONFIG = _keyword(
-    "config",
-    str | None,
-    typer.Option(
-        "--config",
-        envvar=ENVIRONMENT_PREFIX + "CONFIG",
-        show_envvar=False,
-        show_default=False,
-        metavar="FILE",
-        help="TOML file with settings. Default: genrm.toml in this folder.",
-    ),
-)
+def _declare(
+    *,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            envvar=ENVIRONMENT_PREFIX + "CONFIG",
+            show_envvar=False,
+            metavar="FILE",
+            help="TOML file with settings. Default: genrm.toml in this folder.",
+        ),
+    ] = None,
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", help="Use the built-in lexical baseline instead of a judge: no model, no network."),
+    ] = False,
+    help_all: Annotated[
+        bool, typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True)
+    ] = False,
+) -> None:
+    """Declare the options that are no settings. `--offline` stands for `--judge lexical`."""
+
+
+_CONFIG, _OFFLINE, _HELP_ALL = inspect.signature(_declare).parameters.values()

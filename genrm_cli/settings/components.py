@@ -28,19 +28,8 @@ GENRM, DIVERSITY = "genrm", "diversity"
 _BUILT_IN = "genrm_cli.rewards.components"
 # Settings that a judge of a panel or of a component may override.
 JUDGE_KEYS = (
-    *(
-        "model",
-        "base_url",
-        "temperature",
-        "top_p",
-        "max_reply_tokens",
-        "request_field",
-        "max_model_len",
-        "images",
-        "api_key_env",
-        "api_key_file",
-    ),
-    *("ca_bundle", "judge_id", "concurrency", "call_timeout"),
+    *("model", "base_url", "temperature", "top_p", "max_reply_tokens", "request_field", "max_model_len", "images"),
+    *("api_key_env", "api_key_file", "ca_bundle", "judge_id", "concurrency", "call_timeout"),
 )
 
 

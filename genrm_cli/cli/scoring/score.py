@@ -91,11 +91,7 @@ def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
 
 
 @with_settings(*RUN_PANELS, on_error=_end_before_start)
-def score(
-    rollouts: Rollouts,
-    invocation: Invocation,
-    cluster: ClusterOptions,
-) -> int:
+def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with its reward.
 
     Also writes <stem>.metrics.json, <stem>.comparisons.jsonl and, if any line is bad, <stem>.rejects.jsonl. All files
