@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
-from itertools import chain
 from typing import TypeVar
 
 import typer
@@ -49,28 +48,20 @@ stderr_console = _Console(stderr=True, highlight=False)
 def show(text: str, head: str = "", style: str = "") -> None:
     """Print lines with a head to stderr; a closed pipe or a full disk does not stop the run."""
     width = stderr_console.width if stderr_console.is_terminal else None
-    lines = chain.from_iterable(iter_wrapped(line, width) for line in (head + text).split("\n"))
-    shown = Text("\n".join(lines))
+    shown = Text("\n".join(part for line in (head + text).split("\n") for part in wrapped_lines(line, width)))
     shown.stylize(style, 0, len(head))
     with suppress(OSError):
         stderr_console.print(shown, soft_wrap=True)
 
 
-def iter_wrapped(line: str, width: int | None) -> Iterator[str]:
+def wrapped_lines(line: str, width: int | None) -> list[str]:
     """Break a line between words; later lines stay below the text that follows a label."""
     if width is None or len(line) <= width:
-        return iter([line])
+        return [line]
     indent = " " * (found.end() if (found := _LABEL.match(line)) else 0)
-    return iter(
-        textwrap.wrap(
-            line,
-            width,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-            replace_whitespace=False,
-        )
-    )
+    words = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+    words.subsequent_indent = indent
+    return words.wrap(line)
 
 
 def render_flag(ref: SettingRef) -> str:

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from genrm_cli.cli.console import escaped, escaped_line, iter_wrapped, stdout_console
+from genrm_cli.cli.console import escaped, escaped_line, stdout_console, wrapped_lines
 
 _LEAST_TEXT, _LONG_WORD = 12, 20  # a text is not worth reading in less; longer words of a text may be broken
 _EDGES = Console(width=10_000)  # rich wraps a text for a console, whose width it does not use
@@ -137,6 +137,6 @@ def print_parts(*parts: str | Table) -> None:
         if isinstance(part, Table):
             lines = part.iter_lines(width)
         else:
-            lines = (Text(line) for each in escaped(part).split("\n") for line in iter_wrapped(each, width))
+            lines = (Text(line) for each in escaped(part).split("\n") for line in wrapped_lines(each, width))
         for line in lines:
             console.print(line, soft_wrap=True)
