@@ -15,43 +15,43 @@ _other = partial(setting, panel="Other data sets")
 class ExportOptions:
     """Which rollouts to export, and in what form. None is no limit."""
 
-    pairs: str = _pair("best-worst", f"{explained(PAIR_SELECTIONS)}.", choices=PAIR_SELECTIONS, is_common=True)
-    top: int = _pair(2, "top-bottom: number of responses at each end.", low=1)
-    min_gap: float = _pair(0.0, "Minimum difference between the two rewards.", low=0, is_common=True)
+    pairs: str = _pair(f"{explained(PAIR_SELECTIONS)}.", "best-worst", choices=PAIR_SELECTIONS, is_common=True)
+    top: int = _pair("top-bottom: number of responses at each end.", 2, low=1)
+    min_gap: float = _pair("Minimum difference between the two rewards.", 0.0, low=0, is_common=True)
     min_confidence: float | None = _pair(
-        None, "Minimum probability that the judge truly prefers the chosen response.", low=0.001, high=0.999
+        "Minimum probability that the judge truly prefers the chosen response.", low=0.001, high=0.999
     )
-    max_length_ratio: float | None = _pair(None, "Maximum ratio between the lengths of the two answers.", low=1)
+    max_length_ratio: float | None = _pair("Maximum ratio between the lengths of the two answers.", low=1)
     balance_length: bool = _pair(
-        False,
         "Balance the pairs: the longer answer is chosen as often as the shorter, at each length difference.",
+        False,
         is_common=True,
     )
     max_similarity: float | None = _pair(
-        None, "Drop pairs of near-duplicates: maximum overlap of three-word sequences.", low=0, high=1
+        "Drop pairs of near-duplicates: maximum overlap of three-word sequences.", low=0, high=1
     )
-    max_pairs_per_prompt: int | None = _pair(None, "Keep the N pairs of each prompt with the widest gap.", low=1)
-    best_of: int = _other(1, "trl-sft: number of responses to keep for each prompt.", low=1, is_common=True)
-    min_reward: float | None = _other(None, "trl-sft: minimum reward.")
+    max_pairs_per_prompt: int | None = _pair("Keep the N pairs of each prompt with the widest gap.", low=1)
+    best_of: int = _other("trl-sft: number of responses to keep for each prompt.", 1, low=1, is_common=True)
+    min_reward: float | None = _other("trl-sft: minimum reward.")
     threshold: float | None = _other(
-        None, "trl-kto: label rewards at or above this as true. Default: the group's median.", is_common=True
+        "trl-kto: label rewards at or above this as true. Default: the group's median.", is_common=True
     )
     reasoning: Literal["keep", "strip", "separate"] = setting(
-        "keep", f"How to export reasoning. {explained(REASONING_POLICIES)}."
+        f"How to export reasoning. {explained(REASONING_POLICIES)}.", "keep"
     )
     branch_at: int | None = setting(
-        None, "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses.", low=1
+        "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses.", low=1
     )
-    split: float = setting(0.0, "Share of prompts to put into OUT.validation.jsonl.", low=0, high=0.9, is_common=True)
+    split: float = setting("Share of prompts to put into OUT.validation.jsonl.", 0.0, low=0, high=0.9, is_common=True)
     keep: tuple[str, ...] = setting(
-        (),
         "Keep this field of the input lines, a dotted path, as a column. Rows of pairs have FIELD_chosen and "
         "FIELD_rejected; rows of groups, a list. Repeatable.",
+        (),
         is_common=True,
     )
-    include_pending: bool = setting(False, "Export sessions that no expert has reviewed, too.")
-    mixed_settings: bool = setting(False, "Accept inputs that were scored with different settings.")
-    seed: int = setting(0, "Random seed for choices and splits.")
+    include_pending: bool = setting("Export sessions that no expert has reviewed, too.", False)
+    mixed_settings: bool = setting("Accept inputs that were scored with different settings.", False)
+    seed: int = setting("Random seed for choices and splits.", 0)
 
     @property
     def needs_comparisons(self) -> bool:

@@ -128,30 +128,30 @@ def names_file(value: object) -> bool:
     return ".toml" in str(value)
 
 
-def setting(default: Value, help_text: str, *, choices: Iterable[str] = (), **more: Any) -> Any:
+def setting(help_text: str, default: Value = None, *, choices: Iterable[str] = (), **more: Any) -> Any:
     """Declare a setting; a default of () makes its flag repeatable."""
     declared = Setting(default=default, help=help_text, choices=tuple(choices), **more)
     return field(default=default, metadata={_METADATA: declared})
 
 
-def reward_setting(default: Value, help_text: str, **more: Any) -> Any:
+def reward_setting(help_text: str, default: Value = None, **more: Any) -> Any:
     """Declare a setting that can change a reward."""
-    return setting(default, help_text, changes_rewards=True, **more)
+    return setting(help_text, default, changes_rewards=True, **more)
 
 
 def reward_name(help_text: str, **more: Any) -> Any:
     """Declare a name that can change a reward and needs no trust, such as the path of a field; by default none."""
-    return reward_setting(None, help_text, trust=False, **more)
+    return reward_setting(help_text, trust=False, **more)
 
 
 def switch(help_text: str, *, default: bool = False, **more: Any) -> Any:
     """Declare a setting that is on or off and needs no trust."""
-    return setting(default, help_text, trust=False, **more)
+    return setting(help_text, default, trust=False, **more)
 
 
-def duration(default: float | None, help_text: str, *, low: float = 0.001, is_common: bool = False) -> Any:
+def duration(help_text: str, default: float | None = None, *, low: float = 0.001, is_common: bool = False) -> Any:
     """Declare a setting in seconds."""
-    return setting(default, help_text, low=low, high=MAX_DURATION_S, kind=DURATION, is_common=is_common)
+    return setting(help_text, default, low=low, high=MAX_DURATION_S, kind=DURATION, is_common=is_common)
 
 
 def setting_of(field: "Field[Any]", subject: str = "", panel: Panel | None = None) -> Setting | None:

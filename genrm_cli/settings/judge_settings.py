@@ -13,20 +13,18 @@ class JudgeSettings:
     """The judge: its endpoint and its prompt."""
 
     judge: Literal["lexical"] | None = reward_setting(
-        None,
         "lexical: the built-in lexical baseline (no model, no network), for trying out the pipeline and for CI; "
-        "$offline is a shorthand. For a real judge, omit this option and set $base_url.",
+        "$offline is a shorthand. For a real judge, omit this option and set $base_url."
     )
     base_url: tuple[str, ...] = setting(
-        (),
         "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeatable, for servers of the "
         "same model. Default: OPENAI_BASE_URL.",
+        (),
         kind=URL,
         is_common=True,
     )
     model: str | None = reward_name("Model name of the judge on its server.", is_common=True)
     profile: str | None = reward_setting(
-        None,
         "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or your own TOML file. "
         "Default: by model name; for unknown models nemotron-plain, or nemotron if the probe finds that the judge "
         "supports its roles.",
@@ -34,26 +32,24 @@ class JudgeSettings:
         trust=names_file,
     )
     principle: str | None = reward_setting(
-        None,
         "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence.",
         kind=TEXT_OR_FILE,
         trust=lambda value: str(value).startswith("@"),
     )
     use_principle: bool | None = reward_setting(
-        None,
         "Send each rollout's own principle to the judge. Default: yes, except when reproducing NeMo Gym. NeMo Gym's "
         "default principle is not included: pass its text with $principle.",
         trust=False,
     )
-    temperature: float | None = reward_setting(None, "Sampling temperature. Default: the profile's.", low=0, high=2)
-    top_p: float | None = reward_setting(None, "Nucleus sampling threshold. Default: the profile's.", low=0, high=1)
+    temperature: float | None = reward_setting("Sampling temperature. Default: the profile's.", low=0, high=2)
+    top_p: float | None = reward_setting("Nucleus sampling threshold. Default: the profile's.", low=0, high=1)
     max_reply_tokens: int | None = reward_setting(
-        None, "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
+        "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
     )
     request_field: tuple[str, ...] = reward_setting(
-        (),
         "Set a field of each request to the judge: NAME=VALUE with text or JSON, as in reasoning_effort=low, or NAME= "
         "to leave it out. Repeatable. Overrides the profile, $temperature, $top_p and $max_reply_tokens.",
+        (),
         kind=REQUEST_FIELD,
     )
     score_probabilities: bool = switch(
@@ -63,7 +59,6 @@ class JudgeSettings:
         changes_rewards=True,
     )
     max_model_len: int | None = reward_setting(
-        None,
         "Context length of the judge in tokens, prompt and reply together: longer prompts are shortened. 0: never. "
         "Default: as the endpoint tells it (vLLM, SGLang).",
         low=0,
@@ -74,29 +69,27 @@ class JudgeSettings:
         changes_rewards=True,
     )
     api_key_env: str | None = setting(
-        None, "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
+        "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
     )
-    api_key_file: str | None = setting(None, "File that contains the API key. Overrides the environment.")
-    ca_bundle: str | None = setting(None, "PEM file of certificate authorities to trust in addition to the system's.")
+    api_key_file: str | None = setting("File that contains the API key. Overrides the environment.")
+    ca_bundle: str | None = setting("PEM file of certificate authorities to trust in addition to the system's.")
     probe: bool = switch(
         "Test the judge before the run: compare a good and a bad answer in both orders.",
         negative_help="Do not test the judge before the run.",
         default=True,
     )
     redact_pattern: tuple[str, ...] = reward_setting(
-        (),
         f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression (RE2). Repeatable. "
         "The summary counts the matches.",
+        (),
         kind=REDACTION,
         trust=False,
     )
     compat: Literal["nemo-gym"] | None = reward_setting(
-        None,
         "nemo-gym: reproduce NeMo Gym's genrm_compare, with its pairs, estimator and parsing, and its defaults "
-        "(3, 3, 3.5) in place of failures. The summary counts the rewards that depend on defaults.",
+        "(3, 3, 3.5) in place of failures. The summary counts the rewards that depend on defaults."
     )
     judge_id: str | None = setting(
-        None,
         "Identity of the judge, wherever it runs: identities never share verdicts or replace each other's outputs. "
         "Default: the model name.",
         panel="Journal",
@@ -146,7 +139,6 @@ class PanelSettings:
     judges: tuple[PanelJudge, ...] = ()
     watch: WatchTable | None = None
     quorum: int | None = reward_setting(
-        None,
         "Panel (judge tables in the settings file): verdicts needed for a comparison to count. "
         "Default: one from every judge.",
         low=1,
@@ -158,43 +150,41 @@ class LimitSettings:
     """Timeouts, retries, budgets and prices."""
 
     limit: int | None = reward_setting(
-        None,
         "Score only the first N groups of each input, as a trial. The full run reuses their verdicts.",
         low=1,
         is_common=True,
     )
     concurrency: str = setting(
-        "auto",
         "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096).",
+        "auto",
         kind=CONCURRENCY,
         is_common=True,
         trust=False,
     )
-    connect_timeout: float = duration(10.0, "Connection timeout.")
-    call_timeout: float = duration(600.0, "Timeout of one request.")
-    comparison_timeout: float = duration(3600.0, "Timeout of one comparison, including retries and waits.")
+    connect_timeout: float = duration("Connection timeout.", 10.0)
+    call_timeout: float = duration("Timeout of one request.", 600.0)
+    comparison_timeout: float = duration("Timeout of one comparison, including retries and waits.", 3600.0)
     deadline: float | None = duration(
-        None,
         "Time limit of the whole run, for example 2h: no new calls, another minute for calls in flight, partial "
         "results, and exit code 6.",
         is_common=True,
     )
-    give_up_after: float = duration(300.0, "Stop with exit code 4 when the judge has been down for this long.")
+    give_up_after: float = duration("Stop with exit code 4 when the judge has been down for this long.", 300.0)
     retries: int = setting(
-        5, "Number of retries of a request after a 5xx status, a timeout or a connection error.", low=0, high=100
+        "Number of retries of a request after a 5xx status, a timeout or a connection error.", 5, low=0, high=100
     )
-    reask: int = setting(3, "Number of retries of a comparison after an unparsable reply.", low=0, high=100)
-    max_calls: int | None = setting(None, "Stop with partial results after this many calls.", low=0, is_common=True)
+    reask: int = setting("Number of retries of a comparison after an unparsable reply.", 3, low=0, high=100)
+    max_calls: int | None = setting("Stop with partial results after this many calls.", low=0, is_common=True)
     max_total_tokens: int | None = setting(
-        None, "Stop with partial results after this many prompt and reply tokens in total.", low=0
+        "Stop with partial results after this many prompt and reply tokens in total.", low=0
     )
     max_cost: float | None = setting(
-        None, "Stop with partial results at this cost; requires $price_in and $price_out.", low=0
+        "Stop with partial results at this cost; requires $price_in and $price_out.", low=0
     )
-    price_in: float = setting(0.0, "Price per million prompt tokens.", low=0)
-    price_out: float = setting(0.0, "Price per million reply tokens.", low=0)
+    price_in: float = setting("Price per million prompt tokens.", 0.0, low=0)
+    price_out: float = setting("Price per million reply tokens.", 0.0, low=0)
     parallel_files: int = setting(
-        8, "Number of inputs to process at the same time. They share the judge.", low=1, high=256
+        "Number of inputs to process at the same time. They share the judge.", 8, low=1, high=256
     )
 
     @property

@@ -43,34 +43,33 @@ class PairingSettings:
     """The comparisons to make."""
 
     strategy: str = reward_setting(
-        "ring", f"Which rollouts of a group to compare. {explained(STRATEGIES)}.", choices=STRATEGIES
+        f"Which rollouts of a group to compare. {explained(STRATEGIES)}.", "ring", choices=STRATEGIES
     )
     goal: str = reward_setting(
-        "rewards",
         f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and after part "
         "of a ring choose pairs by the verdicts so far; standard errors and reliability are then unknown.",
+        "rewards",
         choices=GOALS,
     )
     ring_k: float = reward_setting(
-        1.0,
         "Comparisons per rollout, as rings of N. Applies to ring; 2.5 uses half of a third ring.",
+        1.0,
         low=0.1,
         high=10_000,
         is_common=True,
     )
     budget: int | None = reward_setting(
-        None,
         "Number of calls for each input: genrm chooses the largest ring that fits. Does not count retries; "
         " for a hard limit, use $max_calls.",
         low=1,
     )
-    repeats: int = reward_setting(1, "Number of times to ask every comparison.", low=1, high=64)
+    repeats: int = reward_setting("Number of times to ask every comparison.", 1, low=1, high=64)
     both_orders: bool = switch(
         "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often the "
         "two contradict each other. Doubles the calls.",
         changes_rewards=True,
     )
-    seed: int = reward_setting(0, "Random seed for pairing.", low=0)
+    seed: int = reward_setting("Random seed for pairing.", 0, low=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,64 +83,63 @@ class RewardSettings:
     """
 
     estimator: str = reward_setting(
-        "adaptive", f"How verdicts become base scores. {explained(ESTIMATORS)}.", choices=ESTIMATORS
+        f"How verdicts become base scores. {explained(ESTIMATORS)}.", "adaptive", choices=ESTIMATORS
     )
     advantage: str = reward_setting(
-        "pooled", f"How advantages are scaled. {explained(ADVANTAGES)}.", choices=ADVANTAGES
+        f"How advantages are scaled. {explained(ADVANTAGES)}.", "pooled", choices=ADVANTAGES
     )
     on_sabotage: Literal["lose", "unscored", "keep"] = reward_setting(
-        "lose",
         "Reward of a rollout whose text makes the judge fail. lose: it loses these comparisons. unscored: none. keep: "
         "what its other comparisons give.",
+        "lose",
     )
     min_reliability: float | None = reward_setting(
-        None, "Leave groups unscored that are surely below this reliability (0 to 1).", low=0, high=1
+        "Leave groups unscored that are surely below this reliability (0 to 1).", low=0, high=1
     )
     preset: str | None = setting(
-        None,
         f"Released length and style coefficients: {listed(PRESETS)}. Coefficients that you set yourself "
         "override the preset.",
         choices=PRESETS,
     )
     reasoning_bonus: float = reward_setting(
-        0.0, "Bonus for the rollout with the shortest reasoning among the top scores.", low=0
+        "Bonus for the rollout with the shortest reasoning among the top scores.", 0.0, low=0
     )
     answer_bonus: float = reward_setting(
-        0.0, "Bonus for the rollout with the shortest answer among the top scores.", low=0
+        "Bonus for the rollout with the shortest answer among the top scores.", 0.0, low=0
     )
     top_percentile: float = reward_setting(
-        0.2, "Share of the group that counts as top scores for the two bonuses.", low=0, high=1
+        "Share of the group that counts as top scores for the two bonuses.", 0.2, low=0, high=1
     )
     group_reasoning_length_penalty_coeff: float = reward_setting(
-        0.0, "Weight of short reasoning, relative to the group and centred on 0.", low=0
+        "Weight of short reasoning, relative to the group and centred on 0.", 0.0, low=0
     )
     group_answer_length_penalty_coeff: float = reward_setting(
-        0.0, "Weight of a short answer, relative to the group and centred on 0.", low=0
+        "Weight of a short answer, relative to the group and centred on 0.", 0.0, low=0
     )
     group_style_penalty_coeff: float = reward_setting(
-        0.0, "Weight of sparse markup (headers, lists, bold, emoji), relative to the group and centred on 0.", low=0
+        "Weight of sparse markup (headers, lists, bold, emoji), relative to the group and centred on 0.", 0.0, low=0
     )
     default_score: float | None = reward_setting(
-        None, "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 under $compat."
+        "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 under $compat."
     )
     default_ranking: float = reward_setting(
-        3.5, "$compat: ranking assigned to failed comparisons, with the default score.", low=1, high=6
+        "$compat: ranking assigned to failed comparisons, with the default score.", 3.5, low=1, high=6
     )
     unscored: str = reward_setting(
-        "null",
         "Reward of a rollout without one: null, drop (omit its line), a number, or, if all of its comparisons failed, "
         "lowest, the lowest score of its group.",
+        "null",
         kind=UNSCORED,
         trust=False,
     )
     max_unscored: float = setting(
-        0.05, "Exit with code 6 if a larger share of the rollouts in groups stays unscored.", low=0, high=1
+        "Exit with code 6 if a larger share of the rollouts in groups stays unscored.", 0.05, low=0, high=1
     )
     # Not in the digest: the components that it adds are.
     component: tuple[str, ...] = setting(
-        (),
         "Compute another component of the reward: win_rate, rank, a rule such as safety, "
         "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file have more options.",
+        (),
         trust=names_file,
     )
     only_components: bool = switch("Recompute rewards from the journal without asking the judge.")

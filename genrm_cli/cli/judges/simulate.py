@@ -37,42 +37,40 @@ _option = partial(setting, is_common=True)
 class SimulateOptions:
     """The plans to simulate, or to replay on recorded verdicts."""
 
-    n: int | None = _option(None, "Rollouts in a group, 2 to 128. Default: 16.", low=2, high=128)
+    n: int | None = _option("Rollouts in a group, 2 to 128. Default: 16.", low=2, high=128)
     calls: tuple[str, ...] = _option(
-        (),
         "Judge calls per group; each strategy uses its largest plan within them. Repeatable. "
         "Default: 1, 2, 3 and 4 per rollout, the number of pairs, and twice that.",
+        (),
         kind=INTEGER,
         low=1,
         high=100_000,
     )
     strategy: tuple[str, ...] = _option(
-        (),
         f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_STRATEGIES)}.",
+        (),
         choices=STRATEGIES,
     )
     estimator: tuple[str, ...] = _option(
-        (),
         f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_ESTIMATORS)}.",
+        (),
         choices=ESTIMATORS,
     )
-    groups: int | None = _option(None, "Groups to simulate. Default: 4000.", low=2, high=1_000_000)
-    seed: int = _option(0, "Random seed; the same seed gives the same results.", low=0)
+    groups: int | None = _option("Groups to simulate. Default: 4000.", low=2, high=1_000_000)
+    seed: int = _option("Random seed; the same seed gives the same results.", 0, low=0)
     replay: str | None = _option(
-        None,
         "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
         "--strategy all_pairs --both-orders.",
         kind=replace(TEXT, metavar="FILE"),
     )
     goal: Literal["best", "pair"] | None = _option(
-        None,
         "With --replay: best or pair. Compares the calls of this goal with those of rings that find as good a best, or "
-        "as good a pair of the best and the worst.",
+        "as good a pair of the best and the worst."
     )
     price: tuple[str, ...] = _option(
-        (),
         "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
         "to a more expensive one.",
+        (),
         kind=replace(TEXT, metavar="JUDGE=PRICE"),
     )
 

@@ -50,15 +50,12 @@ class ClusterOptions:
     """Where to score, if not in this process."""
 
     ray: str | None = setting(
-        None,
         "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; HOST:PORT: join "
         "another. Requires genrm-cli[ray].",
         panel="Cluster",
         kind=replace(TEXT, metavar="ADDRESS"),
     )
-    ray_workers: int | None = setting(
-        None, "Workers, each with a shard. Default: one on each node.", panel="Cluster", low=1
-    )
+    ray_workers: int | None = setting("Workers, each with a shard. Default: one on each node.", panel="Cluster", low=1)
 
 
 def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]]":

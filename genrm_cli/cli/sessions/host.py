@@ -39,12 +39,12 @@ class ClientOptions:
     """The model that plays the environment's part, such as a simulated client."""
 
     client_base_url: tuple[str, ...] = _client(
-        (), "Endpoint of the model that plays the client. Default: a scripted stand-in.", kind=URL, is_common=True
+        "Endpoint of the model that plays the client. Default: a scripted stand-in.", (), kind=URL, is_common=True
     )
-    client_model: str | None = _client(None, "Its model name on the server.", kind=NAME, is_common=True)
-    client_temperature: float = _client(0.7, "", low=0)
-    client_max_tokens: int = _client(256, "Maximum tokens in a reply.", low=1)
-    client_api_key_env: str | None = _client(None, f"{KEY_HELP}; none if the policy is elsewhere.", kind=NAME)
+    client_model: str | None = _client("Its model name on the server.", kind=NAME, is_common=True)
+    client_temperature: float = _client("", 0.7, low=0)
+    client_max_tokens: int = _client("Maximum tokens in a reply.", 256, low=1)
+    client_api_key_env: str | None = _client(f"{KEY_HELP}; none if the policy is elsewhere.", kind=NAME)
 
 
 _hosted = partial(setting, panel="Environment", is_common=True)
@@ -55,13 +55,13 @@ class HostOptions:
     """The environment that `genrm serve` serves instead of rewards."""
 
     environment: str | None = _hosted(
-        None, "Serve sessions to agents instead of rewards, for example therapeutic_session.", kind=NAME
+        "Serve sessions to agents instead of rewards, for example therapeutic_session.", kind=NAME
     )
-    scenarios: str = _hosted(SAMPLES, "Its scenarios, as for genrm collect.", kind=FILE)
+    scenarios: str = _hosted("Its scenarios, as for genrm collect.", SAMPLES, kind=FILE)
     show_policy: str = show_policy_setting(panel="Environment", is_common=True)
     max_turns: int | None = max_turns_setting(panel="Environment", is_common=True)
     max_sessions: int = _hosted(
-        20_000, "Sessions kept, each for $keep after its last request; another one gets 429.", low=1
+        "Sessions kept, each for $keep after its last request; another one gets 429.", 20_000, low=1
     )
 
 
