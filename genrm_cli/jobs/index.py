@@ -216,10 +216,8 @@ def _read_lines(
             if run.plan.shows_as_gym:
                 refuse_as_gym(record)
             if run.plan.reference_field or run.plan.rubric_field:
-                rollouts = [
-                    run.plan.with_chosen_fields(rollout, format_.own_record(record, position))
-                    for position, rollout in enumerate(rollouts)
-                ]
+                own = (format_.own_record(record, position) for position in range(len(rollouts)))
+                rollouts = list(map(run.plan.with_chosen_fields, rollouts, own))
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
             text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri

@@ -88,10 +88,7 @@ async def asking(judges: OpenJudges, run: RunContext) -> AsyncIterator[None]:
 
 
 def _stopped_by(judges: OpenJudges, run: RunContext) -> StoppedBy | None:
-    """Return what kept some of the requests from being answered; None if nothing did.
-
-    The deadline cuts off calls in flight; a budget only prevents new ones.
-    """
+    """Return what kept requests from being answered: the deadline cuts off calls, a budget prevents new ones."""
     metrics, stopped_by = run.metrics, run.shards_stopped_by or judges.stopped_by
     if metrics.failures["not_asked"] and (why := why_nothing_is_asked(run.settings)):
         return stopped_by or why

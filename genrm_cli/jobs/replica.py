@@ -6,7 +6,6 @@ import time
 import uuid
 from dataclasses import replace
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -48,9 +47,7 @@ class JournalReplica:
         self._task.add_done_callback(lambda _: self._has_room.set())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

@@ -113,10 +113,7 @@ def profile_of_model(model: str | None) -> str | None:
 
 @cache
 def _model_patterns() -> list[tuple[str, str]]:
-    """Return the patterns of model names with their profiles, patterns of the end of a name first.
-
-    Fine-tunes and paths usually keep the end; the beginning is for families of many sizes.
-    """
+    """Return the patterns of model names; those of the end first, which fine-tunes and paths usually keep."""
     patterns = [(pattern, name) for name in _builtin_names() for pattern in _load_builtin(name).models]
     return sorted(patterns, key=lambda each: not each[0].startswith("*"))
 

@@ -125,10 +125,7 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
 
 
 def style_density(text: str, *, as_gym: bool = False) -> float:
-    """Return the number of headers, list items, bold spans and emoji per character, excluding code blocks.
-
-    Empty or code-only text has density 0.
-    """
+    """Return headers, list items, bold spans and emoji per character, without code blocks; 0 for an empty text."""
     prose = _CODE_BLOCK.sub("", text)
     length_chars = len(prose.strip())
     return sum(count_style_elements(prose, as_gym=as_gym)) / length_chars if length_chars else 0.0

@@ -15,10 +15,7 @@ _SETTING = SettingRef("require_metadata")
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A field, by its dotted path, and its required value as the user wrote it.
-
-    `value` is that text read as JSON if it is true, false, null or a number.
-    """
+    """A field, by its dotted path, and its value as `text` and as true, false, null or a number if it is one."""
 
     path: str
     text: str
@@ -48,10 +45,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def check_declared(record: JsonObject, requirements: Sequence[Requirement]) -> None:
-    """Check that a record declares all required values.
-
-    A field of the record overrides one of the same name below `metadata`.
-    """
+    """Check that a record declares all required values, in a field of its own or below `metadata`."""
     for required in requirements:
         parts = required.path.split(".")
         is_declared, found = _look_up(record, parts)

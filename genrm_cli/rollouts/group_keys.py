@@ -41,10 +41,7 @@ def digest_of_prompt(prompt: tuple[Turn, ...]) -> int:
 
 
 def value_at(record: JsonObject, path: str) -> str | None:
-    """Return the text or number at a dotted path as text; None if there is none.
-
-    Of several paths, separated by commas, all values are returned; None if one of them is missing.
-    """
+    """Return the text or number at a path, or at several, separated by commas; None if one of them is missing."""
     values = [_at(record, part.strip()) for part in path.split(",")]
     if None in values:
         return None

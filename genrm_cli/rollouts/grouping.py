@@ -1,7 +1,4 @@
-"""Find the rollouts of each group of an input.
-
-The table holds about 55 bytes per rollout, regardless of the length of its text.
-"""
+"""Find the rollouts of each group of an input, with about 55 bytes per rollout, regardless of its text."""
 
 from array import array
 from bisect import bisect_right
@@ -132,10 +129,7 @@ class GroupTable:
         return max(0, bisect_right(self._file_starts, row) - 1)
 
     def iter_groups(self) -> Iterator[list[int]]:
-        """Yield the rows of each group, groups by first appearance.
-
-        Within a group, order by rollout index if all have one, otherwise by position in the input.
-        """
+        """Yield the rows of each group, groups by first appearance; within a group by rollout index if all have one."""
         if not len(self):
             return
         for rows in self._formed():

@@ -104,10 +104,7 @@ def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
 
 
 def iter_named(start: str, s3: S3Options, *, flat: bool = False) -> Iterator[Found]:
-    """Yield every file, including hidden ones, whose URI starts with a text; on disk, only files of that folder.
-
-    `flat` also limits S3 to one folder.
-    """
+    """Yield every file whose URI starts with a text, hidden ones too; of one folder on disk, or if `flat`."""
     if is_s3(start):
         bucket, prefix = _split_bucket(start)
         yield from _iter_objects(bucket, prefix, s3, flat=flat)
@@ -209,9 +206,8 @@ def _iter_if_file(path: str) -> Iterator[Found]:
 def _split_bucket(uri: str) -> tuple[str, str]:
     bucket, _, rest = uri.removeprefix("s3://").partition("/")
     if not bucket or _WILDCARD.search(bucket):
-        raise UsageError(
-            f"{uri!r} does not name a bucket: expected s3://bucket/prefix/, with wildcards only after the bucket"
-        )
+        expected = "s3://bucket/prefix/, with wildcards only after the bucket"
+        raise UsageError(f"{uri!r} does not name a bucket: expected {expected}")
     return bucket, rest
 
 

@@ -100,10 +100,7 @@ class LocalSink:
 
 
 class StreamSink:
-    """The standard output, a pipe or a device: bytes are sent immediately.
-
-    `BrokenPipeError` is passed on: a reader that stops early is not a storage error.
-    """
+    """The standard output, a pipe or a device. `BrokenPipeError` is passed on: it is not a storage error."""
 
     mark: Mark | None = None
     staged: str | None = None

@@ -29,10 +29,7 @@ _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """Options for S3; None leaves an option to the AWS configuration and credential chain.
-
-    With 8 attempts for one request, the waits between them add up to about half a minute.
-    """
+    """Options for S3; None leaves one to AWS. With 8 attempts, the waits add up to about half a minute."""
 
     endpoint_url: str | None = None
     profile: str | None = None
@@ -110,10 +107,7 @@ def parse_local_path(uri: str) -> str:
 
 
 def stem_of(uri: str) -> str:
-    """Return the URI without its compression suffix, its record suffix and a trailing `.scored`.
-
-    A suffix that is the whole name (`dir/.json`) is kept.
-    """
+    """Return the URI without suffixes of compression and records, and `.scored`; a whole name (`dir/.json`) stays."""
     return _without_suffix(_without_record_suffix(uri), (_SCORED_SUFFIX,))
 
 

@@ -34,10 +34,7 @@ class Sink(Protocol):
 
 
 def open_sink(uri: str, s3: S3Options, *, overwrite: bool, mode: int = 0o666) -> Sink:
-    """Open an output, compressed according to its suffix. Its folder or bucket must exist.
-
-    A new local file gets `mode`, subject to the umask.
-    """
+    """Open an output in an existing folder or bucket, compressed by its suffix, a new local file with `mode`."""
     if is_streamed(uri):
         return StreamSink(uri)
     if not overwrite and exists(uri, s3):

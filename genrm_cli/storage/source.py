@@ -29,10 +29,7 @@ Stop = Callable[[], bool]
 
 @dataclass(eq=False)
 class Source(AbstractContextManager["Source"]):
-    """An input whose records can be read repeatedly.
-
-    `mode` is the maximum mode of its outputs: that of a local file, plus read and write access for its owner.
-    """
+    """An input whose records can be read repeatedly; `mode` is the maximum mode of its outputs."""
 
     identity: InputIdentity
     content: BinaryIO
@@ -175,7 +172,7 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
 
 
 def mode_of(uri: str) -> int:
-    """Return the maximum mode of the outputs of an input; see `Source.mode`."""
+    """Return the maximum mode of the outputs of an input: a local file's, plus read and write access for its owner."""
     if is_stream(uri) or is_s3(uri):
         return _ANY_MODE
     try:

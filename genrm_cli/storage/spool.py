@@ -16,10 +16,7 @@ _MORE_SPACE = "free some disk space, or set TMPDIR to a folder with more space"
 
 
 class Spool(AbstractContextManager["Spool"]):
-    """Anonymous file in `TMPDIR`; it disappears when closed or when the process dies.
-
-    Not thread-safe.
-    """
+    """Anonymous file in `TMPDIR`; it disappears when closed or when the process dies. Not thread-safe."""
 
     def __init__(self) -> None:
         try:

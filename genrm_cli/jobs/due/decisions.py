@@ -178,10 +178,7 @@ def decide(task: Task, run: RunContext) -> Decision:
 
 
 def decide_again(decision: Decision, run: RunContext) -> Decision:
-    """Finish the commit of a killed run, and decide again when the input is next.
-
-    Meanwhile another run may have scored it, or its writer may have continued.
-    """
+    """Finish the commit of a killed run, and decide again: another run or the writer may have gone on."""
     identities = []
     try:
         for file in decision.task.files:

@@ -79,10 +79,7 @@ def _each(work: Callable[[Given], Result], things: Iterable[Given]) -> list[Resu
 
 
 class Leftovers:
-    """Finds the outputs with leases or manifests next to them. Lists each folder once; thread-safe.
-
-    If there is only `one_output`, its folder need not be listed.
-    """
+    """Finds the outputs with leases or manifests next to them, by one listing of a folder, or of `one_output`."""
 
     def __init__(self, s3: S3Options, *, one_output: bool) -> None:
         self._s3 = s3

@@ -173,10 +173,7 @@ class Preview:
 def iter_previews(
     inputs: Sequence[str], run: RunContext, torn: TornPrompts | None = None
 ) -> Iterator[Preview | GenrmError]:
-    """Yield the preview of each input of a command line, or the error of one that cannot be read.
-
-    `torn` gets the prompts of each input.
-    """
+    """Yield the preview of each input, whose prompts go to `torn`, or the error of one that cannot be read."""
     compile_rewards(run.settings)
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     torn = torn if torn is not None else TornPrompts()

@@ -24,10 +24,7 @@ _LISTING_S = 10.0
 
 @dataclass(slots=True)
 class OpenJudge:
-    """An open judge; without `remote` it is the built-in one.
-
-    `with_roles` is the same judge with the profile `roles`, until one of the two is chosen.
-    """
+    """An open judge, built-in without `remote`; `with_roles` is it with the profile `roles`, until one is chosen."""
 
     spec: JudgeSpec
     remote: RemoteJudge | None = None
@@ -70,10 +67,7 @@ class OpenJudges:
         on_outcome: Callable[[Outcome], None] = lambda outcome: None,
         store: ReplyStore | None = None,
     ) -> JudgeSet:
-        """Return the judges in the order of the plan, each behind the journal, or else behind its recent outcomes.
-
-        With a store, which needs a journal, nobody is called.
-        """
+        """Return the judges in the order of the plan, each behind the journal; with a store, nobody is called."""
         lanes = max((len(pool.endpoints) for pool in self._pools), default=1)
         judges: list[Judge] = []
         read: set[bytes] = set()

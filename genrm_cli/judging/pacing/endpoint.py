@@ -44,11 +44,7 @@ class Ending(Enum):
 
 @dataclass(slots=True)
 class Endpoint:
-    """One endpoint and its state.
-
-    An unhealthy endpoint waits `first_trial_s` before its first trial; the wait doubles with each failed trial up to
-    `last_trial_s`.
-    """
+    """One endpoint and its state. Waits between trials double from `first_trial_s` to `last_trial_s`."""
 
     name: str
     client: JudgeClient

@@ -17,8 +17,7 @@ _REFUSAL_FACTOR = 0.95  # share kept of the number in flight that was refused
 _REFUSED_BY_STEPS = 0.02  # maximum share of calls refused because the level is raised by one
 _SAME_LEVEL = 0.15  # two bursts of refusals within this distance have the same cause: load
 _TIMEOUT_FACTOR = 0.7
-_MOST_USUAL_REFUSALS = 0.2  # share of calls refused at any level; the rest is load
-_MOST_USUAL_TIMEOUTS = 0.2
+_MOST_USUAL = 0.2  # share of calls that are refused, or time out, at any level; the rest is load
 _LEAST_KEPT = 0.5  # share kept of a level when all calls in flight are refused at once
 _BUSY_KEPT = 0.9  # of the calls that the server works on: a token bucket also refuses below its throughput
 _SLOWER, _MUCH_SLOWER = 1.3, 1.8  # times the least latency of the climb
@@ -83,12 +82,8 @@ class AdaptiveLimit(Limit):
         self._is_confirmed = False
         self._refusals_since_cut = 0
         self._answers_a_step = 1 / _REFUSED_BY_STEPS
-        self._refusals = BurstDetector(
-            _MOST_USUAL_REFUSALS, added_share=0.3, calls_to_false_alarm=1e4, remembered_calls=600
-        )
-        self._timeouts = BurstDetector(
-            _MOST_USUAL_TIMEOUTS, added_share=0.6, calls_to_false_alarm=1e6, remembered_calls=9_000
-        )
+        self._refusals = BurstDetector(_MOST_USUAL, added_share=0.3, calls_to_false_alarm=1e4, remembered_calls=600)
+        self._timeouts = BurstDetector(_MOST_USUAL, added_share=0.6, calls_to_false_alarm=1e6, remembered_calls=9_000)
         self._busy = BusyCalls()
         self._history: list[_Epoch] = []  # of the climb
         self._grows = True

@@ -32,10 +32,7 @@ class Answer(NamedTuple):
         return () if self.broken is None else self.broken.holders(text)
 
     def may_repair(self, start: int, end: int) -> bool:
-        """Return whether a passage may be a quotation without its signs.
-
-        It then stands in a response and among other words, none of which has a sign.
-        """
+        """Whether a passage may be a quotation without its signs: it stands in a response and among other words."""
         if self.broken is None or self.broken.forms.wedge in self.text or not self.holders(self.text[start:end]):
             return False
         around = self.text[:start].replace("json", ""), self.text[end:]

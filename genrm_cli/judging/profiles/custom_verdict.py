@@ -44,10 +44,7 @@ Reading = tuple[Find, Understand]
 
 
 def parse_verdict(verdict: object, where: str) -> tuple[Callable[[Reply, Prompt], Verdict | Failure], tuple[str, ...]]:
-    """Return the function that parses a reply as defined by `[verdict]`, or by a list of such tables.
-
-    Also returns the forms of its verdicts (`AnyProfile.verdict_forms`).
-    """
+    """Return how to parse a reply by `[verdict]` tables, and the forms of their verdicts."""
     given = verdict if isinstance(verdict, list) else [verdict]
     tables = [table for table in given if isinstance(table, Mapping)]
     if not tables or len(tables) < len(given):
@@ -75,17 +72,12 @@ def _parse_reading(table: Fields, where: str) -> Reading:
 
 def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
     """Parse the last verdict in an answer. All other verdicts in the judge's own words must agree with it."""
-
-    def find(text: str) -> list[Carrier[Verdict]]:
-        is_cut = answer.cut_off and text is answer.text
-        carriers = [
-            Carrier(start, end, understand(fields), form)
-            for form, (find_form, understand) in enumerate(readings)
-            for start, end, fields in find_form(text, is_cut)
-        ]
-        return sorted(carriers, key=attrgetter("start"))
-
-    own = pick_own(answer, find(answer.text), agree=_agree)
+    carriers = [
+        Carrier(start, end, understand(fields), form)
+        for form, (find, understand) in enumerate(readings)
+        for start, end, fields in find(answer.text, answer.cut_off)
+    ]
+    own = pick_own(answer, sorted(carriers, key=attrgetter("start")), agree=_agree)
     if own is None:
         end = excerpt(answer.text[-40:])
         return make_failure(FailureKind.NO_VERDICT, f"no verdict in the expected form; ends with {end}")

@@ -37,10 +37,7 @@ class FoundObject(NamedTuple):
 
 
 def find_closing_brace(text: str, start: int) -> int | None:
-    """Return the index of the `}` that closes the `{` at `start`, or None.
-
-    Braces within double-quoted strings do not count; an unclosed string runs to the end.
-    """
+    """Return the index of the `}` that closes the `{` at `start`, strings apart; None without one."""
     depth = 0
     for token in _BRACE_OR_STRING.finditer(text, start):
         brace = token[0]

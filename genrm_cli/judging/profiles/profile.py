@@ -135,10 +135,7 @@ KnownTexts = dict[Forms, dict[Any, tuple[Any, tuple[str, ...]]]]
 
 
 def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTexts) -> Prompt:
-    """Return a prompt in whose texts everything is broken up that the judge or the parser of its replies could mistake.
-
-    Nothing is changed without a profile, for the lexical judge.
-    """
+    """Break up all in the texts of a prompt that the judge or its parser could mistake; nothing without a profile."""
     if profile is None:
         return prompt
     forms = profile.forms

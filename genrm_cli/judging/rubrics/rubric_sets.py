@@ -47,10 +47,7 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class RubricSet:
-    """Rubrics graded in one call, no two with the same component name.
-
-    The version changes with the rubrics, so that old grades are not mistaken for new ones.
-    """
+    """Rubrics graded in one call, no two with the same component name; the version changes with them."""
 
     name: str
     version: int

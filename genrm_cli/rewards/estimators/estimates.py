@@ -91,10 +91,7 @@ def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) ->
 
 
 def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration: Calibration) -> list[Estimate]:
-    """Estimate many groups: the same numbers, to the last bit, as `estimate`, in less time.
-
-    Groups of one size with equally many verdicts are computed together.
-    """
+    """Estimate many groups, those of one shape together: the same numbers, to the last bit, in less time."""
     estimator = ESTIMATORS[name]
     arrays = [verdict_array(verdicts) for _, verdicts in groups]
     shapes: dict[tuple[int, int], list[int]] = defaultdict(list)

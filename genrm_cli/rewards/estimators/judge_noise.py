@@ -97,10 +97,7 @@ class Weights:
 
 
 def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
-    """Return the best weights for a judge; None if they would all be 0.
-
-    `scale` is the standard deviation of the qualities in base scores; by default the judge's own.
-    """
+    """Return the best weights for a judge, with this scale of base scores or its own; None if they would all be 0."""
     weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
     precision = float(weights @ np.array(noise.slopes))
     if precision <= 0:

@@ -62,10 +62,7 @@ def number_or_none(value: object) -> float | None:
 
 
 def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str] = ()) -> None:
-    """Annotate a line that is one rollout: `reward` is the number, and `genrm` explains it.
-
-    `also` names other fields of the format that repeat the reward; they get the same number.
-    """
+    """Annotate a line that is one rollout: `genrm` explains its `reward`, which the fields `also` repeat."""
     (score,) = scores
     detail = score.detail | {"previous_reward": record.get("reward")}
     for name in also:

@@ -86,10 +86,8 @@ def _annotate_columns(record: Record, scores: Sequence[Score]) -> None:
         return
     rest = iter(scores)
     rows = [[next(rest) for _ in (each if _is_nested(each) else [each])] for each in responses]
-    detail: Record = {
-        "rollouts": [[score.detail for score in row] for row in rows],
-        f"previous_{field}": record.get(field),
-    }
+    details = [[score.detail for score in row] for row in rows]
+    detail: Record = {"rollouts": details, f"previous_{field}": record.get(field)}
     record[field] = [[score.reward for score in row] for row in rows]
     set_detail(record, detail)
 

@@ -111,10 +111,7 @@ def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:
 
 
 def response_span(turns: Sequence[Turn]) -> tuple[int, int]:
-    """Return the span of the judged response: the last assistant turn with the tool turns before it.
-
-    Without an assistant turn the span is empty and the whole conversation is the prompt.
-    """
+    """Return the span of the last assistant turn with the tool turns before it; empty, at the end, if there is none."""
     end = len(turns)
     while end and turns[end - 1].role != "assistant":
         end -= 1

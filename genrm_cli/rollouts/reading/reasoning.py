@@ -33,10 +33,7 @@ END_TOKENS = (
 
 
 def strip_end_tokens(text: str, tokens: tuple[str, ...] = END_TOKENS) -> tuple[str, int]:
-    """Remove chat-template tokens from the end of a text; return it with their number.
-
-    A text without them is returned unchanged.
-    """
+    """Remove chat-template tokens from the end of a text; return it, unchanged without any, with their number."""
     end, count = rstripped_end(text, len(text)), 0
     while text.endswith(tokens, 0, end):
         longest = max(len(token) for token in tokens if text.endswith(token, 0, end))

@@ -23,10 +23,7 @@ _WRITTEN_ROWS = 1_024  # of one batch
 
 
 def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
-    """Yield the rows as JSON, numbered from 1; a row over `max_bytes` is marked oversize.
-
-    Dates become ISO texts, bytes become base64, and NaN becomes null.
-    """
+    """Yield the rows as JSON: dates as ISO texts, bytes as base64, NaN as null; those over `max_bytes` are oversize."""
     try:
         import pyarrow as arrow
         from pyarrow import parquet
@@ -49,10 +46,7 @@ def _plain(value: object) -> str:
 
 
 class ParquetWriter(AbstractContextManager["ParquetWriter"]):
-    """Records in a temporary file, written as Parquet at the end.
-
-    A field that a record lacks is null in it; all values of a field must have one type.
-    """
+    """Records in a temporary file, written as Parquet at the end; all values of a field must have one type."""
 
     def __init__(self, uri: str) -> None:
         try:
