@@ -19,10 +19,8 @@ from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import asking
 from genrm_cli.jobs.offline.exchange import check_offline, open_exchange
 from genrm_cli.jobs.offline.read_replies import waits_for_replies
-from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
@@ -92,7 +90,9 @@ async def evaluate_judge(
     check_offline(settings)
     places = [uri for uri in (result_uri, sentinels_uri) if uri is not None]
     for uri in places:
-        _refuse_place(pairs_uri, uri, settings)
+        require_rl_prefix(uri, settings.storage.any_prefix)
+        if is_same_place(pairs_uri, uri):
+            raise UsageError(f"the output {uri} is the input; choose another one.")
     if settings.panel.judges:
         raise UsageError(
             naming(
@@ -140,12 +140,6 @@ def refuse_partial(result: EvalResult) -> None:
         raise TooManyUnscoredError(f"the judge gave no verdict at all ({kinds or 'nothing was asked'}).")
 
 
-def _refuse_place(pairs_uri: str, uri: str, settings: Settings) -> None:
-    require_rl_prefix(uri, settings.storage.any_prefix)
-    if is_same_place(pairs_uri, uri):
-        raise UsageError(f"the output {uri} is the input; choose another one.")
-
-
 async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext) -> list[JudgeSpec] | None:
     """Judge every pair in both orders, and return the judge with its chosen profile; None if pairs wait for replies."""
     metrics, plan = run.metrics, _plan_of(run)
@@ -153,7 +147,16 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         open_journal(journal_for, run) as journal,
     ):
-        plan = await _prepare(judges, journal, source, pairs, plan, run)
+        if judges.is_remote:
+            if metrics.planned:
+                await judges.settle(journal)
+                plan = plan.with_judges(judges.specs)
+            run.progress.pace = judges
+        if judges.is_remote and run.exchange is None:
+            if journal is not None and journal.has_verdicts:
+                groups = (group for _, group in pairs.iter_groups(source, run.settings))
+                add_known(groups, plan, judges.with_journal(journal), metrics)
+            run.on_event("plan", estimate_rest(run, journal).as_dict())
         store = None if run.exchange is None or journal is None else run.exchange(journal)
         judge_set = judges.with_journal(journal, metrics.add_outcome, store)
 
@@ -172,26 +175,6 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
         async with asking(judges, run):
             await judge_groups(iter_rest(), plan, judge_set, take)
         return judges.specs
-
-
-async def _prepare(
-    judges: OpenJudges, journal: Journal | None, source: Source, pairs: LabelledPairs, plan: GroupPlan, run: RunContext
-) -> GroupPlan:
-    """Settle the judge, count what the journal knows, and announce the plan; return it as the judge needs it."""
-    if not judges.is_remote:
-        return plan
-    metrics = run.metrics
-    if metrics.planned:
-        await judges.settle(journal)
-        plan = plan.with_judges(judges.specs)
-    run.progress.pace = judges
-    if run.exchange is not None:
-        return plan
-    if journal is not None and journal.has_verdicts:
-        groups = (group for _, group in pairs.iter_groups(source, run.settings))
-        add_known(groups, plan, judges.with_journal(journal), metrics)
-    run.on_event("plan", estimate_rest(run, journal).as_dict())
-    return plan
 
 
 def _plan_of(run: RunContext) -> GroupPlan:

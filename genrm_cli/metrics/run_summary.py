@@ -157,8 +157,8 @@ def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
 def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
     """Return the counts and statistics of a run that took this long."""
     pairs, reference = metrics.pairs, reference_metrics(metrics)
-    first_rate = pairs.first_share
-    agreement = pairs.both_orders.rate()
+    first_rate, agreement = pairs.first_share, pairs.both_orders.rate()
+    mean, error = metrics.reliability.mean, metrics.uncertainties.mean
     return RunSummary(
         **{name: _figure(getattr(metrics, name)) for name in _SAME_NAMES},
         rejected_lines=metrics.rejects,
@@ -182,7 +182,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         echoed_ranking_rate=pairs.echoes / pairs.verdicts if pairs.verdicts else None,
         repeat_agreement=pairs.repeats.rate(),
         panel=None if metrics.panel is None else metrics.panel.summary(),
-        reliability_interval=_reliability_interval(metrics),
+        reliability_interval=None if mean is None or error is None else odds_interval(mean, error),
         components=metrics.components.summary() or None,
         reward_sources=_shares(metrics.shares),
         sessions=metrics.sessions.summary() if metrics.sessions.by else None,
@@ -193,11 +193,6 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         calls_per_s=round(metrics.calls / wall_time_s, 2) if wall_time_s > 0 else None,
         comparisons_per_s=round(metrics.finished / wall_time_s, 2) if wall_time_s > 0 else None,
     )
-
-
-def _reliability_interval(metrics: RunMetrics) -> tuple[float, float] | None:
-    mean, error = metrics.reliability.mean, metrics.uncertainties.mean
-    return None if mean is None or error is None else odds_interval(mean, error)
 
 
 def _figure(value: Any) -> Any:
