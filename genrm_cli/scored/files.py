@@ -118,20 +118,18 @@ def parse_run_record(content: bytes) -> RunRecord:
     return from_json(RunRecord, parse_record(content))
 
 
-def read_metrics_beside(scored: ScoredInput, s3: S3Options, settings: Settings) -> RunRecord | None:
+def read_metrics_beside(scored: ScoredInput, s3: S3Options) -> RunRecord | None:
     """Read the metrics file of scored lines; None without one.
 
     Raises:
         InputError: it is not a metrics file.
     """
-    source = scored.open_beside(".metrics.json", s3, settings)
-    if source is None:
-        return None
-    with source:
-        try:
-            return parse_run_record(b"\n".join(line.raw for line in source.iter_lines()))
-        except (BadLineError, FormError) as error:
-            raise InputError(f"{source.uri}: {error}", *REMEDY) from error
+    uri = sibling(scored.uri, ".metrics.json")
+    content = None if is_stream(scored.uri) else read_object(uri, s3)
+    try:
+        return None if content is None else parse_run_record(content)
+    except (BadLineError, FormError) as error:
+        raise InputError(f"{uri}: {error}", *REMEDY) from error
 
 
 def is_marked(found: Mark, recorded: OutputMark) -> bool:
@@ -142,12 +140,7 @@ def is_marked(found: Mark, recorded: OutputMark) -> bool:
 
 
 def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
-    """Return scored files as one set.
-
-    Raises:
-        InputError: one does not exist.
-        UsageError: some were not scored together, or were changed since, or others are missing.
-    """
+    """Return scored files as one set; refuse it if some were not scored together or changed since, or are missing."""
     stem = stem_of_set(uris, name)
     known = _parts_of(stem, s3)
     for uri in uris:

@@ -103,7 +103,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             raise InputError(f"{self.name}: ", SettingRef("strict", True), f" refuses {first}")
         if comparisons:
             self._read_comparisons(s3)
-        self.metrics = read_metrics_beside(self._scored, s3, self._settings)
+        self.metrics = read_metrics_beside(self._scored, s3)
 
     def iter_groups(self) -> Iterator[ScoredGroup]:
         """Yield the groups in the order of their first lines."""

@@ -38,12 +38,7 @@ def parse_line(
 
 
 def _parse_scored(line: Line, settings: InputSettings, requirements: Sequence[Requirement]) -> list[ScoredRollout]:
-    """Return the rollouts of a scored line.
-
-    Raises:
-        BadLineError: it is too long, or not a JSON object.
-        UnreadableRecordError: it is not a scored line, or was changed since.
-    """
+    """Return the rollouts of a scored line; errors as of `parse_line`, also if it is not one, or was changed since."""
     record, format_, rollouts = parse_line(line, settings, requirements)
     scores = format_.scores(record)
     if len(rollouts) != len(scores):

@@ -77,7 +77,13 @@ class Watcher:
                 async with self._asking:
                     if self._asked is None and self.table.sentinels is not None:
                         self._asked = await asking.sentinels(course)
-                found = await asking.sample(self._asked or found, Dump(output, index, outcomes))
+                found, dump = self._asked or found, Dump(output, index, outcomes)
+                if asking.auditor is not None:
+                    count = self.table.audit_share * index.metrics.planned
+                    found = (await ask_auditor(dump, count, asking.auditor)).into(found)
+                if self.table.canaries:
+                    count = self.table.canaries * index.metrics.rollouts
+                    found = replace(found, canaries=await ask_canaries(dump, count, asking.judges))
                 found, judgement = await asking.judge(course, output, totals, found)
         state = State.BLIND if trouble and judgement.state is State.FINE else judgement.state
         return replace(found, state=state, reasons=(*judgement.reasons, *trouble))
@@ -116,17 +122,6 @@ class Asking:
         by_auditor = () if self.auditor is None else await ask_sentinels(uri, self.auditor, self.run, times)
         asked = uuid4().hex[:12]
         return WatchRecord(sentinel_set=self.sentinel_set, asked=asked, sentinels=said, auditor_sentinels=by_auditor)
-
-    async def sample(self, found: WatchRecord, dump: Dump) -> WatchRecord:
-        """Ask the auditor about a sample of the pairs, and the judges about canaries."""
-        metrics = dump.index.metrics
-        if self.auditor is not None:
-            audits = await ask_auditor(dump, self.table.audit_share * metrics.planned, self.auditor)
-            found = audits.into(found)
-        if self.table.canaries:
-            canaries = await ask_canaries(dump, self.table.canaries * metrics.rollouts, self.judges)
-            found = replace(found, canaries=canaries)
-        return found
 
     async def judge(
         self, course: Course, dump: str, totals: RunTotals, found: WatchRecord
