@@ -83,7 +83,6 @@ class Table:
     def _lines(
         self, panel: Sequence[int], cells: list[Text], widths: Sequence[int], gap: int, style: str
     ) -> Iterator[Text]:
-        """Yield the lines of one row."""
         is_head = style == "bold"
         wrapped: list[list[Text]] = []
         for i, cell, width in zip(panel, cells, widths, strict=True):

@@ -87,7 +87,6 @@ def _histogram(latencies: Latencies) -> Metric:
 
 
 def _watched(latest: Judgement) -> Iterator[Metric]:
-    """Yield the state of the watched judges, and the value of each signal in the last window."""
     states = {each.value: float(each is latest.state) for each in State}
     yield _labelled(GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", states)
     signals = {name: signal.value for name, signal in latest.signals.items() if signal.value is not None}
@@ -97,7 +96,6 @@ def _watched(latest: Judgement) -> Iterator[Metric]:
 def _labelled(
     form: type[CounterMetricFamily | GaugeMetricFamily], name: str, text: str, label: str, values: Mapping[str, float]
 ) -> Metric:
-    """Return a metric with one label."""
     family = form(f"genrm_{name}", text, labels=[label])
     for value, number in sorted(values.items()):
         family.add_metric([value], number)

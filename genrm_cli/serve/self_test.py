@@ -85,7 +85,6 @@ async def _send(client: httpx.AsyncClient, path: str, body: Json, **headers: str
 
 
 async def _ask(client: httpx.AsyncClient, path: str, body: Json) -> Any:
-    """Post JSON; return the JSON of the reply."""
     reply = await _send(client, path, body)
     said = f"POST {path}: {reply.status_code} {reply.text[:300]}"
     if reply.status_code in (401, 403):
@@ -101,7 +100,6 @@ async def _ask(client: httpx.AsyncClient, path: str, body: Json) -> Any:
 
 
 def _shown(rewards: Sequence[Any], replies: Sequence[Any]) -> str:
-    """Return the rewards as text."""
     if None in rewards:
         raise JudgeError(f"rewards: {rewards.count(None)} of {len(rewards)} responses have none: {replies[0]}"[:600])
     numbers = [each for each in rewards if isinstance(each, int | float) and not isinstance(each, bool)]

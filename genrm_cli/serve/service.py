@@ -154,7 +154,6 @@ class RewardService:
         return await self._wait(known.answer)
 
     async def _wait(self, answer: "asyncio.Future[GroupAnswer]") -> GroupAnswer:
-        """Wait for an answer; a cancelled caller cancels nothing."""
         self.waiting += 1
         try:
             return await asyncio.shield(answer)
@@ -195,7 +194,6 @@ class RewardService:
         raise error
 
     def _end_waiting(self, known: KnownGroup) -> None:
-        """Close a cohort whose deadline has passed."""
         self.counts.deadlines += 1
         cohort = known.cohort
         self._on_event("deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)})

@@ -153,7 +153,6 @@ def _say_notes(result: "EvalResult", output: str | None) -> None:
 
 
 def _share_cells(share: "PairShare") -> tuple[str, str]:
-    """Return a share and its interval, in percent."""
     if share.low is None or share.high is None:
         return percent_text(share.value), "-"
     return percent_text(share.value), f"{100 * share.low:.1f} to {100 * share.high:.1f}"

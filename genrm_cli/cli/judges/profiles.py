@@ -112,7 +112,6 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
 
 
 def _sample_for(profile: "AnyProfile") -> "Prompt":
-    """Return the sample prompt for this kind of judge."""
     from genrm_cli.judging.profiles.profile import GradingProfile
 
     shows_one = isinstance(profile, GradingProfile) and not profile.whole_group
@@ -120,7 +119,6 @@ def _sample_for(profile: "AnyProfile") -> "Prompt":
 
 
 def _prompt_for(profile: "AnyProfile", responses: tuple[str, ...]) -> "Prompt":
-    """Return a prompt that shows these responses."""
     from genrm_cli.judging.profiles.profile import GradingProfile
     from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
 

@@ -119,7 +119,6 @@ def simulate(invocation: Invocation, options: SimulateOptions) -> int:
 
 
 def _simulate(options: SimulateOptions) -> Shown:
-    """Return the figures of each plan with each estimator."""
     from genrm_cli.simulation.plan_metrics import simulate as iter_metrics
     from genrm_cli.simulation.world import JudgeModel
 

@@ -122,7 +122,6 @@ def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -
 
 
 def _say_end(report: "BatchReport", progress: RunProgress, output: OutputSettings) -> None:
-    """Print the report as JSON, and the last line."""
     if output.json_output:
         print_json(report.as_dict())
     if not output.quiet:
@@ -192,7 +191,6 @@ def _show_results(report: "BatchReport", run: "RunContext") -> None:
 
 
 def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
-    """Return the metrics of all inputs together."""
     from genrm_cli.scored.describe_run import run_totals
 
     elapsed_s = time.monotonic() - run.started_s

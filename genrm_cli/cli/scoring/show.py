@@ -105,7 +105,6 @@ def _beginning(text: str) -> str:
 def _show_unscored(
     rollouts: Sequence[str], settings: Settings, group: str | None, limit: int, as_judge: bool, as_json: bool
 ) -> None:
-    """Print groups of rollouts, or the first request about each."""
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.previews.shown_groups import (
         STAND_IN_PROFILE,

@@ -106,7 +106,6 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
 
 
 def _reliability_text(metrics: "RunTotals") -> str:
-    """Describe how far to trust differences between rewards."""
     mean, parts = metrics.reliability.mean, []
     if metrics.goal != "rewards":
         parts.append(f"unknown: verdicts chose the pairs (--goal {metrics.goal})")

@@ -90,7 +90,6 @@ def _lines(preview: "Preview") -> Iterator[str]:
 
 
 def _short_lines(preview: "Preview") -> Iterator[str]:
-    """Yield one line about one of several inputs, and its problems."""
     formats = ", ".join(name for name, _ in preview.counts.formats.most_common()) or "no known format"
     rollouts, groups = counted(preview.counts.rollouts, "rollout"), counted(preview.counts.groups, "group")
     yield f"{preview.input}: {formats}; {rollouts} in {groups}; {counted(preview.plan.calls, 'call')}"

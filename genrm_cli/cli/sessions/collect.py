@@ -129,7 +129,6 @@ def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:
 
 
 def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: bool) -> None:
-    """Print a summary of the collected sessions."""
     counts = report.counts
     if counts is None:
         how = naming(" is up to date (same scenarios and settings); use $force to collect it again")

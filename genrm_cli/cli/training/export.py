@@ -60,7 +60,6 @@ def export(
 
 
 def _show(manifest: Record, usage: str) -> None:
-    """Print the manifest for the user, and the code that loads the rows."""
     from genrm_cli.export.candidates import message_of
 
     rows = ", ".join(f"{count:,} {name}" for name, count in manifest["rows"].items())

@@ -84,12 +84,10 @@ def _id_in(quoted: str, name: str) -> str:
 
 
 def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:
-    """Return the result of a member, as in its scored line."""
     return {"id": id_, **to_json(result_of(score, answer.rewards))}
 
 
 def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Json:
-    """Return one request about a group, its members by id."""
     shown = [answer.ids[index] for index in comparison.shown]
     record: Json = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
     if comparison.component is not None:

@@ -84,7 +84,6 @@ async def join_sample(
 
 
 def _said_by(label: object) -> Json:
-    """Return the content of a label, if it is a JSON object."""
     if isinstance(label, dict):
         return label
     if isinstance(label, str) and label.lstrip().startswith("{"):

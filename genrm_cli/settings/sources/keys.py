@@ -53,7 +53,6 @@ def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named
 
 
 def _named(setting: str, name: str, environ: Mapping[str, str]) -> str:
-    """Return the value of the variable that a setting names."""
     if value := environ.get(name, "").strip():
         return value
     # A name not in capitals may be the key itself, given by mistake: it must not be shown.
