@@ -9,10 +9,9 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.sessions.environment import AnyEnvironment, EpisodeScenario
-from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.environments import ScenarioSet, parse_line
 from genrm_cli.sessions.session_options import SessionOptions
 from genrm_cli.settings.kinds import did_you_mean
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
 _LEAST_WEIGHT = 0.1
 _NAMED = 6
@@ -93,10 +92,7 @@ def _read_rewards(uri: str, run: RunContext) -> Mapping[str, RunningStats]:
     metrics = SessionMetrics()
     with run.open_source(uri) as source:
         for line in source.iter_lines():
-            try:
-                record = parse_record(line.raw)
-            except BadLineError as error:
-                raise InputError(f"{uri}: line {line.number}: {error}.") from error
+            record = parse_line(line.raw, f"{uri}: line {line.number}")
             reward = record.get("reward")
             total = reward.get("total_reward") if isinstance(reward, dict) else None
             if isinstance(total, int | float):

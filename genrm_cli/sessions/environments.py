@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from genrm_cli.errors import InputError, SettingRef, UsageError
 from genrm_cli.extensions import Seam, extension_names, load_extension
+from genrm_cli.json_types import JsonObject
 from genrm_cli.sessions.environment import AnyEnvironment, Environment, EpisodeScenario
 from genrm_cli.sessions.session_options import SAMPLES
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
@@ -59,7 +60,7 @@ def _read_tables(uri: str, environment: AnyEnvironment, s3: S3Options) -> list[M
         raise InputError(f"{uri}: no such file; expected scenarios as .toml or .jsonl, or the word {SAMPLES}.")
     if uri.endswith((".jsonl", ".ndjson")):
         tables = [
-            _parse_line(line, f"{uri}: line {number}")
+            parse_line(line, f"{uri}: line {number}")
             for number, line in enumerate(content.splitlines(), 1)
             if line.strip()
         ]
@@ -75,7 +76,8 @@ def _read_tables(uri: str, environment: AnyEnvironment, s3: S3Options) -> list[M
     return tables
 
 
-def _parse_line(line: bytes, where: str) -> Mapping[str, object]:
+def parse_line(line: bytes, where: str) -> JsonObject:
+    """Parse a JSON object, or raise `InputError` that begins with `where`."""
     try:
         return parse_record(line)
     except BadLineError as error:

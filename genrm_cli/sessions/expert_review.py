@@ -22,7 +22,6 @@ from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.objects import read_object, replace_object
 
-UNDECIDED = "undecided"
 _SHOWN_CHARS = 400
 
 RolloutId = tuple[str, int]
@@ -42,11 +41,6 @@ class ReviewEntry:
     reward: float | None
     flags: Sequence[Flag]
     transcript: Sequence[Turn]
-
-    @property
-    def name(self) -> str:
-        """Its name on the command line, as in `--approve`."""
-        return f"{self.id[0]}#{self.id[1]}"
 
     def rank(self) -> tuple[int, bool, float, str, int]:
         """Return the sort key: the severest first, then the lowest reward; without a flag last."""
@@ -83,7 +77,7 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
             flags, transcript = flags_of(scored)
             flagged += bool(flags)
             if flags or status is not None:
-                entry = ReviewEntry(id_, status or UNDECIDED, scored.line.reward, flags, transcript)
+                entry = ReviewEntry(id_, status or "undecided", scored.line.reward, flags, transcript)
                 counts[entry.status] += 1
                 yield entry
 
@@ -133,7 +127,8 @@ def render_review(review: Review, scored_uri: str) -> str:
     ]
     for entry in review.entries:
         reward = "unscored" if entry.reward is None else f"reward {entry.reward:.3f}"
-        lines += ["", f"## {entry.name}", "", f"{entry.status}, {reward}", ""]
+        group, index = entry.id
+        lines += ["", f"## {group}#{index}", "", f"{entry.status}, {reward}", ""]
         for flag in entry.flags:
             where = "" if flag.turn is None else f" (turn {flag.turn})"
             lines.append(f"- {flag.reason}{where}{flag.evidence and f': “{flag.evidence}”'}")
