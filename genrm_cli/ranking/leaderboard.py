@@ -175,6 +175,9 @@ class _Statistics:
         self.accounted = self.k - 1 if self.anchor is not None else self.k * (self.k - 1) // 2
         self.n = len(np.unique(outcomes.prompt))
         self.fit = fit_strengths(outcomes)
+        self.predicted = np.full(len(self.pairs), 0.5)
+        if self.fit is not None:
+            self.predicted = predicted_wins(self.fit.theta, self.fit.gamma or 0.0, self.pairs)
         self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
         self.elo, self.cov = self._in_elo(self.fit)
         self.errors = np.sqrt(np.maximum(0.0, np.diag(self.cov)))
@@ -233,7 +236,7 @@ class _Statistics:
             better = self.names[a] if low_sim > 0.5 else self.names[b] if high_sim < 0.5 else None
         if self.drawn is not None and w is not None and n >= LEAST_PROMPTS and self.k > 2:
             deviation = float(self.drawn[1][:, number].std())
-            z = round((w - self._predicted(number)) / deviation, 2) if deviation > 0 else None
+            z = round((w - float(self.predicted[number])) / deviation, 2) if deviation > 0 else None
         return PairRow(
             a=self.names[a],
             b=self.names[b],
@@ -322,11 +325,6 @@ class _Statistics:
         above, below = (gaps > sure).sum(axis=0).tolist(), (-gaps > sure).sum(axis=0).tolist()
         return [(1 + better, self.k - worse) for better, worse in zip(above, below, strict=True)]
 
-    def _predicted(self, number: int) -> float:
-        if self.fit is None:
-            return 0.5
-        return float(predicted_wins(self.fit.theta, self.fit.gamma or 0.0, self.pairs[number : number + 1])[0])
-
     def _warnings(self, rows: Sequence[PolicyRow], pairs: Sequence[PairRow], judged: int) -> Iterator[str]:
         of, failed = self.of, self.of.table.failed.total()
         if self.n < LEAST_PROMPTS:
@@ -346,7 +344,7 @@ class _Statistics:
         surprises = [abs(row.resid_z or 0.0) for row in pairs]
         if max(surprises, default=0.0) > joint_z_95(len(pairs)):
             worst = surprises.index(max(surprises))
-            found, expected = pairs[worst].w or 0.0, self._predicted(worst)
+            found, expected = pairs[worst].w or 0.0, float(self.predicted[worst])
             if abs(found - expected) > _MUCH:
                 yield (
                     f"not transitive: {pairs[worst].a} wins {100 * found:.1f} % against {pairs[worst].b}, and the Elo "
