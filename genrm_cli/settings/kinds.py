@@ -20,21 +20,12 @@ _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SECRET_PLACE = re.compile(r"[?#]|//[^/]*@")
 _TRUTHS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 
-_REQUEST_NUMBERS: Mapping[str, tuple[float, float]] = {
-    "temperature": (0, 2),
-    "top_p": (0, 1),
-    "min_p": (0, 1),
-    "presence_penalty": (-2, 2),
-    "frequency_penalty": (-2, 2),
-    "repetition_penalty": (0, 10),
-}
-_REQUEST_INTEGERS: Mapping[str, int] = {
-    "max_tokens": 1,
-    "max_completion_tokens": 1,
-    "min_tokens": 0,
-    "top_logprobs": 0,
-    "top_k": -1,
-    "seed": -(2**63),
+# Lowest and highest value of a number; without a highest, it is an integer.
+_REQUEST_BOUNDS: Mapping[str, tuple[int, int | None]] = {
+    **{"temperature": (0, 2), "top_p": (0, 1), "min_p": (0, 1), "repetition_penalty": (0, 10)},
+    **{"presence_penalty": (-2, 2), "frequency_penalty": (-2, 2)},
+    **{"max_tokens": (1, None), "max_completion_tokens": (1, None), "min_tokens": (0, None)},
+    **{"top_logprobs": (0, None), "top_k": (-1, None), "seed": (-(2**63), None)},
 }
 # OpenAI's, vLLM's, SGLang's and OpenRouter's: a name that resembles one of them is a typo. Servers have others.
 _REQUEST_OTHERS = """
@@ -44,7 +35,7 @@ logit_bias logprobs metadata parallel_tool_calls priority prompt_cache_key provi
 response_format safety_identifier separate_reasoning service_tier skip_special_tokens stop stop_token_ids store
 structured_outputs thinking thinking_token_budget tool_choice tools top_a truncate_prompt_tokens user verbosity
 """
-_REQUEST_FIELDS = (*_REQUEST_NUMBERS, *_REQUEST_INTEGERS, *re.findall(r"\w+", _REQUEST_OTHERS))
+_REQUEST_FIELDS = (*_REQUEST_BOUNDS, *re.findall(r"\w+", _REQUEST_OTHERS))
 _REQUEST_OURS = ("model", "messages", "stream", "n")
 _REQUEST_NAME = re.compile(r"[A-Za-z_]\w*")
 _LEAST_LIKE = 0.8
@@ -172,14 +163,14 @@ def check_request_field(name: str, value: object) -> None:
         raise ValueError(f"{name} is set by genrm; a request field is one such as temperature.")
     if name not in _REQUEST_FIELDS and (hint := did_you_mean(name, _REQUEST_FIELDS, _LEAST_LIKE)):
         raise ValueError(f"unknown request field {name!r}.{hint}")
-    if value is None:
+    if value is None or name not in _REQUEST_BOUNDS:
         return
-    low, high = _REQUEST_NUMBERS.get(name, (None, None))
-    if low is not None and not (type(value) in (int, float) and low <= value <= high):  # type: ignore[operator]
-        raise ValueError(f"{name} is {value!r}; expected a number between {low:g} and {high:g}.")
-    least = _REQUEST_INTEGERS.get(name)
-    if least is not None and not (type(value) is int and value >= least):
-        bound = f" of at least {least}" if least > -2 else ""
+    low, high = _REQUEST_BOUNDS[name]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if high is not None and not (is_number and low <= value <= high):  # type: ignore[operator]
+        raise ValueError(f"{name} is {value!r}; expected a number between {low} and {high}.")
+    if high is None and not (type(value) is int and value >= low):
+        bound = f" of at least {low}" if low > -2 else ""
         raise ValueError(f"{name} is {value!r}; expected an integer{bound}.")
 
 
