@@ -135,7 +135,7 @@ KnownTexts = dict[Forms, dict[Any, tuple[Any, tuple[str, ...]]]]
 
 
 def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTexts) -> Prompt:
-    """Break up all in the texts of a prompt that the judge or its parser could mistake; nothing without a profile."""
+    """Break up everything in a prompt that the judge or its parser could mistake; nothing without a profile."""
     if profile is None:
         return prompt
     forms = profile.forms
