@@ -124,8 +124,10 @@ def read_metrics_beside(scored: ScoredInput, s3: S3Options) -> RunRecord | None:
     Raises:
         InputError: it is not a metrics file.
     """
+    if is_stream(scored.uri):
+        return None
     uri = sibling(scored.uri, ".metrics.json")
-    content = None if is_stream(scored.uri) else read_object(uri, s3)
+    content = read_object(uri, s3)
     try:
         return None if content is None else parse_run_record(content)
     except (BadLineError, FormError) as error:
