@@ -123,11 +123,7 @@ async def evaluate_judge(
 
 
 def refuse_partial(result: EvalResult) -> None:
-    """Refuse the result of a run that was stopped early or has no verdict.
-
-    Raises:
-        TooManyUnscoredError: the message names the reason.
-    """
+    """Refuse the result of a run that was stopped early or has no verdict, with a `TooManyUnscoredError`."""
     if result.stopped_by is not None:
         raise TooManyUnscoredError(
             "the run was stopped by ",

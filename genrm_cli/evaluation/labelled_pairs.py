@@ -96,11 +96,7 @@ class LabelledPairs:
     rejects: list[RejectRecord] = field(default_factory=list)
 
     def iter_groups(self, source: Source, settings: Settings) -> Iterator[tuple[Case, Group]]:
-        """Read the pairs again; yield each as a group of two rollouts, the chosen one first.
-
-        Raises:
-            ChangedInputError: the input has changed.
-        """
+        """Read the pairs again; yield each as a group of two rollouts, the chosen one first; refuse a changed input."""
         for case, again in zip_longest(self.cases, _iter_pairs(source, settings, lambda bad: None)):
             if case is None or again is None or again[1].key != case.pair.key:
                 raise ChangedInputError(f"{source.uri}: changed while being read; run again once nothing writes to it")
@@ -113,11 +109,7 @@ class LabelledPairs:
 
 
 def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
-    """Read all pairs once, without keeping texts.
-
-    Raises:
-        InputError: no line is a pair, or `strict` refuses a bad line.
-    """
+    """Read all pairs once, without keeping texts; refuse an input without any, or with a bad line if `strict`."""
     found, metrics = LabelledPairs(), run.metrics
 
     def reject(bad: RejectRecord) -> None:

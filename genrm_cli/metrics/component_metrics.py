@@ -57,11 +57,7 @@ class ComponentMetrics(Mergeable):
     _pairs: dict[frozenset[str], CoSpread] = field(default_factory=dict)
 
     def add_group(self, values: Mapping[str, _Column], totals: _Column | None = None) -> None:
-        """Add the components of one group, by name, and their totals; None is a missing value.
-
-        Raises:
-            ValueError: the lengths differ.
-        """
+        """Add the components of one group, by name, and their totals, all of one length; None is a missing value."""
         for name, column in values.items():
             one = self._by_name.setdefault(name, _OneComponent())
             one.add(column)

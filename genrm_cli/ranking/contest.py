@@ -105,12 +105,7 @@ class Contest:
         return group_key(rollout, line, f"prompt:{digest_of_prompt(rollout.prompt):016x}")
 
     def find_prompts(self, index: InputIndex) -> None:
-        """Name the policies of the indexed input and find the prompts that they share.
-
-        Raises:
-            InputError: no rollout has the field, a step is not a number, or no prompt has two policies.
-            UsageError: no policy has the name of the baseline.
-        """
+        """Name the policies of the indexed input and find the prompts that they share; refuse an input without any."""
         self.index, uri, names = index, index.sources.uri, list(self._names)
         if self._path is None:
             names = _names_of_files(index)

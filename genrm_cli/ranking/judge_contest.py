@@ -47,11 +47,7 @@ class ContestJudging:
     """The comparisons of a contest, and their outcomes so far. `is_pilot`: those chosen decide which others follow."""
 
     def __init__(self, contest: Contest, plan: GroupPlan, metrics: RunMetrics) -> None:
-        """Plan nothing yet.
-
-        Raises:
-            UsageError: a budget, and judges that grade each response once.
-        """
+        """Plan nothing yet; refuse a budget for judges that grade each response once."""
         self.contest, self.plan, self._metrics, options = contest, plan, metrics, contest.options
         if options.budget is not None and not plan.compares_pairs:
             raise UsageError(naming("$budget chooses pairs, but this judge grades each response once; omit it."))
@@ -67,11 +63,7 @@ class ContestJudging:
         self._offers: dict[int, list[tuple[Pair, int]]] = {}
 
     def choose(self, judges: JudgeSet | None) -> None:
-        """Choose the comparisons, within the budget those with known answers first.
-
-        Args:
-            judges: recall what is known; None if nothing is.
-        """
+        """Choose the comparisons, within the budget those first whose answers the judges recall."""
         budget, whole = self.contest.options.budget, 0
         for prompt in range(len(self.contest.rows)):
             present = sorted(self.contest.entrants(prompt).of_policy)

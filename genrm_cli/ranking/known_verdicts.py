@@ -19,16 +19,10 @@ from genrm_cli.storage.location import is_scored_file
 from genrm_cli.verdicts import FailureKind
 
 
-def read_known(given: Sequence[str], options: RankOptions, settings: Settings) -> tuple[Outcomes, str] | None:
-    """Return the outcomes of verdicts that exist, and the name of their judge; None if a judge is to be asked.
-
-    They are recorded ones if options name them, else those beside scored lines, if no judge is named.
-
-    Raises:
-        GenrmError: they cannot be read, or do not compare policies.
-    """
+def read_known(given: Sequence[str], options: RankOptions, settings: Settings) -> tuple[Outcomes, str]:
+    """Return the outcomes of verdicts that exist, and the name of their judge."""
     if options.recorded is None:
-        return _read_paid(given, options, settings) if uses_known(given, options, settings) else None
+        return _read_paid(given, options, settings)
     if len(given) != 1:
         raise UsageError(naming("$recorded reads one file of recorded verdicts."))
     return read_recorded(given[0], options.recorded), options.recorded

@@ -121,7 +121,8 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
         GenrmError: a subclass for each kind of failure.
         CancelledError: the run was interrupted, also by SIGTERM.
     """
-    if (known := await run.in_thread(lambda: read_known(given, options, run.settings))) is not None:
+    if uses_known(given, options, run.settings):
+        known = await run.in_thread(partial(read_known, given, options, run.settings))
         return _ranking(given, *known, options, run.metrics, judged_by=None, plan=None, examples=())
     run, uris = _checked(run, options), _find_files(given, run)
     metrics, settings = run.metrics, run.settings
@@ -170,11 +171,7 @@ def _ranking(
 
 
 def refuse_partial(ranking: Ranking, settings: Settings) -> None:
-    """Refuse a ranking that was stopped early, or of which too much failed.
-
-    Raises:
-        TooManyUnscoredError: the message names the reason.
-    """
+    """Refuse a ranking that was stopped early, or of which too much failed, with a `TooManyUnscoredError`."""
     asked, setting = ranking.failed + ranking.n_verdicts, SettingRef("max_unscored", settings.rewards.max_unscored)
     if ranking.stopped_by is not None:
         again = "the ranking is partial. Run the same command again: verdicts in the journal are not asked again."
