@@ -186,9 +186,8 @@ class Course:
             yield "audits", self._measure_audits(watch.audits)
         new, again = judge.add(watch, watch.sentinels), watch.sentinels_again
         yield "sentinel_flips", _rated(judge.null, judge.departures(new), judge.departures(again))
-        error_null = judge.null and rate_null(
-            [errors_in([run]) for run in judge.runs], SIGNALS["sentinel_errors"].shifts
-        )
+        usual = [errors_in([run]) for run in judge.runs]
+        error_null = judge.null and rate_null(usual, SIGNALS["sentinel_errors"].shifts)
         yield "sentinel_errors", _rated(error_null, errors_in(new), errors_in(again))
         departures = auditor.departures(auditor.add(watch, watch.auditor_sentinels))
         yield "auditor_flips", _rated(auditor.null, departures)
@@ -208,10 +207,8 @@ class Course:
         if len(learned) < LEARNED_DUMPS:
             learned.append(audits)
             return _Measured(bad / count)
-        strata = zip(
-            (rate_null(each, SIGNALS["audits"].shifts) for each in zip(*learned, strict=True)), audits, strict=True
-        )
-        known = [(null, stratum) for null, stratum in strata if null is not None]
+        nulls = [rate_null(stratum, SIGNALS["audits"].shifts) for stratum in zip(*learned, strict=True)]
+        known = [(null, stratum) for null, stratum in zip(nulls, audits, strict=True) if null is not None]
         usual = sum(null.rate * stratum[1] for null, stratum in known) / count
         ratios = zip(*(null.ratios(*stratum) for null, stratum in known), strict=True)
         return _Measured(bad / count, usual, [sum(column) for column in ratios])

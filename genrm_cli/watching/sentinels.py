@@ -67,7 +67,7 @@ class Sentinels:
         """Return how many verdicts of these runs on stable sentinels are others than usual, and how many there are."""
         told = [
             (usual, now)
-            for run in runs
+            for run in (runs if self.usual else ())
             for usual, now in zip(self.usual, run, strict=True)
             if usual is not None and now != MISSING
         ]

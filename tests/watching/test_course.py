@@ -95,6 +95,12 @@ def test_an_acknowledged_change_begins_a_new_baseline() -> None:
     assert after(course, new)[-1].signals["sentinel_flips"].state is State.FINE
 
 
+def test_a_history_without_its_first_dumps_is_read() -> None:
+    """Dumps with verdicts that confirmed an alarm, but without the baseline of that alarm: nothing is raised."""
+    judged = after(Course(), dumps(2, random.Random(8), 0.35, first=10, again=True))
+    assert {each.state for each in judged} == {State.BLIND}
+
+
 def test_dumps_of_one_run_count_its_sentinels_once() -> None:
     """Eight dumps share one pass over the sentinels: the evidence is that of one."""
     drawn, alone, many = random.Random(5), Course(), Course()
