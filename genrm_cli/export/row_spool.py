@@ -46,7 +46,7 @@ class RowSpool(AbstractContextManager["RowSpool"]):
 
     def append(self, made: MadeRow) -> None:
         """Add a row."""
-        self._spool.append(render_record(made.row))
+        self._spool.write(render_record(made.row))
         self._ends.append(len(self._spool))
         for side, answer in made.answers:
             self._rows.append(len(self))

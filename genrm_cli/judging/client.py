@@ -5,15 +5,17 @@ module depends on it.
 """
 
 import contextlib
+import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -145,14 +147,14 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         timeout_s: float,
         body: bytes = b"",
         *,
-        upload: Path | None = None,
+        upload: tuple[str, BinaryIO] | None = None,
         write: Callable[[bytes], object] | None = None,
     ) -> bytes:
         """Make a request of the batch API; return the body of the reply.
 
         Args:
             path: path and query below the base URL.
-            upload: a file to send as the content of a form, for a batch.
+            upload: name and content of a file to send in a form, for a batch.
             write: takes the body piece by piece, however long it is, instead of this method returning it.
 
         Raises:
@@ -160,7 +162,9 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         """
         form = None
         if upload is not None:
-            part = (await PartBuilder.from_file(upload)).file_name(upload.name).mime("application/jsonl")
+            name, file = upload
+            part = PartBuilder.from_stream_with_length(_iter_pieces(file), file.seek(0, os.SEEK_END))
+            part = part.file_name(name).mime("application/jsonl")
             form = FormBuilder().text("purpose", "batch").part("file", part)
         return await self._call(method, self._base_url + path, timeout_s, body, form, write)
 
@@ -253,6 +257,12 @@ def chat_url(base_url: str) -> str:
         expected = "expected something like http://localhost:8000/v1"
         raise UsageError(SettingRef("base_url", base_url), f" is not an http(s) URL; {expected}.")
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
+
+
+async def _iter_pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    file.seek(0)
+    while piece := file.read(_PIECE_BYTES):
+        yield piece
 
 
 def _client(

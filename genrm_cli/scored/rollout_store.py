@@ -40,7 +40,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
     def append(self, key: str | None, rollout: Rollout, kept: _Kept) -> None:
         """Keep the rollout of the next row with its group key and a value."""
         row = (key, self._keep_prompt(rollout), vars(rollout) | _SHARED, kept)
-        offset, _ = self._rollouts.append(pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
+        offset, _ = self._rollouts.write(pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
         self._offsets.append(offset)
 
     def _keep_prompt(self, rollout: Rollout) -> tuple[int, int]:
@@ -50,7 +50,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         digest = hashlib.blake2b(pickled, digest_size=16).digest()
         span = self._recent.get(digest)
         if span is None:
-            span = self._recent[digest] = self._prompts.append(pickled)
+            span = self._recent[digest] = self._prompts.write(pickled)
             if len(self._recent) > _PROMPTS_REMEMBERED:
                 self._recent.popitem(last=False)
         self._recent.move_to_end(digest)

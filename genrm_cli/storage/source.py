@@ -217,7 +217,7 @@ def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | Non
                     stream = io.BufferedReader(_Interruptible(stream.fileno(), stop))
             for chunk in iter_decoded(stream, uri):
                 limit.add(len(chunk))
-                spool.append(chunk)
+                spool.write(chunk)
         except OSError as error:
             raise unreadable(uri, error) from error
         file = spool.flush()

@@ -33,7 +33,7 @@ class Spool(AbstractContextManager["Spool"]):
     def __len__(self) -> int:
         return self._stored_bytes + len(self._buffer)
 
-    def append(self, data: bytes | memoryview) -> tuple[int, int]:
+    def write(self, data: bytes | memoryview) -> tuple[int, int]:
         """Add bytes at the end; return their offset and length."""
         offset = self._stored_bytes + len(self._buffer)
         self._buffer += data
@@ -91,7 +91,7 @@ class Pieces:
         missing = 2 * (number + 1) - len(self._spans)
         if missing > 0:
             self._spans.frombytes(bytes(8 * missing))
-        offset, length = self._spool.append(part)
+        offset, length = self._spool.write(part)
         if not self._spans[2 * number + 1]:
             self._spans[2 * number] = offset
         self._spans[2 * number + 1] += length

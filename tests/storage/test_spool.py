@@ -21,7 +21,7 @@ def test_everything_appended_can_be_read_at_once(pieces: list[bytes], looks: lis
     with Spool() as spool:
         spans = []
         for piece, look in zip(pieces, looks, strict=False):
-            spans.append((*spool.append(piece), piece))
+            spans.append((*spool.write(piece), piece))
             offset, length, expected = spans[look % len(spans)]
             assert spool.read(offset, length) == expected
         assert spool.read(0, sum(map(len, pieces)) + 1) == b"".join(pieces)
@@ -31,7 +31,7 @@ def test_spool_leaves_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """The file is in TMPDIR and has no name there, so nothing is left, no matter how the process ends."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Spool() as spool:
-        spool.append(bytes(2 << 20))
+        spool.write(bytes(2 << 20))
         assert os.listdir(tmp_path) == []
 
 
@@ -51,7 +51,7 @@ def test_full_disk_is_a_storage_error() -> None:
         "from genrm_cli.storage.spool import Spool\n"
         "with Spool() as spool:\n"
         "    try:\n"
-        "        for _ in range(8): spool.append(bytes(1 << 20))\n"
+        "        for _ in range(8): spool.write(bytes(1 << 20))\n"
         "    except StorageError as error: print(error)\n"
     )
     done = subprocess.run(

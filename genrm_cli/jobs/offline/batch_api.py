@@ -3,9 +3,9 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -14,6 +14,7 @@ from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.offline import CHAT_URL
 from genrm_cli.judging.pacing.endpoint import loop_time_s
 from genrm_cli.judging.pacing.policy import CallPolicy
+from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import FailureKind
 
 _TRANSIENT = (FailureKind.RATE_LIMITED, FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.BAD_BODY)
@@ -68,9 +69,9 @@ class BatchApi:
         self._policy = policy
         self._give_up_after_s = give_up_after_s
 
-    async def upload(self, path: Path) -> str:
+    async def upload(self, name: str, file: BinaryIO) -> str:
         """Upload a file of requests, or find it if an earlier upload of this name arrived; return its id."""
-        content = await self._call("POST", "/files", upload=path, found=lambda: self.find_file(path.name))
+        content = await self._call("POST", "/files", upload=(name, file), found=lambda: self.find_file(name))
         return content if isinstance(content, str) else str(content["id"])
 
     async def find_file(self, name: str) -> str | None:
@@ -102,14 +103,18 @@ class BatchApi:
         """Cancel a batch; its finished requests keep their replies."""
         await self._call("POST", f"/batches/{batch_id}/cancel", b"{}")  # without a body, the length would be missing
 
-    async def download(self, file_id: str, path: Path) -> None:
-        """Store the content of a file."""
+    async def download(self, file_id: str) -> Spool:
+        """Return the content of a file, which the caller closes."""
 
-        async def call(timeout_s: float) -> None:
-            with path.open("wb") as file:
-                await self._client.call("GET", f"/files/{file_id}/content", timeout_s, write=file.write)
+        async def call(timeout_s: float) -> Spool:
+            with ExitStack() as on_error:
+                spool = on_error.enter_context(Spool())
+                await self._client.call("GET", f"/files/{file_id}/content", timeout_s, write=spool.write)
+                on_error.pop_all()
+            return spool
 
-        await self._retried(call, "GET", f"/files/{file_id}/content")
+        spool: Spool = await self._retried(call, "GET", f"/files/{file_id}/content")
+        return spool
 
     async def _iter_listed(self, path: str) -> Any:
         """Yield the entries of a list, the latest first; nothing from a server that lists none."""
@@ -132,7 +137,7 @@ class BatchApi:
         path: str,
         body: bytes = b"",
         *,
-        upload: Path | None = None,
+        upload: tuple[str, BinaryIO] | None = None,
         found: Callable[[], Any] | None = None,
     ) -> Any:
         """Make a call and parse its reply. Before it is made again, `found` looks for what it may have left."""

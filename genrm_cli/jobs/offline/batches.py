@@ -1,6 +1,5 @@
 """Judge through a batch API: submit what is wanted, wait, and take the replies; the journal knows every batch."""
 
-import tempfile
 import time
 import uuid
 from base64 import b64decode, b64encode
@@ -9,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -22,6 +20,9 @@ from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import ID_PART, RequestFile, RequestFiles
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.offline import Wanted
+from genrm_cli.storage.location import InputIdentity
+from genrm_cli.storage.source import Source
+from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
 _LABEL = "batches"  # of the notes in the journal, which stand where failures do and so reach all its copies
@@ -68,21 +69,20 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         self._apis = apis
         self._interrupts = interrupts
         self._ends_at_s = ends_at_s
-        self._folder = tempfile.TemporaryDirectory(prefix="genrm-")
         self._replies = Replies()
         self.replies_to = self._replies.of
         self._parts = _read_parts(journal)
         self._submitted = {id_ for part in self._parts for id_ in part.ids}
         self._collected: list[_Part] = []
-        self._waiting_files: list[RequestFile] = []
+        self._waiting_files: list[RequestFile[Spool]] = []
         self._times: Counter[bytes] = Counter()
         self._is_resumed = self._is_closed = self._is_full = False
         self._files = self._new_files()
 
     def __exit__(self, *_: object) -> None:
         self._replies.__exit__()
-        self._files.__exit__()
-        self._folder.cleanup()
+        for file in (*self._waiting_files, *self._files.files):
+            file.content.close()
 
     @property
     def is_waiting(self) -> bool:
@@ -162,20 +162,19 @@ class BatchStore(AbstractContextManager["BatchStore"]):
 
     async def _submit(self) -> None:
         """Submit the files of requests, one at a time after the account's limit was reached."""
-        await self._run.in_thread(self._files.commit)
         self._waiting_files += self._files.files
         self._submitted.update(id_ for file in self._files.files for id_ in _iter_ids(file.ids))
         self._files = self._new_files()
         while self._waiting_files and not (self._is_full and self._parts):
             file = self._waiting_files.pop(0)
-            path = Path(file.uri)
-            part = _Part(path.name, file.model, set(_iter_ids(file.ids)), is_alone=not self._parts)
+            name = f"genrm-{uuid.uuid4().hex}.jsonl"
+            part = _Part(name, file.model, set(_iter_ids(file.ids)), is_alone=not self._parts)
             self._parts.append(part)
             self._times.update(part.ids)
             await self._note(part, model=part.model, ids=b64encode(bytes(file.ids)).decode())
-            part.file_id = await self._apis[part.model].upload(path)
+            with file.content:
+                part.file_id = await self._apis[part.model].upload(part.name, file.content.flush())
             await self._note(part, file=part.file_id)
-            path.unlink()
             await self._create(part)
 
     async def _create(self, part: _Part, found: Batch | None = None) -> None:
@@ -210,10 +209,11 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         api = self._apis[part.model]
         batch = await api.look_at(part.batch_id or "")
         self._tell(part, batch)
-        for number, file_id in enumerate(batch.files if batch.has_ended else ()):
-            path = Path(self._folder.name) / f"{number}-{part.name}"
-            await api.download(file_id, path)
-            await self._run.in_thread(lambda path=path: self._add(path))  # type: ignore[misc]
+        for file_id in batch.files if batch.has_ended else ():
+            limit, stop = self._run.settings.input.max_line_bytes, self._run.stop.is_set
+            with await api.download(file_id) as spool:
+                source = Source(InputIdentity(file_id), spool.flush(), limit, stop, is_copy=True)
+                await self._run.in_thread(lambda source=source: self._replies.add(source))  # type: ignore[misc]
         return batch
 
     async def _refuse(self, part: _Part, batch: Batch) -> None:
@@ -224,11 +224,6 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         await self._note(part, ended=True)
         raise JudgeError(f"batch {batch.id} failed: {'; '.join(batch.errors[:3]) or 'the server gives no reason'}.")
 
-    def _add(self, path: Path) -> None:
-        with self._run.open_source(str(path)) as source:
-            self._replies.add(source)
-        path.unlink()
-
     async def _end(self, part: _Part) -> None:
         """Forget a batch that has no replies."""
         await self._note(part, ended=True)
@@ -238,10 +233,9 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         self._parts.remove(part)
         self._submitted -= part.ids
 
-    def _new_files(self) -> RequestFiles:
-        uri = f"{self._folder.name}/genrm-{uuid.uuid4().hex}.jsonl"
+    def _new_files(self) -> RequestFiles[Spool]:
         most = min(_MOST_REQUESTS, self._run.settings.offline.requests_per_file)
-        return RequestFiles(uri, most, self._apis, self._run.s3, overwrite=False)
+        return RequestFiles(most, lambda *_: Spool())
 
     async def _note(self, part: _Part, **note: object) -> None:
         """Note what is known of a part, under a key of its own: copies of the journal replace no note."""

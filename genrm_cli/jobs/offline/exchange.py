@@ -11,7 +11,7 @@ from genrm_cli.jobs.offline.batch_api import BatchApi
 from genrm_cli.jobs.offline.batches import BatchStore
 from genrm_cli.jobs.offline.interrupts import Interrupts
 from genrm_cli.jobs.offline.replies import Replies
-from genrm_cli.jobs.offline.request_files import RequestFiles
+from genrm_cli.jobs.offline.request_files import RequestFiles, part_opener
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.offline import Exchange, Wanted
 from genrm_cli.judging.pacing.policy import CallPolicy
@@ -19,10 +19,12 @@ from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import iter_found, literal_folder, names_many
 from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
-from genrm_cli.storage.sink import check_writable, is_same_place, make_folder, place_of
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import Sink, check_writable, is_same_place, make_folder, place_of
 from genrm_cli.verdicts import StoppedBy
 
 _CONNECTIONS = 4  # to a batch API
+_MODE = 0o600  # requests hold rollouts, as a journal does
 _LIMITS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
 
 
@@ -37,7 +39,7 @@ class FileStore:
 
     stopped_by = StoppedBy.REPLIES_FROM
 
-    def __init__(self, replies: Replies, requests: RequestFiles | None, turns: int) -> None:
+    def __init__(self, replies: Replies, requests: RequestFiles[Sink] | None, turns: int) -> None:
         self.replies = replies
         self.requests = requests
         self.replies_to = replies.of
@@ -143,6 +145,7 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
     given = run.settings.offline
     async with AsyncExitStack() as opened:
         replies = opened.enter_context(Replies())
+        outputs = opened.enter_context(Outputs(run.s3, overwrite=run.settings.output.force, mode=_MODE))
         specs = run.judge_specs()
         requests = None
         if given.requests_to is not None:
@@ -151,9 +154,8 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
                 raise UsageError(naming("$requests_to writes a file for each model; name a file, not -."))
             make_folder(given.requests_to)
             await run.in_thread(lambda: check_writable(given.requests_to or "", run.s3))
-            force = run.settings.output.force
-            files = RequestFiles(given.requests_to, given.requests_per_file, models, run.s3, overwrite=force)
-            requests = opened.enter_context(files)
+            most = None if is_stream(given.requests_to) else given.requests_per_file
+            requests = RequestFiles(most, part_opener(given.requests_to, models, outputs))
         await run.in_thread(lambda: _read(replies, run))
         turns = max((count_turns(spec.profile) for spec in specs if spec.profile is not None), default=1)
         store = FileStore(replies, requests, turns)
@@ -165,8 +167,10 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
                 raise store.foreign_error
         is_written = requests is not None and bool(requests.files) == bool(len(requests))  # else none can be made
         if requests is not None and store.is_used and is_written:
-            await run.in_thread(requests.commit)
-            written = [{"uri": file.uri, "model": file.model, "requests": file.requests} for file in requests.files]
+            await run.in_thread(outputs.commit)
+            written = [
+                {"uri": file.content.uri, "model": file.model, "requests": file.requests} for file in requests.files
+            ]
             run.on_event("requests", {"files": written, "rounds_left": store.rounds_left})
 
 

@@ -1,13 +1,14 @@
 """Requests in the form of OpenAI's batch input, in files of bounded size."""
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from genrm_cli.judging.offline import CHAT_URL, Wanted
 from genrm_cli.storage.local import remove_unfinished
-from genrm_cli.storage.location import S3Options, is_s3, is_stream, stem_of
+from genrm_cli.storage.location import is_s3, stem_of
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, is_streamed
 
@@ -17,13 +18,20 @@ ID_PART = 8
 _ODD = re.compile("[^A-Za-z0-9._-]+")
 
 
+class _Writer(Protocol):
+    def write(self, data: bytes, /) -> object:
+        """Add bytes."""
+
+
+AnyWriter = TypeVar("AnyWriter", bound=_Writer)
+
+
 @dataclass(slots=True)
-class RequestFile:
+class RequestFile(Generic[AnyWriter]):
     """A file of requests to one model, with the first `ID_PART` bytes of the id of each."""
 
-    uri: str
     model: str
-    sink: Sink = field(repr=False)
+    content: AnyWriter = field(repr=False)
     requests: int = 0
     size_bytes: int = 0
     ids: bytearray = field(default_factory=bytearray, repr=False)
@@ -38,36 +46,23 @@ def render_request(wanted: Wanted) -> bytes:
     )
 
 
-class RequestFiles(AbstractContextManager["RequestFiles"]):
-    """The requests of a run by model, each once; all files appear together, and none without a request.
+class RequestFiles(Generic[AnyWriter]):
+    """The requests of a run by model, each once, in files of bounded size; none is without a request."""
 
-    A model whose requests need several files has `x.jsonl`, `x.part2.jsonl`, ...; with several models, the name of each
-    one is part of the name: `x.judge-1.jsonl`.
-    """
-
-    def __init__(self, uri: str, most: int, models: Iterable[str], s3: S3Options, *, overwrite: bool) -> None:
-        self._uri = uri
-        self._most = None if is_stream(uri) else most
-        self._outputs = Outputs(s3, overwrite=overwrite, mode=0o600)  # they hold rollouts, as a journal does
-        self._names = dict(_iter_names(list(dict.fromkeys(models))))
-        self._open: dict[str, RequestFile] = {}
-        self._parts: dict[str, int] = {}
+    def __init__(self, most: int | None, open_part: Callable[[str, int], AnyWriter]) -> None:
+        """Write at most so many requests into a file; open the n-th file of a model, from 1, when there is one."""
+        self._most = most
+        self._open_part = open_part
+        self._open: dict[str, RequestFile[AnyWriter]] = {}
+        self._parts: Counter[str] = Counter()
         self._ids: set[bytes] = set()
-        self.files: list[RequestFile] = []
-
-    def __exit__(self, *_: object) -> None:
-        self._outputs.__exit__()
+        self.files: list[RequestFile[AnyWriter]] = []
 
     def __len__(self) -> int:
         return len(self._ids)
 
     def add(self, wanted: Wanted) -> None:
-        """Add a request, unless it is there.
-
-        Raises:
-            UsageError: its file exists.
-            StorageError: its file cannot be written.
-        """
+        """Add a request, unless it is there; raise what opening or writing a file raises."""
         if wanted.id in self._ids:
             return
         self._ids.add(wanted.id)
@@ -75,32 +70,38 @@ class RequestFiles(AbstractContextManager["RequestFiles"]):
         file = self._open.get(wanted.model)
         is_full = file is not None and self._most is not None
         if file is None or (is_full and (file.requests == self._most or file.size_bytes + len(line) > MOST_BYTES)):
-            file = self._open[wanted.model] = self._next_file(wanted.model)
-        file.sink.write(line)
+            self._parts[wanted.model] += 1
+            file = RequestFile(wanted.model, self._open_part(wanted.model, self._parts[wanted.model]))
+            self._open[wanted.model] = file
+            self.files.append(file)
+        file.content.write(line)
         file.requests += 1
         file.ids += wanted.id[:ID_PART]
         file.size_bytes += len(line)
 
-    def _next_file(self, model: str) -> RequestFile:
-        if (full := self._open.get(model)) is not None:
-            full.sink.finish()
-        part = self._parts[model] = self._parts.get(model, 0) + 1
-        stem = stem_of(self._uri)
-        ending = self._uri.removeprefix(stem)
-        uri = f"{stem}{self._names[model]}{f'.part{part}' if part > 1 else ''}{ending}"
-        if not is_s3(uri) and not is_streamed(uri):
-            remove_unfinished([uri])
-        file = RequestFile(uri, model, self._outputs.open(uri))
-        self.files.append(file)
-        return file
 
-    def commit(self) -> None:
-        """Publish all files.
+def part_opener(uri: str, models: Iterable[str], outputs: Outputs) -> Callable[[str, int], Sink]:
+    """Return a function that opens the n-th file of a model below a URI.
+
+    A model whose requests need several files has `x.jsonl`, `x.part2.jsonl`, ...; with several models, the name of each
+    one is part of the name: `x.judge-1.jsonl`.
+    """
+    names = dict(_iter_names(list(dict.fromkeys(models))))
+    stem = stem_of(uri)
+
+    def open_part(model: str, part: int) -> Sink:
+        """Open a file.
 
         Raises:
-            StorageError: one cannot be written.
+            UsageError: it exists.
+            StorageError: it cannot be written.
         """
-        self._outputs.commit()
+        place = f"{stem}{names[model]}{f'.part{part}' if part > 1 else ''}{uri.removeprefix(stem)}"
+        if not is_s3(place) and not is_streamed(place):
+            remove_unfinished([place])
+        return outputs.open(place)
+
+    return open_part
 
 
 def _iter_names(models: list[str]) -> Iterator[tuple[str, str]]:

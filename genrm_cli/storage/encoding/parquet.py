@@ -63,7 +63,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
     def append(self, line: bytes) -> None:
         """Add a record as a JSON line; takes 8 bytes of memory."""
-        self._sizes.append(self._spool.append(line)[1])
+        self._sizes.append(self._spool.write(line)[1])
 
     def write_to(self, write: Callable[[bytes], None]) -> None:
         """Write the file piece by piece."""
