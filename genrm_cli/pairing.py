@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from heapq import heappop, heappush
 from itertools import combinations
@@ -177,6 +178,7 @@ def count_offsets(n: int) -> int:
     return max(0, (n - 1) // 2)
 
 
+@lru_cache
 def spread_offsets(n: int, k: int) -> tuple[int, ...]:
     """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next unused one.
 
@@ -204,6 +206,7 @@ def ring_sizes(n: int) -> list[int]:
     return rings + opposites + rings
 
 
+@lru_cache
 def count_ring(n: int, k: float) -> int:
     """Count the comparisons of k rings; a fraction takes that share of the next ring, rounded down."""
     sizes, whole = ring_sizes(n), int(k)
@@ -240,6 +243,7 @@ def _plan_offsets(n: int, k: float) -> _Pairs:
     return planned + _ring_of(n, added)[:part]
 
 
+@lru_cache(16)
 def _ring_of(n: int, offset: int) -> _Pairs:
     """Return all (t, t + offset), those without a rollout in common first.
 

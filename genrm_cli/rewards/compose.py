@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from genrm_cli.metrics.running_stats import has_spread, sample_variance
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan_adjustments
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutReward:
+class RolloutReward(NamedTuple):
     """The numbers of one rollout.
 
     Attributes:
@@ -49,9 +48,9 @@ def with_totals(rewards: Sequence[RolloutReward], totals: Sequence[float | None]
     scored = [total for total in totals if total is not None]
     ranks, advantages = iter(ranks_of(scored)), iter(advantages_of(scored))
     return [
-        replace(reward, reward=None, rank=None, advantage=None)
+        reward._replace(reward=None, rank=None, advantage=None)
         if total is None
-        else replace(reward, reward=total, rank=next(ranks), advantage=next(advantages))
+        else reward._replace(reward=total, rank=next(ranks), advantage=next(advantages))
         for reward, total in zip(rewards, totals, strict=True)
     ]
 

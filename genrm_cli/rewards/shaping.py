@@ -7,6 +7,7 @@ the style elements are Arena-Hard's with emoji added.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 _HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
@@ -46,8 +47,7 @@ class ShapingTerms:
     group_style_penalty_coeff: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TextShape:
+class TextShape(NamedTuple):
     """The lengths in characters and the style of one rollout's stripped texts, as needed by the terms.
 
     The style density of the answer, and whether it speaks to a judge, are 0 and False if they were not measured.
@@ -57,9 +57,6 @@ class TextShape:
     answer_chars: int
     style_density: float = 0.0
     addresses_judge: bool = False
-
-    def __reduce__(self) -> tuple[object, ...]:  # as for a verdict
-        return TextShape, (self.reasoning_chars, self.answer_chars, self.style_density, self.addresses_judge)
 
 
 def measure_text(reasoning: str, answer: str, *, with_style: bool = True, as_gym: bool = False) -> TextShape:

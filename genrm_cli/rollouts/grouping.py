@@ -3,7 +3,7 @@
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ _ATTEMPT_MASK = 2**32 - 1
 _WAS_SPLIT, _BY_PROMPT = 2, 3
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The position of a rollout in the input: its line, from 1, its position in it and its file of a set, from 0."""
 
     line: int

@@ -123,9 +123,9 @@ class EndpointPool:
             first is not None
             and _is_empty(self._second_turns)
             and self._given_up is None
-            and first.is_free(loop_time_s())
+            and first.is_free(now_s := loop_time_s())
         ):
-            return self._take(first)
+            return Slot(first, now_s, first.begin(now_s))
         return await self._acquire(self._second_turns, first_in_line=_is_empty(self._second_turns))
 
     async def _acquire(self, waiting: Waiting, *, first_in_line: bool, home: Endpoint | None = None) -> Slot | None:
@@ -133,8 +133,8 @@ class EndpointPool:
             raise self._given_up
         if self._resumes and (self._silent is not None or not self.is_up):
             self._try_soon()
-        if first_in_line and (endpoint := self._choose(home)) is not None:
-            return self._take(endpoint)
+        if first_in_line and (slot := self._take(home)) is not None:
+            return slot
         if home is not None:
             self._lend_soon()
         future: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
@@ -219,13 +219,14 @@ class EndpointPool:
         """Whether a new comparison may begin. Waiting ones hold no slot."""
         return self._pausing < _LEAST_PAUSING or self._pausing < 2 * self.limit
 
-    def _choose(self, home: Endpoint | None = None) -> Endpoint | None:
+    def _take(self, home: Endpoint | None = None) -> Slot | None:
+        """Take a slot of the endpoint of a lane, or of the one with the least load; trials come first."""
         now_s = loop_time_s()
-        for endpoint in self.endpoints:
-            if endpoint.is_due(now_s):
-                return endpoint
-        free = [each for each in self.endpoints if each.is_free(now_s) and home in (None, each)]
-        return min(free, key=Endpoint.rank) if len(free) > 1 else free[0] if free else None
+        chosen = next((each for each in self.endpoints if each.is_due(now_s)), None)
+        if chosen is None:
+            free = [each for each in self.endpoints if each.is_free(now_s) and home in (None, each)]
+            chosen = min(free, key=Endpoint.rank, default=None)
+        return None if chosen is None else Slot(chosen, now_s, chosen.begin(now_s))
 
     def _lend_soon(self) -> None:
         """Let lanes that wait use any endpoint that is free in a moment: its own lane does not need it then."""
@@ -236,10 +237,6 @@ class EndpointPool:
         self._lending = None
         for waiting in self._in_lanes:
             self._hand_over(waiting, is_new=True)
-
-    def _take(self, endpoint: Endpoint) -> Slot:
-        now_s = loop_time_s()
-        return Slot(endpoint, now_s, endpoint.begin(now_s))
 
     def _wake(self) -> None:
         """Hand free slots to the waiting comparisons."""
@@ -259,10 +256,10 @@ class EndpointPool:
             if waiting[0].done():
                 waiting.popleft()
                 continue
-            endpoint = self._choose(home) if not is_new or self._has_room() else None
-            if endpoint is None:
+            slot = self._take(home) if not is_new or self._has_room() else None
+            if slot is None:
                 return False
-            waiting.popleft().set_result(self._take(endpoint))
+            waiting.popleft().set_result(slot)
         return True
 
     def _note_ending(self, slot: Slot, ending: Ending, detail: str) -> None:

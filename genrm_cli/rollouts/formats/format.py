@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import JsonObject, Record
@@ -16,8 +16,7 @@ ASKED = {"role": "user", "content": QUESTION}
 ANSWERED, ANSWERED_TOO = ({"role": "assistant", "content": text} for text in (ANSWER, OTHER_ANSWER))
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(NamedTuple):
     """The result of one rollout of a line: its reward (None = unscored) and the `genrm` object."""
 
     reward: float | None
