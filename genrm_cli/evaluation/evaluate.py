@@ -12,7 +12,6 @@ from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, Rej
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups
-from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.estimate import add_known, estimate_rest
 from genrm_cli.jobs.journals import check_journal_place, open_journal
@@ -138,7 +137,8 @@ def refuse_partial(result: EvalResult) -> None:
 
 async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext) -> list[JudgeSpec] | None:
     """Judge every pair in both orders, and return the judge with its chosen profile; None if pairs wait for replies."""
-    metrics, plan = run.metrics, _plan_of(run)
+    metrics, pairing = run.metrics, PairingPlan("all_pairs", both_orders=True)
+    plan = replace(run.plan, pairing=pairing, lineups_in_both_orders=True, keep_replies=False)
     async with (
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         open_journal(journal_for, run) as journal,
@@ -171,12 +171,6 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
         async with asking(judges, run):
             await judge_groups(iter_rest(), plan, judge_set, take)
         return judges.specs
-
-
-def _plan_of(run: RunContext) -> GroupPlan:
-    """Return the plan of one pair: both orders."""
-    pairing = PairingPlan("all_pairs", both_orders=True)
-    return replace(run.plan, pairing=pairing, lineups_in_both_orders=True, keep_replies=False)
 
 
 def _result_of(
