@@ -22,11 +22,7 @@ REFERENCE_REPLY = {
         {"response_i": 0, "response_j": 1, "judge_idx": 0, "score_1": 1.0, "score_2": 5.0, "ranking": 6.0},
         {"response_i": 1, "response_j": 0, "judge_idx": 0, "score_1": 4.0, "score_2": 1.0, "ranking": 1.0},
     ],
-    "metrics": {
-        "mean_individual_score": 2.75,
-        "std_individual_score": 1.7853571071357126,
-        "tiebreak_usage_rate": 0.0,
-    },
+    "metrics": {"mean_individual_score": 2.75, "std_individual_score": 1.7853571071357126, "tiebreak_usage_rate": 0.0},
 }
 LENGTH = ("--group-answer-length-penalty-coeff", 0.05)
 

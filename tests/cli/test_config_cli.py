@@ -28,13 +28,7 @@ def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
     assert call("config", "--quiet", GENRM_CONCURENCY="8").err == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("concurency = 8", "Did you mean concurrency?"),
-        ("strategy = ", "TOML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [("concurency = 8", "Did you mean concurrency?"), ("strategy = ", "TOML")])
 def test_a_settings_file_with_a_mistake_ends_with_2(genrm: Genrm, call: Call, text: str, says: str) -> None:
     """The file, what is wrong and what was expected are named."""
     (genrm.folder / "genrm.toml").write_text(text)

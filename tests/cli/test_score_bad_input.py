@@ -7,15 +7,7 @@ from genrm_cli.verdicts import Reason
 LEXICAL = ("--judge", "lexical")
 ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl"}
 # Lines of sample_data/bad-lines.jsonl that are no rollouts, with a word of the reason that each must get.
-BAD_LINES = {
-    4: "not JSON",
-    5: "list",
-    6: "colour",
-    7: "not JSON",
-    8: "surrogate",
-    9: "not JSON",
-    18: "not JSON",
-}
+BAD_LINES = {4: "not JSON", 5: "list", 6: "colour", 7: "not JSON", 8: "surrogate", 9: "not JSON", 18: "not JSON"}
 
 
 def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: Call) -> None:

@@ -8,8 +8,7 @@ from genrm_cli.judging.journal import Journal
 
 
 @pytest.mark.parametrize(
-    "sent",
-    [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP))],
+    "sent", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP))]
 )
 def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     genrm: Genrm, judge_server: JudgeServer, sent: signal.Signals

@@ -92,11 +92,7 @@ def test_the_plain_profile_asks_in_one_user_message(genrm: Genrm, call: Call, ju
     ],
 )
 def test_a_key_is_sent_when_there_is_one(
-    call: Call,
-    judge_server: JudgeServer,
-    environment: dict[str, str],
-    arguments: tuple[str, ...],
-    expected: str | None,
+    call: Call, judge_server: JudgeServer, environment: dict[str, str], arguments: tuple[str, ...], expected: str | None
 ) -> None:
     """Without a key there is no Authorization header; with one, the named variable goes before the usual two."""
     finished = call("compare", "-p", "Why?", "a", "b", *judge(judge_server, *arguments), **environment)

@@ -10,18 +10,10 @@ from judge_server_fixture import JudgeServer
 
 @pytest.mark.parametrize(
     ("behaviour", "path", "says"),
-    [
-        ({"require_key": "secret"}, "/v1", ("auth", "401", "GENRM_API_KEY")),
-        ({}, "", ("404", "--base-url", "/v1")),
-    ],
+    [({"require_key": "secret"}, "/v1", ("auth", "401", "GENRM_API_KEY")), ({}, "", ("404", "--base-url", "/v1"))],
 )
 def test_a_judge_that_cannot_be_used_is_found_at_once(
-    genrm: Genrm,
-    call: Call,
-    judge_server: JudgeServer,
-    behaviour: dict[str, Any],
-    path: str,
-    says: tuple[str, ...],
+    genrm: Genrm, call: Call, judge_server: JudgeServer, behaviour: dict[str, Any], path: str, says: tuple[str, ...]
 ) -> None:
     """The probe ends the run with 4 within seconds: URL, model, cause and remedy are said, there are no outputs."""
     judge_server.behave(**behaviour)

@@ -48,10 +48,7 @@ def test_a_key_given_as_the_name_is_not_shown(key):
 def test_no_setting_holds_the_key():
     """The key is not a setting, so it cannot be in a file, a flag, the digest or a list of settings."""
     names = {setting.key for setting in all_settings()}
-    assert {name for name in names if "key" in name} == {
-        "api_key_env",
-        "api_key_file",
-    }  # where it is, not what
+    assert {name for name in names if "key" in name} == {"api_key_env", "api_key_file"}  # where it is, not what
     assert all(s.default is None for s in all_settings() if "key" in s.name)
 
 

@@ -51,16 +51,8 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -
     first, second = judges_of(settings)
     assert (first.name, first.weight, second.name, second.weight) == ("org/a", 2.0, "strict", 1.0)
     assert first.judge.base_url == ("http://one/v1", "http://two/v1")
-    assert (first.judge.temperature, first.limits.concurrency, first.judge.profile) == (
-        0.5,
-        "32",
-        None,
-    )
-    assert (second.judge.temperature, second.limits.concurrency, second.judge.profile) == (
-        0.0,
-        "4",
-        "mt-bench",
-    )
+    assert (first.judge.temperature, first.limits.concurrency, first.judge.profile) == (0.5, "32", None)
+    assert (second.judge.temperature, second.limits.concurrency, second.judge.profile) == (0.0, "4", "mt-bench")
     assert (first.judge.judge_id, second.judge.judge_id) == (None, "strict")
     assert (origins["judge"].value, origins["judge"].source) == (("org/a", "strict"), "file genrm.toml")
     assert origins["quorum"].value == 1
@@ -82,10 +74,7 @@ def test_without_tables_there_is_one_judge() -> None:
         ('judge = ["a", "b"]', "judge 1: 'a' is not a table"),
         ((MAX_JUDGES + 1) * '[[judge]]\nmodel = "a"\n', f"expected 1 to {MAX_JUDGES} tables"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nbase_url = "http://x"', "judge 2: model is missing"),
-        (
-            '[[judge]]\nmodel = "a"\nmodle = "b"',
-            "unknown key 'modle'; a judge of a panel has weight, share, model",
-        ),
+        ('[[judge]]\nmodel = "a"\nmodle = "b"', "unknown key 'modle'; a judge of a panel has weight, share, model"),
         ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "unknown key 'strategy'"),
         ('[[judge]]\nmodel = "a"\nshare = "ring x"', "share 'ring x' is not a strategy"),
         ('[[judge]]\nmodel = "a"\nweight = 0', "weight 0 is not a number above 0"),

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from genrm_cli.errors import UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.kinds import parse_duration_s
-from genrm_cli.settings.resolve import (
-    resolve_settings,
-    state_folder,
-    unknown_variables,
-)
+from genrm_cli.settings.resolve import resolve_settings, state_folder, unknown_variables
 from genrm_cli.settings.reward_settings import PRESETS
 from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings, value_of
@@ -274,13 +270,7 @@ def test_a_broken_settings_file_is_a_usage_error(tmp_path, content):
 
 def test_misspelt_variables_are_found():
     """A variable with our prefix that is not a setting is found; the API key is known."""
-    environ = {
-        "GENRM_JUDGE": "lexical",
-        "GENRM_API_KEY": "k",
-        "GENRM_CONFIG": "x",
-        "GENRM_JUGDE": "2",
-        "PATH": "",
-    }
+    environ = {"GENRM_JUDGE": "lexical", "GENRM_API_KEY": "k", "GENRM_CONFIG": "x", "GENRM_JUGDE": "2", "PATH": ""}
     assert unknown_variables(environ) == ["GENRM_JUGDE"]
 
 

@@ -8,14 +8,7 @@ from installed_package import InstallPackage
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
 from genrm_cli.settings import Settings
-from genrm_cli.settings.components import (
-    Component,
-    ComponentKind,
-    TotalTable,
-    find_kind,
-    kind_names,
-    needs_verdicts,
-)
+from genrm_cli.settings.components import Component, ComponentKind, TotalTable, find_kind, kind_names, needs_verdicts
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.settings_file import SettingsFile

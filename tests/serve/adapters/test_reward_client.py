@@ -7,12 +7,7 @@ import pytest
 from served import texts
 from small_server import answering
 
-from genrm_cli.adapters.reward_client import (
-    MissingRewardError,
-    RewardClient,
-    RewardServerError,
-    wait_for,
-)
+from genrm_cli.adapters.reward_client import MissingRewardError, RewardClient, RewardServerError, wait_for
 
 
 @pytest.mark.parametrize(
