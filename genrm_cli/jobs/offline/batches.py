@@ -185,47 +185,43 @@ class BatchStore(AbstractContextManager["BatchStore"]):
 
     async def _collect(self) -> bool:
         """Take the replies of the batches that have ended; return whether any has."""
-        is_any = False
-        for part in list(self._parts):
-            try:
-                batch = await self._look_at(part)
-            except MissingError:
-                if not self._run.settings.output.force:
-                    raise
-                await self._end(part)
-                return True
-            if not batch.has_ended:
-                continue
-            is_any = True
+        return any([await self._has_ended(part) for part in list(self._parts)])
+
+    async def _has_ended(self, part: _Part) -> bool:
+        """Look at a batch, and take its replies if it has ended.
+
+        Raises:
+            JudgeError: it failed, or is not found.
+        """
+        api = self._apis[part.model]
+        try:
+            batch = await api.look_at(part.batch_id or "")
+            self._tell(part, batch)
+            for file_id in batch.files if batch.has_ended else ():
+                limit, stop = self._run.settings.input.max_line_bytes, self._run.stop.is_set
+                with await api.download(file_id) as spool:
+                    source = Source(InputIdentity(file_id), spool.flush(), limit, stop, is_copy=True)
+                    await self._run.in_thread(lambda source=source: self._replies.add(source))  # type: ignore[misc]
+        except MissingError:
+            if not self._run.settings.output.force:
+                raise
+            await self._end(part)
+            return True
+        if not batch.has_ended:
+            return False
+        self._is_closed = self._is_closed or batch.status.startswith("cancel")
+        if batch.status != "failed" or batch.files:
             self._drop(part)
             self._collected.append(part)
-            self._is_closed = self._is_closed or batch.status.startswith("cancel")
-            if batch.status == "failed" and not batch.files:
-                await self._refuse(part, batch)
-        return is_any
-
-    async def _look_at(self, part: _Part) -> Batch:
-        """Return a batch as it is now, and take its replies if it has ended."""
-        api = self._apis[part.model]
-        batch = await api.look_at(part.batch_id or "")
-        self._tell(part, batch)
-        for file_id in batch.files if batch.has_ended else ():
-            limit, stop = self._run.settings.input.max_line_bytes, self._run.stop.is_set
-            with await api.download(file_id) as spool:
-                source = Source(InputIdentity(file_id), spool.flush(), limit, stop, is_copy=True)
-                await self._run.in_thread(lambda source=source: self._replies.add(source))  # type: ignore[misc]
-        return batch
-
-    async def _refuse(self, part: _Part, batch: Batch) -> None:
-        """Wait for room if the account's limit was reached and other batches will make some; otherwise give up."""
-        if batch.waits_for_quota and not part.is_alone:
-            self._is_full = True
-            return
-        await self._note(part, ended=True)
-        raise JudgeError(f"batch {batch.id} failed: {'; '.join(batch.errors[:3]) or 'the server gives no reason'}.")
+            return True
+        await self._end(part)
+        if not batch.waits_for_quota or part.is_alone:
+            raise JudgeError(f"batch {batch.id} failed: {'; '.join(batch.errors[:3]) or 'the server gives no reason'}.")
+        self._is_full = True  # other batches will make room
+        return True
 
     async def _end(self, part: _Part) -> None:
-        """Forget a batch that has no replies."""
+        """Forget a batch without replies."""
         await self._note(part, ended=True)
         self._drop(part)
 

@@ -223,13 +223,13 @@ def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
 
 
 @pytest.mark.parametrize("differs", ['base_url = "http://127.0.0.1:9/v1"', 'api_key_env = "OTHER_KEY"'])
-def test_a_model_has_one_endpoint(genrm: Genrm, differs: str) -> None:
+def test_a_model_has_one_endpoint(call: Call, genrm: Genrm, differs: str) -> None:
     """Judges that name the same model elsewhere, or with another key, are refused: a batch goes to one account."""
     genrm.write("in.jsonl", make_rollouts())
     judge = '[[judge]]\nmodel = "m"\nprofile = "nemotron-plain"\n'
     with serving() as server:
         (genrm.folder / "p.toml").write_text(f'base_url = "{server.url}"\n{judge}{judge}judge_id = "2"\n{differs}\n')
-        finished = genrm.run("score", "in.jsonl", "--config", "p.toml", "--batch", OTHER_KEY="other")
+        finished = call("score", "in.jsonl", "--config", "p.toml", "--batch", OTHER_KEY="other")
         assert (finished.code, server.calls.total()) == (2, 0)
     assert "two judges ask m at different endpoints or with different keys" in finished.err
 

@@ -91,7 +91,10 @@ def remove_outputs(genrm: Genrm) -> None:
             path.unlink()
 
 
-@pytest.mark.parametrize("case", CASES)
+_FAST = ("two turns", "a goal", "a panel", "a grader of its own")
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] * (c not in _FAST)) for c in CASES])
 def test_files_and_batches_give_the_outputs_of_calls(
     call: Call, genrm: Genrm, judge_server: JudgeServer, case: str
 ) -> None:
