@@ -185,6 +185,8 @@ def _say_requests(fields: JsonObject) -> None:
         return
     for file in files:
         say(f"requests      {file['requests']:,} to {file['model']} in {file['uri']}")
+    for kind, (count, example) in fields["failures"].items():
+        say(f"again         {count:,} {kind} (for example: {example})")
     if later:
         say(f"rounds        {counted(later, 'more round')} of requests {'follows' if later == 1 else 'follow'}")
     say("next", *(f"  {command}" for command in next_commands(files, later, sys.argv[1:])))

@@ -35,6 +35,11 @@ class Wanted:
     turns_left: int = 0
     failure: Failure | None = None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server refused it, and would again."""
+        return self.failure is not None and self.failure.kind is FailureKind.REFUSED
+
 
 class ReplyStore(Protocol):
     """The replies to requests made elsewhere, and the requests that are still to be made."""

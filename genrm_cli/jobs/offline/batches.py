@@ -97,8 +97,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         part = wanted.id[:ID_PART]
         if part in self._submitted:
             return True
-        is_refused = wanted.failure is not None and wanted.failure.kind is FailureKind.REFUSED
-        if self._is_closed or is_refused or self._times[part] > self._run.settings.limits.reask:
+        if self._is_closed or wanted.is_refused or self._times[part] > self._run.settings.limits.reask:
             return False
         self._files.add(wanted)
         return True

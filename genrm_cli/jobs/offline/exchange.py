@@ -21,7 +21,7 @@ from genrm_cli.storage.listing import iter_found, literal_folder, names_many
 from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, check_writable, is_same_place, make_folder, place_of
-from genrm_cli.verdicts import StoppedBy
+from genrm_cli.verdicts import FailureKind, StoppedBy
 
 _CONNECTIONS = 4  # to a batch API
 _MODE = 0o600  # requests hold rollouts, as a journal does
@@ -35,6 +35,7 @@ class FileStore:
         requests: None if the run makes no requests, so that those without a reply are not asked.
         is_used: whether any input was judged.
         has_waited: whether any lacked replies.
+        failures: why replies give no verdict, by kind: how many, and the first reason.
     """
 
     stopped_by = StoppedBy.REPLIES_FROM
@@ -43,15 +44,19 @@ class FileStore:
         self.replies = replies
         self.requests = requests
         self.replies_to = replies.of
+        self.failures: dict[FailureKind, tuple[int, str]] = {}
         self.is_used = self.has_waited = False
         self._turns = turns
         self._later = self._later_turns = self._used = 0
 
     def want(self, wanted: Wanted) -> bool:
-        """Write a request into its file."""
-        if self.requests is None:
+        """Write a request into its file, unless the server refused it."""
+        if self.requests is None or wanted.is_refused:
             return False
         self.requests.add(wanted)
+        if wanted.failure is not None:
+            count, example = self.failures.get(wanted.failure.kind, (0, wanted.failure.detail))
+            self.failures[wanted.failure.kind] = count + 1, example
         self._later_turns = max(self._later_turns, wanted.turns_left)
         return True
 
@@ -171,7 +176,8 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
             written = [
                 {"uri": file.content.uri, "model": file.model, "requests": file.requests} for file in requests.files
             ]
-            run.on_event("requests", {"files": written, "rounds_left": store.rounds_left})
+            told = {"files": written, "rounds_left": store.rounds_left, "failures": store.failures}
+            run.on_event("requests", told)
 
 
 def _read(replies: Replies, run: RunContext) -> None:

@@ -155,12 +155,24 @@ def test_unreadable_replies_are_asked_again(call: Call, genrm: Genrm, judge_serv
         for line in read_lines(genrm.folder / "replies.jsonl")
         if line["response"]["body"]["choices"][0]["message"]["content"] == "no verdict"
     ]
-    assert call(*given, *replies, "--requests-to", "requests-2.jsonl").code == 0
+    finished = call(*given[:-1], *replies, "--requests-to", "requests-2.jsonl")
+    assert finished.code == 0
+    assert f"again         {len(unread)} no_verdict (for example: " in finished.err
     assert sorted(line["custom_id"] for line in read_lines(genrm.folder / "requests-2.jsonl")) == sorted(unread)
     assert not (genrm.folder / "in.scored.jsonl").exists()
     more = write_replies(genrm, judge_server, genrm.folder / "requests-2.jsonl")
     assert call(*given, *replies, *more).code == 0
     assert genrm.metrics()["failures"] == 0
+
+
+def test_refused_requests_are_not_asked_again(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """A server that answers 400 would do so again: the rest of the groups is scored, and no file is left to answer."""
+    judge_server.behave(verdict="hash", fault={"status": 400}, fault_share=0.1)
+    genrm.write("in.jsonl", make_rollouts(groups=12, size=4))
+    given = ("score", "in.jsonl", *PLAIN, "-q", "--max-unscored", "1")
+    taken, _ = rounds_of(call, genrm, judge_server, *given)
+    assert taken == 1
+    assert genrm.metrics()["failures_by_kind"].keys() == {"refused"}
 
 
 def test_a_run_says_which_commands_follow(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
