@@ -110,7 +110,7 @@ class OfflineJudge(CachedJudge):
         if known is not None:
             self._store.replies_to(request.key)  # they are not foreign, although nobody needs them
             if self._has_two_turns:
-                self._next_turn(request, Outcome(_NO_REPLY))
+                self._next_turn(request, Outcome(_NO_REPLY), adapts=False)
             return known
         outcome = Outcome(_NO_REPLY)
         try:
@@ -147,18 +147,18 @@ class OfflineJudge(CachedJudge):
             outcome.reasks += outcome.result.kind.is_parse_failure
         return wanted
 
-    def _replies_to(self, id_: bytes, request: JudgeRequest) -> Iterator[Reply | Failure]:
-        """Yield the replies to a request; raise `_OutdatedError` if one refuses a field that can be changed."""
+    def _replies_to(self, id_: bytes, request: JudgeRequest, *, adapts: bool = True) -> Iterator[Reply | Failure]:
+        """Yield the replies to a request; if it `adapts`, raise `_OutdatedError` for a field that has to change."""
         for reply in self._store.replies_to(id_):
-            if isinstance(reply, CallError) and self._judge.adapt(reply.refused, request):
+            if adapts and isinstance(reply, CallError) and self._judge.adapt(reply.refused, request):
                 raise _OutdatedError
             yield reply.failure if isinstance(reply, CallError) else reply
 
-    def _next_turn(self, request: JudgeRequest, outcome: Outcome) -> JudgeRequest | None:
+    def _next_turn(self, request: JudgeRequest, outcome: Outcome, *, adapts: bool = True) -> JudgeRequest | None:
         """Return the second turn, whose first reply may be in the journal; None without a first reply to go on from."""
         key = hashlib.sha256(request.key + b"first turn").digest()
         stored = self._journal.recall(key, with_reply=True)
-        replies: Iterable[Reply | Failure] = self._replies_to(request.key, request)
+        replies: Iterable[Reply | Failure] = self._replies_to(request.key, request, adapts=adapts)
         if stored is not None and stored.reply_text is not None:
             outcome.attempts, outcome.reasks = stored.attempts, stored.reasks
             outcome.prompt_tokens, outcome.completion_tokens = stored.prompt_tokens, stored.completion_tokens

@@ -215,6 +215,14 @@ def test_agreement_on_a_field_takes_equal_numbers_for_equal(tmp_path: Path) -> N
     assert score(tmp_path, lines, toml, max_unscored="1").rewards == [1.0, 1.0, 1.0, None]
 
 
+def test_a_group_without_responses_lacks_no_field(tmp_path: Path) -> None:
+    """Only responses without the field fail the component."""
+    toml = "[components.consistency]\nfield = 'answer'\n[total]\nweights = { consistency = 1 }"
+    for texts, has_failed in (((None, None), False), (("a", "b"), True)):
+        scored = score(tmp_path, completions(*texts), toml, max_unscored="1")
+        assert bool(scored.lines[0]["genrm"].get("component_failures")) is has_failed
+
+
 def test_complementarity_is_of_the_tests_that_few_passed(tmp_path: Path) -> None:
     """Two rollouts: a test that both passed is half each, divided by two."""
     lines = completions("a", "b", passed=[["t1", "t2"], ["t1"]])

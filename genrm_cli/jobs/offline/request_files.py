@@ -87,7 +87,7 @@ def part_opener(uri: str, models: Iterable[str], outputs: Outputs) -> Callable[[
     one is part of the name: `x.judge-1.jsonl`.
     """
     names = dict(_iter_names(list(dict.fromkeys(models))))
-    stem = stem_of(uri)
+    stem, latest = stem_of(uri), dict[str, Sink]()
 
     def open_part(model: str, part: int) -> Sink:
         """Open a file.
@@ -99,7 +99,10 @@ def part_opener(uri: str, models: Iterable[str], outputs: Outputs) -> Callable[[
         place = f"{stem}{names[model]}{f'.part{part}' if part > 1 else ''}{uri.removeprefix(stem)}"
         if not is_s3(place) and not is_streamed(place):
             remove_unfinished([place])
-        return outputs.open(place)
+        if model in latest:
+            latest[model].finish()  # a full file keeps no buffer, and no threads that upload it
+        latest[model] = outputs.open(place)
+        return latest[model]
 
     return open_part
 

@@ -108,7 +108,7 @@ def _compute(component: Component, rollouts: Rollouts, records: Lines, _ids: Ids
             answers[index] = extract_answer(rollout.answer, extraction)
         elif (answer := _answer_at(record, path)) is not None:  # a missing value never counts as 0
             answers[index] = answer
-    if not answers and component.option("field") is not None:
+    if not answers and any(rollout.answer is not None for rollout in rollouts):
         return Column([None] * len(rollouts), failure=f"no rollout has {component.option('field')}")
     values = dict(zip(answers, consistency_values(list(answers.values())), strict=True))
     found = [answers.get(index) for index in range(len(rollouts))]

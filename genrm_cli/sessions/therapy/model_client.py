@@ -66,7 +66,7 @@ class ModelClient(Client):
     """A client that asks a reader and a speaker."""
 
     name = "model-client"
-    version = 4
+    version = 5
 
     def probe(self) -> Dialogue[str]:
         """Let the reader label a kind and a cruel turn, which must move the client in opposite directions."""

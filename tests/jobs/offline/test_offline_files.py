@@ -231,6 +231,22 @@ def test_refused_replies_are_explained(call: Call, genrm: Genrm, judge_server: J
     assert genrm.metrics()["failures_by_kind"] == {"refused": 8}
 
 
+def test_refusals_of_answered_requests_change_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+    """A file of refusals ends no run whose verdicts in two turns are in the journal."""
+    genrm.write("in.jsonl", make_rollouts())
+    given = ("score", "in.jsonl", "--model", "m", "--profile", "brrm")
+    assert call(*given, "--requests-to", "requests.jsonl", "-q").code == 0
+    judge_server.behave(is_reasoning_model=True)
+    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+    judge_server.behave(is_reasoning_model=False)
+    live = call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe")
+    assert live.code == 0, live.err
+    before = read_lines(genrm.folder / "in.scored.jsonl")
+    again = call(*given, *replies, "--force")
+    assert again.code == 0, again.err
+    assert read_lines(genrm.folder / "in.scored.jsonl") == before
+
+
 KILLER = """
 import itertools, os, signal, sys, threading
 
