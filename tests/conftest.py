@@ -1,7 +1,9 @@
 """Shared fixtures: a real S3 server process on loopback."""
 
+import asyncio
 import contextlib
 import gc
+import inspect
 import os
 import random
 import secrets
@@ -49,6 +51,16 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, by the function `run` of its file where there is one."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    getattr(pyfuncitem.module, "run", asyncio.run)(pyfuncitem.obj(**arguments))
+    return True
 
 
 class Bucket(NamedTuple):

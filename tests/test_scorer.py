@@ -122,14 +122,10 @@ def test_strict_type_checks_pass_for_users(tmp_path: Path) -> None:
 # Results
 
 
-def test_a_group_is_scored(judge_server: JudgeServer) -> None:
+async def test_a_group_is_scored(judge_server: JudgeServer) -> None:
     """A result has one entry for each response, and one comparison for each request."""
-
-    async def work() -> genrm.GroupRewards:
-        async with genrm.Scorer(**settings_for(judge_server, estimator="win_rate")) as scorer:
-            return await scorer.score([{"role": "user", "content": PROMPT}], RESPONSES)
-
-    result = run(work())
+    async with genrm.Scorer(**settings_for(judge_server, estimator="win_rate")) as scorer:
+        result = await scorer.score([{"role": "user", "content": PROMPT}], RESPONSES)
     rewards = result.rewards
     assert rewards == sorted(rewards)
     assert rewards[0] < rewards[2]
@@ -139,7 +135,9 @@ def test_a_group_is_scored(judge_server: JudgeServer) -> None:
 
 
 @pytest.mark.parametrize("estimator", ["combined", pytest.param("win_rate", marks=pytest.mark.slow)])
-def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server: JudgeServer, estimator: str) -> None:
+async def test_many_groups_get_the_rewards_of_the_command(
+    tmp_path: Path, judge_server: JudgeServer, estimator: str
+) -> None:
     """`score_groups` calibrates on all groups and so gives the rewards and advantages of `genrm score`."""
     command = Genrm(tmp_path)
     path = command.write("rollouts.jsonl", make_rollouts(24, 4))
@@ -147,12 +145,8 @@ def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server
     flags = ("--base-url", judge_server.base_url, "--model", "m", "--estimator", estimator, "--no-journal")
     assert command.run("score", path, *flags, "--no-probe").code == 0
     lines = read_lines(tmp_path / "rollouts.scored.jsonl")
-
-    async def work() -> list[genrm.GroupRewards]:
-        async with genrm.Scorer(**settings_for(judge_server, estimator=estimator)) as scorer:
-            return await scorer.score_groups(make_groups(24))
-
-    results = run(work())
+    async with genrm.Scorer(**settings_for(judge_server, estimator=estimator)) as scorer:
+        results = await scorer.score_groups(make_groups(24))
     rewards = [reward for result in results for reward in result.rewards]
     assert rewards == pytest.approx([line["reward"] for line in lines], abs=1e-12)
     errors = [error for result in results for error in result.standard_errors]
@@ -161,26 +155,22 @@ def test_many_groups_get_the_rewards_of_the_command(tmp_path: Path, judge_server
     assert advantages == pytest.approx([line["genrm"]["advantage"] for line in lines], abs=1e-9)
 
 
-def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> None:
+async def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> None:
     """Groups scored one by one with the calibration of all give the rewards of the groups scored together."""
     judge_server.behave(verdict="hash")
-
-    async def work() -> None:
-        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
-            together = await scorer.score_groups(make_groups(24))
-            calibration = pickle.loads(pickle.dumps(scorer.calibration))
-            alone = [await scorer.score_group(group) for group in make_groups(3)]
-        async with genrm.Scorer(**settings_for(judge_server), calibration=calibration) as scorer:
-            later = [await scorer.score_group(group) for group in make_groups(3)]
-            uncalibrated = await scorer.score_group(next(make_groups()), calibration=genrm.Calibration())
-        assert [result.rewards for result in later] == [result.rewards for result in together[:3]]
-        assert [result.standard_errors for result in later] == [result.standard_errors for result in together[:3]]
-        assert None not in later[0].standard_errors
-        assert [result.standard_errors for result in alone] == [[None] * 4] * 3
-        assert uncalibrated.standard_errors == alone[0].standard_errors
-        assert calibration.groups == 24
-
-    run(work())
+    async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+        together = await scorer.score_groups(make_groups(24))
+        calibration = pickle.loads(pickle.dumps(scorer.calibration))
+        alone = [await scorer.score_group(group) for group in make_groups(3)]
+    async with genrm.Scorer(**settings_for(judge_server), calibration=calibration) as scorer:
+        later = [await scorer.score_group(group) for group in make_groups(3)]
+        uncalibrated = await scorer.score_group(next(make_groups()), calibration=genrm.Calibration())
+    assert [result.rewards for result in later] == [result.rewards for result in together[:3]]
+    assert [result.standard_errors for result in later] == [result.standard_errors for result in together[:3]]
+    assert None not in later[0].standard_errors
+    assert [result.standard_errors for result in alone] == [[None] * 4] * 3
+    assert uncalibrated.standard_errors == alone[0].standard_errors
+    assert calibration.groups == 24
 
 
 @pytest.mark.parametrize(
@@ -250,48 +240,36 @@ def test_a_journal_answers_the_second_call(judge_server: JudgeServer, tmp_path: 
     assert chat_calls(judge_server) == calls == 3
 
 
-def test_equal_responses_are_compared_once_and_get_equal_rewards(judge_server: JudgeServer) -> None:
+async def test_equal_responses_are_compared_once_and_get_equal_rewards(judge_server: JudgeServer) -> None:
     """Also without a journal: two samples of the judge's opinion on equal texts would be noise that a policy learns."""
-
-    async def work() -> list[genrm.GroupRewards]:
-        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
-            return [await scorer.score(PROMPT, ["4", *["Four."] * 7]), await scorer.score(PROMPT, ["4", "Four."])]
-
-    first, second = run(work())
+    async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+        first, second = [await scorer.score(PROMPT, ["4", *["Four."] * 7]), await scorer.score(PROMPT, ["4", "Four."])]
     assert first.rewards[1:] == second.rewards[1:] * 7
     assert first.rewards[0] == second.rewards[0]
     assert chat_calls(judge_server) == 2
 
 
-def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(judge_server: JudgeServer) -> None:
+async def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(judge_server: JudgeServer) -> None:
     """The request that waited for it takes over, and its group lacks nothing."""
     judge_server.behave(fault={"hang": True})
-
-    async def work() -> genrm.GroupRewards:
-        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
-            leaves, stays = (asyncio.ensure_future(scorer.score(PROMPT, RESPONSES)) for _ in range(2))
-            await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["in_flight"] == 3)
-            judge_server.behave()
-            leaves.cancel()
-            return await stays
-
-    assert None not in run(work()).rewards
+    async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+        leaves, stays = (asyncio.ensure_future(scorer.score(PROMPT, RESPONSES)) for _ in range(2))
+        await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["in_flight"] == 3)
+        judge_server.behave()
+        leaves.cancel()
+        assert None not in (await stays).rewards
 
 
-def test_a_reward_function_keeps_one_scorer_open(judge_server: JudgeServer) -> None:
+async def test_a_reward_function_keeps_one_scorer_open(judge_server: JudgeServer) -> None:
     """`open` probes the judge once, however often and from however many tasks it is called; `close` ends it."""
-
-    async def work() -> None:
-        scorer = genrm.Scorer(base_url=judge_server.base_url, model="m")
-        await asyncio.gather(scorer.open(), scorer.open())
-        probes = chat_calls(judge_server)
-        await scorer.open()
-        assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
-        assert chat_calls(judge_server) == probes + 3
-        await scorer.close()
-        assert not scorer.is_open
-
-    run(work())
+    scorer = genrm.Scorer(base_url=judge_server.base_url, model="m")
+    await asyncio.gather(scorer.open(), scorer.open())
+    probes = chat_calls(judge_server)
+    await scorer.open()
+    assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
+    assert chat_calls(judge_server) == probes + 3
+    await scorer.close()
+    assert not scorer.is_open
 
 
 def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
@@ -341,65 +319,50 @@ def test_unreadable_texts_are_input_errors(prompt: object, responses: Any, messa
     assert str(raised.value).startswith(message)
 
 
-def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(caplog: pytest.LogCaptureFixture) -> None:
     """Without the probe, requests wait for `give_up_after`, then the error is raised once, not as a group."""
-
-    async def work() -> None:
-        settings = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "probe": False, "give_up_after": 0.01}
-        async with genrm.Scorer(**settings) as scorer:
-            with pytest.raises(genrm.JudgeError):
-                await scorer.score_groups(make_groups())
-
-    run(work())
+    settings = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "probe": False, "give_up_after": 0.01}
+    async with genrm.Scorer(**settings) as scorer:
+        with pytest.raises(genrm.JudgeError):
+            await scorer.score_groups(make_groups())
     assert "the judge is down" in caplog.text
 
 
-def test_a_scorer_must_be_open() -> None:
+async def test_a_scorer_must_be_open() -> None:
     """A scorer that is not open yet, or closed, says how to open it; a closed one can be opened again."""
-
-    async def work() -> None:
-        scorer = genrm.Scorer(judge="lexical")
-        for _ in range(2):
-            with pytest.raises(RuntimeError, match="is not open; use it inside `async with"):
-                await scorer.score(PROMPT, RESPONSES)
-            async with scorer:
-                assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
-                with pytest.raises(RuntimeError, match="already open"):
-                    await scorer.__aenter__()
-
-    run(work())
+    scorer = genrm.Scorer(judge="lexical")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="is not open; use it inside `async with"):
+            await scorer.score(PROMPT, RESPONSES)
+        async with scorer:
+            assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
+            with pytest.raises(RuntimeError, match="already open"):
+                await scorer.__aenter__()
 
 
-def test_a_scorer_belongs_to_its_event_loop() -> None:
+async def test_a_scorer_belongs_to_its_event_loop() -> None:
     """Another loop is refused at once: connections and locks of one loop would hang in another."""
-
-    async def work() -> None:
-        async with lexical() as scorer:
-            with pytest.raises(RuntimeError, match="belongs to another event loop"):
-                await asyncio.to_thread(asyncio.run, scorer.score(PROMPT, RESPONSES))
-
-    run(work())
+    async with lexical() as scorer:
+        with pytest.raises(RuntimeError, match="belongs to another event loop"):
+            await asyncio.to_thread(asyncio.run, scorer.score(PROMPT, RESPONSES))
 
 
-def test_an_error_of_the_iterator_is_raised_as_it_is() -> None:
+async def test_an_error_of_the_iterator_is_raised_as_it_is() -> None:
     """What the caller's own generator raises comes back unwrapped."""
 
     def broken() -> Iterator[genrm.Group]:
         yield from make_groups(1)
         raise KeyError("mine")
 
-    async def work() -> None:
-        async with lexical() as scorer:
-            with pytest.raises(KeyError, match="mine"):
-                await scorer.score_groups(broken())
-
-    run(work())
+    async with lexical() as scorer:
+        with pytest.raises(KeyError, match="mine"):
+            await scorer.score_groups(broken())
 
 
 # Concurrency
 
 
-def test_groups_are_taken_lazily(judge_server: JudgeServer) -> None:
+async def test_groups_are_taken_lazily(judge_server: JudgeServer) -> None:
     """No more groups are taken from the iterator than the calls in flight allow."""
     judge_server.behave(fault={"hang": True})
     taken: list[genrm.Group] = []
@@ -409,43 +372,32 @@ def test_groups_are_taken_lazily(judge_server: JudgeServer) -> None:
             taken.append(group)
             yield group
 
-    async def work() -> None:
-        async with genrm.Scorer(**settings_for(judge_server, concurrency=10)) as scorer:
-            scoring = asyncio.ensure_future(scorer.score_groups(groups()))
-            await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["in_flight"] == 10)
-            assert len(taken) == 3
-            scoring.cancel()
-            await asyncio.wait({scoring})
-
-    run(work())
+    async with genrm.Scorer(**settings_for(judge_server, concurrency=10)) as scorer:
+        scoring = asyncio.ensure_future(scorer.score_groups(groups()))
+        await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["in_flight"] == 10)
+        assert len(taken) == 3
+        scoring.cancel()
+        await asyncio.wait({scoring})
 
 
-def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer) -> None:
+async def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer) -> None:
     """A timeout around `score` cancels its requests; the scorer stays usable."""
     judge_server.behave(fault={"hang": True})
-
-    async def work() -> None:
-        async with genrm.Scorer(**settings_for(judge_server)) as scorer:
-            before = asyncio.all_tasks()
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(scorer.score(PROMPT, RESPONSES), 0.2)
-            assert asyncio.all_tasks() <= before
-            judge_server.behave()
-            assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
-
-    run(work())
+    async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+        before = asyncio.all_tasks()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(scorer.score(PROMPT, RESPONSES), 0.2)
+        assert asyncio.all_tasks() <= before
+        judge_server.behave()
+        assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
 
 
-def test_score_works_inside_a_running_loop() -> None:
+async def test_score_works_inside_a_running_loop() -> None:
     """The synchronous call works in a notebook, where a loop runs already, twice in a row; errors come back too."""
-
-    async def cell() -> None:
-        first, second = (genrm.score(PROMPT, RESPONSES, judge="lexical") for _ in range(2))
-        assert first.rewards == second.rewards
-        with pytest.raises(genrm.UsageError):
-            genrm.score(PROMPT, RESPONSES)
-
-    run(cell())
+    first, second = (genrm.score(PROMPT, RESPONSES, judge="lexical") for _ in range(2))
+    assert first.rewards == second.rewards
+    with pytest.raises(genrm.UsageError):
+        genrm.score(PROMPT, RESPONSES)
 
 
 @pytest.mark.parametrize("inside_a_loop", [False, pytest.param(True, marks=pytest.mark.slow)])

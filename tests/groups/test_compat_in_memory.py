@@ -1,6 +1,5 @@
 """Objects of the Responses API under `compat`, given without a file: the judge receives what NeMo Gym shows."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -24,15 +23,16 @@ RESPONSES: list[Json | None] = [said("<think>I wonder.</think>One.", "Two.</s>")
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_the_python_api_shows_what_gym_shows(judge_server: JudgeServer, prompt: Any) -> None:
+async def test_the_python_api_shows_what_gym_shows(judge_server: JudgeServer, prompt: Any) -> None:
     """Messages are joined, thinking and tokens stay, and an empty object is the word None; null is no response."""
     settings: dict[str, Any] = {"base_url": judge_server.base_url, "model": "m", "profile": "nemotron", "probe": False}
-
-    async def score() -> list[float | None]:
-        async with genrm.Scorer(compat="nemo-gym", **settings) as scorer:
-            return (await scorer.score(prompt, RESPONSES)).rewards
-
-    assert [reward is None for reward in asyncio.run(score())] == [False, False, False, True]
+    async with genrm.Scorer(compat="nemo-gym", **settings) as scorer:
+        assert [reward is None for reward in (await scorer.score(prompt, RESPONSES)).rewards] == [
+            False,
+            False,
+            False,
+            True,
+        ]
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     request = {"input": messages}
     lines = [{"responses_create_params": request, "response": response} for response in RESPONSES[:3]]

@@ -31,21 +31,17 @@ def test_the_plain_loop_prints_a_reward_for_each_response(
     assert all(1 <= float(line.split()[0]) <= 5 for line in lines)
 
 
-def test_the_reward_function_returns_one_number_for_each_completion(judge_server: JudgeServer) -> None:
+async def test_the_reward_function_returns_one_number_for_each_completion(judge_server: JudgeServer) -> None:
     """Texts and messages, as TRL passes them, with its other arguments; longer ones win, and one probe is made."""
     reward = execute(TRL, judge_server)["reward"]
     prompts = [[{"role": "user", "content": prompt}] for prompt in PROMPTS]
     completions = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
-
-    async def steps() -> None:
-        rewards = await reward(prompts=PROMPTS, completions=COMPLETIONS, completion_ids=[], trainer_state=None)
-        assert len(rewards) == 6
-        assert rewards[0] < rewards[2]
-        calls = len(judge_server.stats()["recent"])
-        assert await reward(prompts=prompts, completions=completions) == rewards
-        assert len(judge_server.stats()["recent"]) == calls  # neither a probe nor a comparison
-
-    asyncio.run(steps())
+    rewards = await reward(prompts=PROMPTS, completions=COMPLETIONS, completion_ids=[], trainer_state=None)
+    assert len(rewards) == 6
+    assert rewards[0] < rewards[2]
+    calls = len(judge_server.stats()["recent"])
+    assert await reward(prompts=prompts, completions=completions) == rewards
+    assert len(judge_server.stats()["recent"]) == calls  # neither a probe nor a comparison
 
 
 def test_the_reward_function_returns_none_where_the_judge_fails(judge_server: JudgeServer) -> None:

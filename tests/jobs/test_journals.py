@@ -8,7 +8,6 @@ from s3_disturber_fixture import DisturbedS3
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.journals import journal_path, known_journal, open_journal, segments_folder
-from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.components import Component, TotalTable
 from genrm_cli.storage.listing import iter_named
@@ -52,26 +51,18 @@ def test_outputs_share_no_journal() -> None:
     assert segments_folder(SCORED, Settings()) is None
 
 
-def test_a_journal_is_known_once_it_was_opened() -> None:
+async def test_a_journal_is_known_once_it_was_opened() -> None:
     """What was never opened is not known; what was, is, also where it is copied."""
     assert known_journal(SCORED, Settings()) is None
-
-    async def open_it() -> None:
-        async with open_journal(SCORED, new_run(Settings())) as journal:
-            assert journal is not None
-
-    asyncio.run(open_it())
+    async with open_journal(SCORED, new_run(Settings())) as journal:
+        assert journal is not None
     assert str(known_journal(SCORED, Settings())) == journal_path(SCORED, Settings())
 
 
-def test_no_journal_where_none_is_kept() -> None:
+async def test_no_journal_where_none_is_kept() -> None:
     """Without a journal nothing is opened, and nothing is made."""
-
-    async def open_it() -> Journal | None:
-        async with open_journal(SCORED, new_run(settings_from(use_journal=False))) as journal:
-            return journal
-
-    assert asyncio.run(open_it()) is None
+    async with open_journal(SCORED, new_run(settings_from(use_journal=False))) as journal:
+        assert journal is None
     assert known_journal(SCORED, Settings()) is None
 
 

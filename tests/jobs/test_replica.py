@@ -74,68 +74,52 @@ def test_leaving_copies_the_rest_in_order(place: Place) -> None:
     assert place.copied() == [[0, 1, 2, 3, 4]]
 
 
-def test_half_full_is_copied_at_once(place: Place) -> None:
+async def test_half_full_is_copied_at_once(place: Place) -> None:
     """As soon as half of what may be lost is there it is on its way."""
-
-    async def work() -> None:
-        async with place.segments(8) as segments:
-            for number in range(4):
-                segments.add({"n": number})
-            await place.wait_for(4)
-            segments.add({"n": 4})
-
-    asyncio.run(work())
+    async with place.segments(8) as segments:
+        for number in range(4):
+            segments.add({"n": number})
+        await place.wait_for(4)
+        segments.add({"n": 4})
     assert place.copied() == [[0, 1, 2, 3], [4]]
 
 
-def test_a_few_are_copied_when_their_time_has_come(place: Place) -> None:
+async def test_a_few_are_copied_when_their_time_has_come(place: Place) -> None:
     """A single verdict is copied after the age of a segment."""
-
-    async def work() -> None:
-        async with place.segments(100, age_s=0.2) as segments:
-            segments.add({"n": 0})
-            await place.wait_for(1)
-            assert await has_room(segments)
-
-    asyncio.run(work())
+    async with place.segments(100, age_s=0.2) as segments:
+        segments.add({"n": 0})
+        await place.wait_for(1)
+        assert await has_room(segments)
 
 
 @pytest.mark.parametrize("calls", [1, *(pytest.param(calls, marks=pytest.mark.slow) for calls in (2, 5))])
-def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
+async def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
     place: Place, disturbed_s3: DisturbedS3, calls: int
 ) -> None:
     """Those under way count until they are there; then there is room again."""
     disturbed_s3.rule(method="PUT", delay_s=0.25)
-
-    async def work() -> None:
-        async with place.segments(calls) as segments:
-            for number in range(calls):
-                assert await has_room(segments)
-                segments.add({"n": number})
-            assert not await has_room(segments)
-            async with asyncio.timeout(5):
-                await segments.room()
-            assert await asyncio.to_thread(place.copied)
-
-    asyncio.run(work())
+    async with place.segments(calls) as segments:
+        for number in range(calls):
+            assert await has_room(segments)
+            segments.add({"n": number})
+        assert not await has_room(segments)
+        async with asyncio.timeout(5):
+            await segments.room()
+        assert await asyncio.to_thread(place.copied)
     assert [number for segment in place.copied() for number in segment] == list(range(calls))
 
 
-def test_while_the_store_fails_nobody_waits(place: Place, disturbed_s3: DisturbedS3) -> None:
+async def test_while_the_store_fails_nobody_waits(place: Place, disturbed_s3: DisturbedS3) -> None:
     """A store that refuses is told once and makes nobody wait; what waits is copied once, whole, in order."""
     disturbed_s3.rule(method="PUT", times=1, answer=DENIED)
-
-    async def work() -> None:
-        async with place.segments(4) as segments:
-            for number in range(4):
-                segments.add({"n": number})
-            async with asyncio.timeout(5):
-                await segments.room()
-            for number in range(4, 20):
-                segments.add({"n": number})
-                assert await has_room(segments)
-
-    asyncio.run(work())
+    async with place.segments(4) as segments:
+        for number in range(4):
+            segments.add({"n": number})
+        async with asyncio.timeout(5):
+            await segments.room()
+        for number in range(4, 20):
+            segments.add({"n": number})
+            assert await has_room(segments)
     assert place.copied() == [list(range(20))]
     ((event, fields),) = place.events
     assert event == "copy_failing"
@@ -163,16 +147,12 @@ def test_copies_that_fail_to_the_end_are_an_error(place: Place, disturbed_s3: Di
 
 
 @pytest.mark.slow
-def test_what_is_under_way_at_the_end_is_not_copied_twice(place: Place, disturbed_s3: DisturbedS3) -> None:
+async def test_what_is_under_way_at_the_end_is_not_copied_twice(place: Place, disturbed_s3: DisturbedS3) -> None:
     """Leaving waits for the segment that is being written, and writes only what came after it."""
     disturbed_s3.rule(method="PUT", times=1, delay_s=0.4)
-
-    async def work() -> None:
-        async with place.segments(4) as segments:
-            for number in range(3):
-                segments.add({"n": number})
-            await asyncio.sleep(0.1)
-            segments.add({"n": 3})
-
-    asyncio.run(work())
+    async with place.segments(4) as segments:
+        for number in range(3):
+            segments.add({"n": number})
+        await asyncio.sleep(0.1)
+        segments.add({"n": 3})
     assert sorted(place.copied()) == [[0, 1, 2], [3]]

@@ -28,63 +28,47 @@ def age_claims(journal: Journal, by_s: float) -> None:
     journal._connection.execute("UPDATE claims SET expires_at = expires_at - ?", (by_s,))
 
 
-def test_a_request_is_claimed_by_one_run(journals: tuple[Journal, Journal]) -> None:
+async def test_a_request_is_claimed_by_one_run(journals: tuple[Journal, Journal]) -> None:
     """A second run is refused only the claims of the first; a run can repeat its own claim."""
     one, two = (journal.claims for journal in journals)
-
-    async def use() -> None:
-        assert await asyncio.gather(one.take(KEY), two.take(KEY), two.take(OTHER)) == [True, False, True]
-        assert await one.take(KEY)
-        assert two.is_taken(KEY)
-        assert not two.is_taken(OTHER)
-
-    asyncio.run(use())
+    assert await asyncio.gather(one.take(KEY), two.take(KEY), two.take(OTHER)) == [True, False, True]
+    assert await one.take(KEY)
+    assert two.is_taken(KEY)
+    assert not two.is_taken(OTHER)
 
 
-def test_a_claim_ends_with_a_verdict_or_with_its_run(journals: tuple[Journal, Journal]) -> None:
+async def test_a_claim_ends_with_a_verdict_or_with_its_run(journals: tuple[Journal, Journal]) -> None:
     """Others see at their next look that a verdict is there, or that the run has closed its journal."""
     one, two = journals
-
-    async def use() -> None:
-        assert await one.claims.take(KEY)
-        assert await one.claims.take(OTHER)
-        await one.record(KEY, "m", Outcome(Verdict(4, 2, 2)))
-        assert not two.claims.is_taken(KEY)
-        assert two.claims.is_taken(OTHER)
-        one.close()
-        assert await two.claims.take(OTHER)
-
-    asyncio.run(use())
+    assert await one.claims.take(KEY)
+    assert await one.claims.take(OTHER)
+    await one.record(KEY, "m", Outcome(Verdict(4, 2, 2)))
+    assert not two.claims.is_taken(KEY)
+    assert two.claims.is_taken(OTHER)
+    one.close()
+    assert await two.claims.take(OTHER)
 
 
 @pytest.mark.parametrize("by_s", [claims.EXPIRY_S + 1, -86_400.0], ids=["expired", "from a clock that was ahead"])
-def test_a_claim_that_is_not_renewed_is_free(journals: tuple[Journal, Journal], by_s: float) -> None:
+async def test_a_claim_that_is_not_renewed_is_free(journals: tuple[Journal, Journal], by_s: float) -> None:
     """A killed run, or a clock that was set back, keeps nothing from the others."""
     one, two = journals
-
-    async def use() -> None:
-        assert await one.claims.take(KEY)
-        age_claims(one, by_s)
-        assert not two.claims.is_taken(KEY)
-        assert await two.claims.take(KEY)
-
-    asyncio.run(use())
+    assert await one.claims.take(KEY)
+    age_claims(one, by_s)
+    assert not two.claims.is_taken(KEY)
+    assert await two.claims.take(KEY)
 
 
 @pytest.mark.slow
-def test_a_claim_is_renewed_while_it_is_held(journals: tuple[Journal, Journal]) -> None:
+async def test_a_claim_is_renewed_while_it_is_held(journals: tuple[Journal, Journal]) -> None:
     """A call may take longer than a claim lasts; what was given back is free after the next renewal."""
     one, two = journals
-
-    async def use() -> None:
-        assert await one.claims.take(KEY)
-        assert await one.claims.take(OTHER)
-        one.claims.give_back(OTHER)
-        await asyncio.sleep(claims.EXPIRY_S + 1)
-        assert two.claims.is_taken(KEY)
-        assert not two.claims.is_taken(OTHER)
-
-    asyncio.run(use())
+    assert await one.claims.take(KEY)
+    assert await one.claims.take(OTHER)
+    one.claims.give_back(OTHER)
+    await asyncio.sleep(claims.EXPIRY_S + 1)
+    assert two.claims.is_taken(KEY)
+    assert not two.claims.is_taken(OTHER)
 
 
 def share(judge_server: JudgeServer, path: Path, runs: int, pairs: int) -> list[Opened]:

@@ -104,20 +104,18 @@ def test_every_comparison_gets_one_outcome(make_judge: type[LexicalJudge], size:
     assert all(isinstance(outcome.result, Verdict) for _, outcome in results)
 
 
-def test_groups_are_asked_about_in_order() -> None:
+async def test_groups_are_asked_about_in_order() -> None:
     """Groups judged at once share the limit and make their requests one group after the other."""
-
-    async def run() -> list[str]:
-        judge = SlowJudge(3)
-        judges = JudgeSet([judge])
-        groups = [group_of(4, f"Question {number}?") for number in range(5)]
-        judged = await asyncio.gather(*(judge_group(group, ALL_PAIRS, judges) for group in groups))
-        assert [one.key for one in judged] == [group.key for group in groups]
-        assert [len(one.results) for one in judged] == [6] * 5
-        assert judge.most_at_once == 3
-        return [shown.conversation[0][1] for shown in judge.order]
-
-    assert asyncio.run(run()) == [f"Question {number}?" for number in range(5) for _ in range(6)]
+    judge = SlowJudge(3)
+    judges = JudgeSet([judge])
+    groups = [group_of(4, f"Question {number}?") for number in range(5)]
+    judged = await asyncio.gather(*(judge_group(group, ALL_PAIRS, judges) for group in groups))
+    assert [one.key for one in judged] == [group.key for group in groups]
+    assert [len(one.results) for one in judged] == [6] * 5
+    assert judge.most_at_once == 3
+    assert [shown.conversation[0][1] for shown in judge.order] == [
+        f"Question {number}?" for number in range(5) for _ in range(6)
+    ]
 
 
 def test_known_answers_are_not_asked() -> None:
@@ -161,24 +159,20 @@ def test_many_known_answers_do_not_starve_the_calls_in_flight() -> None:
     assert asyncio.run(run())
 
 
-def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> None:
+async def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> None:
     """Cancelling one of two groups ends its calls and gives up its turn; the other group gets all its verdicts."""
     judge_server.behave(latency_s=0.01)
-
-    async def run() -> None:
-        async with open_judge(judge_server.base_url, concurrency=2) as opened:
-            judges = JudgeSet([OnceJudge(opened.remote)])
-            first = asyncio.create_task(judge_group(group_of(10, "One?"), ALL_PAIRS, judges))
-            second = asyncio.create_task(judge_group(pair(), PLAN, judges))
-            await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["requests"] >= 2)
-            first.cancel()
-            assert isinstance((await second).results[0][1].result, Verdict)
-            with pytest.raises(asyncio.CancelledError):
-                await first
-            assert asyncio.all_tasks() == {asyncio.current_task()}
-            assert (opened.pool.in_flight, judges.turns.locked()) == (0, False)
-
-    asyncio.run(run())
+    async with open_judge(judge_server.base_url, concurrency=2) as opened:
+        judges = JudgeSet([OnceJudge(opened.remote)])
+        first = asyncio.create_task(judge_group(group_of(10, "One?"), ALL_PAIRS, judges))
+        second = asyncio.create_task(judge_group(pair(), PLAN, judges))
+        await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["requests"] >= 2)
+        first.cancel()
+        assert isinstance((await second).results[0][1].result, Verdict)
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert (opened.pool.in_flight, judges.turns.locked()) == (0, False)
 
 
 def test_comparisons_that_share_a_first_response_are_neighbours() -> None:

@@ -102,17 +102,13 @@ def test_a_writer_that_is_cancelled_disturbs_nobody(path: str) -> None:
         assert len(journal) == 3
 
 
-def test_closing_commits_what_waits(path: str) -> None:
+async def test_closing_commits_what_waits(path: str) -> None:
     """A verdict recorded just before closing is stored, even if the event loop never ran its commit."""
-
-    async def hand_in() -> None:
-        task = asyncio.create_task(journal.record(key(1), LABEL, replace(GOOD)))
-        await asyncio.sleep(0)
-        journal.close()
-        task.cancel()
-
     journal = Journal(path)
-    asyncio.run(hand_in())
+    task = asyncio.create_task(journal.record(key(1), LABEL, replace(GOOD)))
+    await asyncio.sleep(0)
+    journal.close()
+    task.cancel()
     with Journal(path) as reopened:
         assert len(reopened) == 1
 

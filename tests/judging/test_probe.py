@@ -210,16 +210,12 @@ def test_judges_that_are_asked_otherwise_pass(judge_server: JudgeServer, profile
     assert judge_server.stats()["requests"] == calls
 
 
-def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judge_server: JudgeServer) -> None:
+async def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judge_server: JudgeServer) -> None:
     """The `probing` event names endpoints and timeout before the first call; the timeout is that of --call-timeout."""
     events: list[tuple[str, dict[str, Any]]] = []
-
-    async def run() -> None:
-        async with JudgeClient(judge_server.base_url, None, 2, 4) as client:
-            endpoints = [Endpoint("judge", client, Limit(4))]
-            pool = EndpointPool(endpoints, 10, lambda event, fields: None)
-            judge = RemoteJudge(pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", given={})
-            await probe_judge(judge, 480.0, on_event=lambda event, fields: events.append((event, fields)))
-
-    asyncio.run(run())
+    async with JudgeClient(judge_server.base_url, None, 2, 4) as client:
+        endpoints = [Endpoint("judge", client, Limit(4))]
+        pool = EndpointPool(endpoints, 10, lambda event, fields: None)
+        judge = RemoteJudge(pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", given={})
+        await probe_judge(judge, 480.0, on_event=lambda event, fields: events.append((event, fields)))
     assert events == [("probing", {"endpoints": ["judge"], "model": "m", "call_timeout_s": 480.0})]

@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 import genrm_cli as genrm
@@ -18,16 +16,14 @@ def test_responses_in_memory_are_ranked() -> None:
     assert several.n_verdicts == 84
 
 
-def test_files_are_ranked_inside_a_running_loop(tmp_path) -> None:
+async def test_files_are_ranked_inside_a_running_loop(tmp_path) -> None:
     """Files are named as on the command line; a notebook's event loop does not get in the way."""
     for name in ("old", "new"):
         lines = [f'{{"prompt": "{prompt}", "response": "{name} {prompt}"}}\n' for prompt in PROMPTS]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-
-    async def work() -> genrm.Ranking:
-        return genrm.rank([tmp_path / "old.jsonl", tmp_path / "new.jsonl"], judge="lexical", baseline="old")
-
-    assert asyncio.run(work()).baseline == "old"
+    assert (
+        genrm.rank([tmp_path / "old.jsonl", tmp_path / "new.jsonl"], judge="lexical", baseline="old").baseline == "old"
+    )
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -76,73 +76,61 @@ def test_a_group_that_arrives_is_judged_as_a_whole_group_is(order, plan, texts):
     assert arrived == whole
 
 
-def test_comparisons_start_when_both_responses_are_there():
+async def test_comparisons_start_when_both_responses_are_there():
     """With all but one member, every comparison without it has been asked."""
-
-    async def ask_early():
-        judge, group, plan = CountingJudge(), group_of(5), plan_of("all_pairs")
-        arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 5)
-        counts = []
-        for index in range(5):
-            arriving.add(index, group.rollouts[index])
-            await asyncio.sleep(0.001)
-            counts.append(len(judge.asked))
-        judge.may_answer.set()
-        await arriving.judge(group)
-        return counts, len(judge.asked), arriving.wasted
-
-    assert asyncio.run(ask_early()) == ([0, 1, 3, 6, 10], 10, 0)
+    judge, group, plan = CountingJudge(), group_of(5), plan_of("all_pairs")
+    arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 5)
+    counts = []
+    for index in range(5):
+        arriving.add(index, group.rollouts[index])
+        await asyncio.sleep(0.001)
+        counts.append(len(judge.asked))
+    judge.may_answer.set()
+    await arriving.judge(group)
+    assert (counts, len(judge.asked), arriving.wasted) == ([0, 1, 3, 6, 10], 10, 0)
 
 
-def test_what_was_asked_in_vain_is_counted():
+async def test_what_was_asked_in_vain_is_counted():
     """A group that ends without a member has another plan; answers that it shares with the first are reused."""
-
-    async def end_early():
-        judge, whole, plan = CountingJudge(), group_of(6, [f"text {n}" for n in range(6)]), plan_of()
-        judge.may_answer.set()
-        arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 6)
-        for index in range(5):
-            arriving.add(index, whole.rollouts[index])
-        await asyncio.sleep(0.01)
-        judged = await arriving.judge(Group("g", whole.rollouts[:5]))
-        return len(judge.asked), len(judged.results), arriving.wasted
-
-    asked, used, wasted = asyncio.run(end_early())
+    judge, whole, plan = CountingJudge(), group_of(6, [f"text {n}" for n in range(6)]), plan_of()
+    judge.may_answer.set()
+    arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 6)
+    for index in range(5):
+        arriving.add(index, whole.rollouts[index])
+    await asyncio.sleep(0.01)
+    judged = await arriving.judge(Group("g", whole.rollouts[:5]))
+    asked, used, wasted = len(judge.asked), len(judged.results), arriving.wasted
     assert used == 5
     assert asked == used + wasted
 
 
-def test_a_deadline_leaves_failures_and_cancels_nothing():
+async def test_a_deadline_leaves_failures_and_cancels_nothing():
     """What has no answer in time is a failure of the kind timeout; the request goes on."""
-
-    async def run_out():
-        judge, group = CountingJudge(), group_of(3)
-        arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 3)
-        judged = await arriving.judge(group, timeout_s=0.01)
-        kinds = [outcome.result.kind for _, outcome in judged.results]
-        judge.may_answer.set()
-        again = await arriving.judge(group)
-        return kinds, len(judge.asked), [type(outcome.result) for _, outcome in again.results]
-
-    assert asyncio.run(run_out()) == (["timeout"] * 3, 3, [Verdict] * 3)
+    judge, group = CountingJudge(), group_of(3)
+    arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 3)
+    judged = await arriving.judge(group, timeout_s=0.01)
+    kinds = [outcome.result.kind for _, outcome in judged.results]
+    judge.may_answer.set()
+    again = await arriving.judge(group)
+    assert (kinds, len(judge.asked), [type(outcome.result) for _, outcome in again.results]) == (
+        ["timeout"] * 3,
+        3,
+        [Verdict] * 3,
+    )
 
 
 @pytest.mark.parametrize("late", range(5))
-def test_a_late_rollout_is_compared_with_the_stored_group_only(late):
+async def test_a_late_rollout_is_compared_with_the_stored_group_only(late):
     """The requests about the others are not asked again, and their results stay."""
-
-    async def come_late():
-        judge, texts = CountingJudge(), [f"text {n}" for n in range(5)]
-        judge.may_answer.set()
-        group = group_of(5, texts)
-        stored_group = Group("g", [rollout for place, rollout in enumerate(group.rollouts) if place != late])
-        arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
-        stored = await arriving.judge(stored_group)
-        before = len(judge.asked)
-        judged = await arriving.judge_late(stored, group, late, None)
-        return stored, judged, judge.asked[before:]
-
-    stored, judged, asked = asyncio.run(come_late())
+    judge, texts = CountingJudge(), [f"text {n}" for n in range(5)]
+    judge.may_answer.set()
+    group = group_of(5, texts)
+    stored_group = Group("g", [rollout for place, rollout in enumerate(group.rollouts) if place != late])
+    arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
+    stored = await arriving.judge(stored_group)
+    before = len(judge.asked)
+    judged = await arriving.judge_late(stored, group, late, None)
+    asked = judge.asked[before:]
     assert asked
     assert all(f"text {late}" in shown for shown in asked)
     about_others = [id_ for id_, _ in judged.results if late not in id_.shown]
@@ -152,18 +140,15 @@ def test_a_late_rollout_is_compared_with_the_stored_group_only(late):
 
 
 @pytest.mark.parametrize("late", [0, 4])
-def test_a_late_copy_asks_nothing(late):
+async def test_a_late_copy_asks_nothing(late):
     """It stands for the rollout that came in time, or that one for it."""
-
-    async def come_late():
-        judge, group = CountingJudge(), group_of(5, ["same", "text 1", "text 2", "text 3", "same"])
-        judge.may_answer.set()
-        arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
-        stored = await arriving.judge(Group("g", [each for place, each in enumerate(group.rollouts) if place != late]))
-        before = len(judge.asked)
-        return stored, await arriving.judge_late(stored, group, late, None), len(judge.asked) - before
-
-    stored, judged, asked = asyncio.run(come_late())
+    judge, group = CountingJudge(), group_of(5, ["same", "text 1", "text 2", "text 3", "same"])
+    judge.may_answer.set()
+    arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
+    stored = await arriving.judge(Group("g", [each for place, each in enumerate(group.rollouts) if place != late]))
+    before = len(judge.asked)
+    judged = await arriving.judge_late(stored, group, late, None)
+    asked = len(judge.asked) - before
     assert (asked, judged.copies) == (0, {4: 0})
     assert len(judged.results) == len(stored.results) == 4
     assert not any(4 in id_.shown for id_, _ in judged.results)

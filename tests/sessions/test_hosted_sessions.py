@@ -36,37 +36,29 @@ def open_sessions(clock: Clock, *, scripted: bool = True) -> HostedSessions:
     return HostedSessions(environment, samples(), answer, most=2, keep_s=10, clock=clock)
 
 
-def test_a_session_expires_after_its_last_request() -> None:
+async def test_a_session_expires_after_its_last_request() -> None:
     """Each request keeps a session for as long again; an agent that stays away loses it."""
-
-    async def play() -> None:
-        clock = Clock()
-        sessions = open_sessions(clock)
-        await sessions.reset("left", EXAM)
-        await sessions.reset("stays", EXAM)
-        clock.now_s = 8
-        await sessions.step("stays", "How are you?")
-        clock.now_s = 16
-        assert len(sessions) == 1
-        assert sessions.look("stays").reward is not None
-        with pytest.raises(SessionError, match="expired"):
-            sessions.look("left")
-
-    asyncio.run(play())
+    clock = Clock()
+    sessions = open_sessions(clock)
+    await sessions.reset("left", EXAM)
+    await sessions.reset("stays", EXAM)
+    clock.now_s = 8
+    await sessions.step("stays", "How are you?")
+    clock.now_s = 16
+    assert len(sessions) == 1
+    assert sessions.look("stays").reward is not None
+    with pytest.raises(SessionError, match="expired"):
+        sessions.look("left")
 
 
-def test_turns_of_one_session_follow_each_other() -> None:
+async def test_turns_of_one_session_follow_each_other() -> None:
     """Two steps at once are two turns, and neither is lost; of two with one id only one is a turn."""
-
-    async def play() -> None:
-        sessions = open_sessions(Clock(), scripted=False)
-        await sessions.reset("one", EXAM)
-        both = await asyncio.gather(sessions.step("one", "And then?"), sessions.step("one", "Since when?"))
-        assert [seen.turn_index for seen in both] == [1, 2]
-        same = await asyncio.gather(*(sessions.step("one", "Who knows?", "id") for _ in range(2)))
-        assert same[0] is same[1]
-
-    asyncio.run(play())
+    sessions = open_sessions(Clock(), scripted=False)
+    await sessions.reset("one", EXAM)
+    both = await asyncio.gather(sessions.step("one", "And then?"), sessions.step("one", "Since when?"))
+    assert [seen.turn_index for seen in both] == [1, 2]
+    same = await asyncio.gather(*(sessions.step("one", "Who knows?", "id") for _ in range(2)))
+    assert same[0] is same[1]
 
 
 @pytest.mark.parametrize("side", ["policy", "client"])
@@ -89,21 +81,17 @@ def test_private_data_end_a_session(side: str) -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1])
-def test_a_turn_that_is_too_long_ends_a_session_without_it(turns: int) -> None:
+async def test_a_turn_that_is_too_long_ends_a_session_without_it(turns: int) -> None:
     """The rules never read it; the turns before it keep their reward."""
-
-    async def play() -> None:
-        sessions = open_sessions(Clock())
-        await sessions.reset("one", EXAM)
-        before = [await sessions.step("one", "How are you?") for _ in range(turns)]
-        seen = await sessions.step("one", "I hear you. " * 500_000)
-        assert (seen.end and seen.end.reason, seen.end and seen.end.truncated) == ("turn_too_long", True)
-        assert (seen.turn_index, seen.reward) == (turns, before[-1].reward if before else None)
-
-    asyncio.run(play())
+    sessions = open_sessions(Clock())
+    await sessions.reset("one", EXAM)
+    before = [await sessions.step("one", "How are you?") for _ in range(turns)]
+    seen = await sessions.step("one", "I hear you. " * 500_000)
+    assert (seen.end and seen.end.reason, seen.end and seen.end.truncated) == ("turn_too_long", True)
+    assert (seen.turn_index, seen.reward) == (turns, before[-1].reward if before else None)
 
 
-def test_others_are_answered_while_an_environment_works() -> None:
+async def test_others_are_answered_while_an_environment_works() -> None:
     """The environment's own work runs in a thread: it may even wait for another request."""
     other_is_answered = Event()
 
@@ -112,12 +100,9 @@ def test_others_are_answered_while_an_environment_works() -> None:
             assert other_is_answered.wait(60)
             return super().components(state)
 
-    async def play() -> None:
-        sessions = HostedSessions(Slow(), samples(), answer, most=2, keep_s=10)
-        await sessions.reset("slow", EXAM)
-        step = asyncio.create_task(sessions.step("slow", "How are you?"))
-        await sessions.reset("other", EXAM)
-        other_is_answered.set()
-        assert (await step).reward is not None
-
-    asyncio.run(play())
+    sessions = HostedSessions(Slow(), samples(), answer, most=2, keep_s=10)
+    await sessions.reset("slow", EXAM)
+    step = asyncio.create_task(sessions.step("slow", "How are you?"))
+    await sessions.reset("other", EXAM)
+    other_is_answered.set()
+    assert (await step).reward is not None

@@ -57,62 +57,50 @@ async def break_down(pool: EndpointPool, calls: int = 11) -> None:
         pool.release(await take(pool), Ending.BROKEN, "connection refused")
 
 
-def test_the_least_loaded_endpoint_is_next() -> None:
+async def test_the_least_loaded_endpoint_is_next() -> None:
     """Load is the share of an endpoint's own limit: with limits 2 and 6 a quarter of the calls goes to the first."""
-
-    async def scenario() -> None:
-        pool = make_pool(2, 6)
-        slots = [await take(pool) for _ in range(4)]
-        assert [slot.endpoint.in_flight for slot in (slots[0], slots[1])] == [1, 3]
-        for _ in range(4):
-            await take(pool)
-        assert [each.in_flight for each in pool.endpoints] == [2, 6]
-        assert (pool.in_flight, pool.limit) == (8, 8)
-
-    run(scenario())
+    pool = make_pool(2, 6)
+    slots = [await take(pool) for _ in range(4)]
+    assert [slot.endpoint.in_flight for slot in (slots[0], slots[1])] == [1, 3]
+    for _ in range(4):
+        await take(pool)
+    assert [each.in_flight for each in pool.endpoints] == [2, 6]
+    assert (pool.in_flight, pool.limit) == (8, 8)
 
 
-def test_a_slot_that_comes_back_goes_to_whoever_waits() -> None:
+async def test_a_slot_that_comes_back_goes_to_whoever_waits() -> None:
     """Those who wait get slots in the order in which they came, one for each that is given back."""
+    pool = make_pool(1)
+    held = await take(pool)
+    order: list[int] = []
 
-    async def scenario() -> None:
-        pool = make_pool(1)
-        held = await take(pool)
-        order: list[int] = []
+    async def wait(number: int) -> None:
+        slot = await take(pool)
+        order.append(number)
+        pool.release(slot, Ending.ANSWERED)
 
-        async def wait(number: int) -> None:
-            slot = await take(pool)
-            order.append(number)
-            pool.release(slot, Ending.ANSWERED)
-
-        waiting = [asyncio.create_task(wait(number)) for number in range(5)]
-        await turn()
-        assert order == []
-        pool.release(held, Ending.ANSWERED)
-        await asyncio.gather(*waiting)
-        assert order == [0, 1, 2, 3, 4]
-        assert pool.in_flight == 0
-
-    run(scenario())
+    waiting = [asyncio.create_task(wait(number)) for number in range(5)]
+    await turn()
+    assert order == []
+    pool.release(held, Ending.ANSWERED)
+    await asyncio.gather(*waiting)
+    assert order == [0, 1, 2, 3, 4]
+    assert pool.in_flight == 0
 
 
-def test_retries_go_before_newcomers() -> None:
+async def test_retries_go_before_newcomers() -> None:
     """A comparison that has begun is finished before a new one is begun, even if the new one waited longer."""
-
-    async def scenario() -> None:
-        pool = make_pool(1)
-        held = await take(pool)
-        newcomer = asyncio.create_task(take(pool))
-        await turn()
-        retry = asyncio.create_task(take(pool, retry=True))
-        await turn()
-        pool.release(held, Ending.ANSWERED)
-        await turn()
-        assert (retry.done(), newcomer.done()) == (True, False)
-        pool.release(retry.result(), Ending.ANSWERED)
-        await newcomer
-
-    run(scenario())
+    pool = make_pool(1)
+    held = await take(pool)
+    newcomer = asyncio.create_task(take(pool))
+    await turn()
+    retry = asyncio.create_task(take(pool, retry=True))
+    await turn()
+    pool.release(held, Ending.ANSWERED)
+    await turn()
+    assert (retry.done(), newcomer.done()) == (True, False)
+    pool.release(retry.result(), Ending.ANSWERED)
+    await newcomer
 
 
 @pytest.mark.parametrize(
@@ -130,210 +118,174 @@ def test_retries_go_before_newcomers() -> None:
         ([Ending.REFUSED] * 100, False),
     ],
 )
-def test_an_endpoint_is_suspected_when_its_calls_fail(endings: list[Ending], is_suspected: bool) -> None:
+async def test_an_endpoint_is_suspected_when_its_calls_fail(endings: list[Ending], is_suspected: bool) -> None:
     """Ten faults in a row, more than half of the last 50, or 50 times busy or silent; never a request's own fault."""
-
-    async def scenario() -> None:
-        events: Events = []
-        pool = make_pool(1, events=events)
-        for ending in endings:
-            slot = await take(pool)
-            if slot.on_trial:
-                pool.release(slot, ending, "why")
-                break
+    events: Events = []
+    pool = make_pool(1, events=events)
+    for ending in endings:
+        slot = await take(pool)
+        if slot.on_trial:
             pool.release(slot, ending, "why")
-        else:
-            slot = await take(pool)
-            pool.release(slot, ending, "why")
-        assert slot.on_trial == is_suspected
-        assert pool.endpoints[0].down == is_suspected
-        assert ("endpoint_down" in dict(events)) == is_suspected
+            break
+        pool.release(slot, ending, "why")
+    else:
+        slot = await take(pool)
+        pool.release(slot, ending, "why")
+    assert slot.on_trial == is_suspected
+    assert pool.endpoints[0].down == is_suspected
+    assert ("endpoint_down" in dict(events)) == is_suspected
 
-    run(scenario())
 
-
-def test_a_dead_endpoint_is_tried_with_one_call_at_a_time() -> None:
+async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time() -> None:
     """Of all who wait one is let through as a trial; it is taken back, and all go on, when that one is answered."""
-
-    async def scenario() -> None:
-        events: Events = []
-        pool = make_pool(8, events=events)
-        await break_down(pool)
-        waiting = [asyncio.create_task(take(pool)) for _ in range(4)]
-        for _ in range(2):  # failing trials
-            await asyncio.sleep(0.1)
-            (let_through,) = [task for task in waiting if task.done()]
-            assert let_through.result().on_trial
-            assert pool.in_flight == 1
-            pool.release(let_through.result(), Ending.BROKEN, "still down")
-            waiting.remove(let_through)
+    events: Events = []
+    pool = make_pool(8, events=events)
+    await break_down(pool)
+    waiting = [asyncio.create_task(take(pool)) for _ in range(4)]
+    for _ in range(2):  # failing trials
         await asyncio.sleep(0.1)
         (let_through,) = [task for task in waiting if task.done()]
-        pool.release(let_through.result(), Ending.ANSWERED)
-        await asyncio.gather(*waiting)
-        assert not pool.endpoints[0].down
-        assert [event for event, _ in events] == ["endpoint_down", "paused", "endpoint_up"]
-
-    run(scenario())
+        assert let_through.result().on_trial
+        assert pool.in_flight == 1
+        pool.release(let_through.result(), Ending.BROKEN, "still down")
+        waiting.remove(let_through)
+    await asyncio.sleep(0.1)
+    (let_through,) = [task for task in waiting if task.done()]
+    pool.release(let_through.result(), Ending.ANSWERED)
+    await asyncio.gather(*waiting)
+    assert not pool.endpoints[0].down
+    assert [event for event, _ in events] == ["endpoint_down", "paused", "endpoint_up"]
 
 
 @pytest.mark.parametrize("ending", [Ending.BROKEN, Ending.OVERLOADED, Ending.BUSY, Ending.TIMED_OUT])
-def test_a_failed_trial_proves_nothing(ending: Ending) -> None:
+async def test_a_failed_trial_proves_nothing(ending: Ending) -> None:
     """A trial that is refused, cut off or not answered in time leaves the endpoint out."""
-
-    async def scenario() -> None:
-        pool = make_pool(2)
-        await break_down(pool)
-        pool.release(await take(pool), ending)
-        assert pool.endpoints[0].down
-        slot = await take(pool)
-        assert slot.on_trial
-        pool.release(slot, Ending.REFUSED)  # it has answered, if only to say no
-        assert not pool.endpoints[0].down
-
-    run(scenario())
+    pool = make_pool(2)
+    await break_down(pool)
+    pool.release(await take(pool), ending)
+    assert pool.endpoints[0].down
+    slot = await take(pool)
+    assert slot.on_trial
+    pool.release(slot, Ending.REFUSED)  # it has answered, if only to say no
+    assert not pool.endpoints[0].down
 
 
-def test_a_judge_that_stays_down_is_given_up() -> None:
+async def test_a_judge_that_stays_down_is_given_up() -> None:
     """All who wait, and all who come later, get the error that names endpoints, cause and remedy."""
+    pool = make_pool(1, 1, give_up_after_s=0.05)
+    await break_down(pool, 20)
 
-    async def scenario() -> None:
-        pool = make_pool(1, 1, give_up_after_s=0.05)
-        await break_down(pool, 20)
+    async def insist(retry: bool) -> None:
+        while True:
+            pool.release(await take(pool, retry=retry), Ending.BROKEN, "connection refused")
 
-        async def insist(retry: bool) -> None:
-            while True:
-                pool.release(await take(pool, retry=retry), Ending.BROKEN, "connection refused")
-
-        waiting = [asyncio.create_task(insist(retry=bool(number % 2))) for number in range(4)]
-        pausing = asyncio.create_task(pool.pause(100, holds_back=True))
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-        for result in results:
-            assert isinstance(result, JudgeError)
-            for words in ("a, b", "connection refused", "give_up_after", "journal"):
-                assert words in str(result)
-        with pytest.raises(JudgeError):
-            await pool.acquire()
-        await pausing  # nobody sleeps on
-
-    run(scenario())
+    waiting = [asyncio.create_task(insist(retry=bool(number % 2))) for number in range(4)]
+    pausing = asyncio.create_task(pool.pause(100, holds_back=True))
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    for result in results:
+        assert isinstance(result, JudgeError)
+        for words in ("a, b", "connection refused", "give_up_after", "journal"):
+            assert words in str(result)
+    with pytest.raises(JudgeError):
+        await pool.acquire()
+    await pausing  # nobody sleeps on
 
 
-def test_a_pool_that_resumes_gives_up_only_those_who_wait() -> None:
+async def test_a_pool_that_resumes_gives_up_only_those_who_wait() -> None:
     """As in a server: whoever comes later waits anew, and is answered once the judge is back."""
+    endpoints = [endpoint("a", 1)]
+    pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
+    await break_down(pool)
 
-    async def scenario() -> None:
-        endpoints = [endpoint("a", 1)]
-        pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
-        await break_down(pool)
+    async def insist() -> None:
+        while True:
+            pool.release(await take(pool), Ending.BROKEN, "connection refused")
 
-        async def insist() -> None:
-            while True:
-                pool.release(await take(pool), Ending.BROKEN, "connection refused")
-
-        waiting = [asyncio.create_task(insist()) for _ in range(3)]
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-        assert all(isinstance(result, JudgeError) and "Run the same command" not in str(result) for result in results)
-        pool.release(await take(pool), Ending.ANSWERED)
-        assert pool.is_up
-        assert not (await take(pool)).on_trial
-
-    run(scenario())
+    waiting = [asyncio.create_task(insist()) for _ in range(3)]
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(result, JudgeError) and "Run the same command" not in str(result) for result in results)
+    pool.release(await take(pool), Ending.ANSWERED)
+    assert pool.is_up
+    assert not (await take(pool)).on_trial
 
 
-def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_trial() -> None:
+async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_trial() -> None:
     """Requests that wait for a slot, for their turn and before a retry end together, after `give_up_after` once.
 
     The next request, however long after, tries the judge at once.
     """
+    endpoints = [Endpoint("a", CLIENT, Limit(1), first_trial_s=0.02, last_trial_s=1_000)]
+    pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
+    await break_down(pool)
+    turns, began_s = asyncio.Semaphore(1), loop_time_s()
 
-    async def scenario() -> None:
-        endpoints = [Endpoint("a", CLIENT, Limit(1), first_trial_s=0.02, last_trial_s=1_000)]
-        pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
-        await break_down(pool)
-        turns, began_s = asyncio.Semaphore(1), loop_time_s()
+    async def insist(*, pauses: bool) -> None:
+        since_s = loop_time_s()
+        while True:
+            if pauses:
+                await pool.pause(100, holds_back=False)
+            async with turns:
+                slot = await pool.acquire(retry=pauses, since_s=since_s)
+            assert slot is not None
+            pool.release(slot, Ending.BROKEN, "connection refused")
 
-        async def insist(*, pauses: bool) -> None:
-            since_s = loop_time_s()
-            while True:
-                if pauses:
-                    await pool.pause(100, holds_back=False)
-                async with turns:
-                    slot = await pool.acquire(retry=pauses, since_s=since_s)
-                assert slot is not None
-                pool.release(slot, Ending.BROKEN, "connection refused")
-
-        waiting = [asyncio.create_task(insist(pauses=number % 2 > 0)) for number in range(8)]
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-        assert all(isinstance(result, JudgeError) for result in results)
-        assert loop_time_s() - began_s < 0.6
-        for _ in range(12):  # many trials later, the next one is far away
-            endpoints[0].end(Ending.BROKEN, loop_time_s(), 0, on_trial=endpoints[0].begin(math.inf))
-        await asyncio.sleep(100)
-        comes_s = loop_time_s()
-        assert (await pool.acquire(since_s=comes_s)).on_trial  # type: ignore[union-attr]
-        assert loop_time_s() - comes_s < 0.05
-
-    run(scenario())
+    waiting = [asyncio.create_task(insist(pauses=number % 2 > 0)) for number in range(8)]
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(result, JudgeError) for result in results)
+    assert loop_time_s() - began_s < 0.6
+    for _ in range(12):  # many trials later, the next one is far away
+        endpoints[0].end(Ending.BROKEN, loop_time_s(), 0, on_trial=endpoints[0].begin(math.inf))
+    await asyncio.sleep(100)
+    comes_s = loop_time_s()
+    assert (await pool.acquire(since_s=comes_s)).on_trial  # type: ignore[union-attr]
+    assert loop_time_s() - comes_s < 0.05
 
 
-def test_a_judge_that_takes_calls_and_answers_none_is_given_up_by_the_same_clock() -> None:
+async def test_a_judge_that_takes_calls_and_answers_none_is_given_up_by_the_same_clock() -> None:
     """After `give_up_after` and one trial, however many wait, and however few of them at a time."""
+    pool = EndpointPool([endpoint("a", 1)], 5.0, lambda event, fields: None, resumes=True)
 
-    async def scenario() -> None:
-        pool = EndpointPool([endpoint("a", 1)], 5.0, lambda event, fields: None, resumes=True)
+    async def insist() -> None:
+        while slot := await pool.acquire(since_s=0.0):
+            await asyncio.sleep(2)
+            pool.release(slot, Ending.TIMED_OUT, "no reply within 2 s")
 
-        async def insist() -> None:
-            while slot := await pool.acquire(since_s=0.0):
-                await asyncio.sleep(2)
-                pool.release(slot, Ending.TIMED_OUT, "no reply within 2 s")
-
-        results = await asyncio.gather(*[insist() for _ in range(20)], return_exceptions=True)
-        assert all(isinstance(result, JudgeError) for result in results)
-        assert loop_time_s() < 10
-
-    run(scenario())
+    results = await asyncio.gather(*[insist() for _ in range(20)], return_exceptions=True)
+    assert all(isinstance(result, JudgeError) for result in results)
+    assert loop_time_s() < 10
 
 
-def test_a_request_after_an_outage_does_not_wait_for_a_rest() -> None:
+async def test_a_request_after_an_outage_does_not_wait_for_a_rest() -> None:
     """The judge refused and named a late time; later requests are tried at once, or given up by their own clock."""
+    pool = EndpointPool([endpoint("a", 4)], 5.0, lambda event, fields: None, resumes=True)
 
-    async def scenario() -> None:
-        pool = EndpointPool([endpoint("a", 4)], 5.0, lambda event, fields: None, resumes=True)
+    async def insist() -> None:
+        while True:
+            pool.release(await take(pool), Ending.BUSY, "HTTP 429", retry_after_s=300.0)
 
-        async def insist() -> None:
-            while True:
-                pool.release(await take(pool), Ending.BUSY, "HTTP 429", retry_after_s=300.0)
-
-        for _ in range(3):
-            with pytest.raises(JudgeError):
-                await insist()
-        assert loop_time_s() < 20
-        pool.release(await take(pool), Ending.ANSWERED)
-        assert loop_time_s() < 20
-
-    run(scenario())
+    for _ in range(3):
+        with pytest.raises(JudgeError):
+            await insist()
+    assert loop_time_s() < 20
+    pool.release(await take(pool), Ending.ANSWERED)
+    assert loop_time_s() < 20
 
 
-def test_a_stop_wakes_all_who_wait() -> None:
+async def test_a_stop_wakes_all_who_wait() -> None:
     """After a stop, no slot is given out; all waits and pauses end; the first reason counts."""
-
-    async def scenario() -> None:
-        events: Events = []
-        pool = make_pool(1, events=events)
-        held = await take(pool)
-        waiting = [asyncio.create_task(pool.acquire(retry=bool(number % 2))) for number in range(4)]
-        pausing = asyncio.create_task(pool.pause(100, holds_back=True))
-        await turn()
-        pool.stop("deadline")
-        pool.stop("max_calls")
-        assert await asyncio.gather(*waiting) == [None] * 4
-        await pausing
-        pool.release(held, Ending.ANSWERED)
-        assert await pool.acquire() is None
-        assert (pool.stopped_by, events) == ("deadline", [("stopped", {"reason": "deadline"})])
-
-    run(scenario())
+    events: Events = []
+    pool = make_pool(1, events=events)
+    held = await take(pool)
+    waiting = [asyncio.create_task(pool.acquire(retry=bool(number % 2))) for number in range(4)]
+    pausing = asyncio.create_task(pool.pause(100, holds_back=True))
+    await turn()
+    pool.stop("deadline")
+    pool.stop("max_calls")
+    assert await asyncio.gather(*waiting) == [None] * 4
+    await pausing
+    pool.release(held, Ending.ANSWERED)
+    assert await pool.acquire() is None
+    assert (pool.stopped_by, events) == ("deadline", [("stopped", {"reason": "deadline"})])
 
 
 @given(seed=st.integers(0, 2**32), limits=st.lists(st.integers(1, 4), min_size=1, max_size=3))
@@ -373,91 +325,71 @@ def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
     run(scenario())
 
 
-def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
+async def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
     """If 5 calls in a row are refused and none is in flight, no call is made before the endpoint's Retry-After."""
-
-    async def scenario() -> None:
-        pool = make_pool(4, 4)
-        for _ in range(5):
-            slot = Slot(pool.endpoints[0], 0.0, pool.endpoints[0].begin(0.0))
-            pool.release(slot, Ending.BUSY, "HTTP 429", retry_after_s=30.0)
-        assert {(await take(pool)).endpoint.name for _ in range(4)} == {"b"}
-        waiting = asyncio.create_task(take(pool))
-        await asyncio.sleep(29)
-        assert not waiting.done()
-        await asyncio.sleep(1.1)
-        assert waiting.result().endpoint.name == "a"
-
-    run(scenario())
+    pool = make_pool(4, 4)
+    for _ in range(5):
+        slot = Slot(pool.endpoints[0], 0.0, pool.endpoints[0].begin(0.0))
+        pool.release(slot, Ending.BUSY, "HTTP 429", retry_after_s=30.0)
+    assert {(await take(pool)).endpoint.name for _ in range(4)} == {"b"}
+    waiting = asyncio.create_task(take(pool))
+    await asyncio.sleep(29)
+    assert not waiting.done()
+    await asyncio.sleep(1.1)
+    assert waiting.result().endpoint.name == "a"
 
 
-def test_a_call_in_flight_is_waited_for_although_the_others_are_refused() -> None:
+async def test_a_call_in_flight_is_waited_for_although_the_others_are_refused() -> None:
     """A judge that works on one long call and refuses the rest is not given up."""
-
-    async def scenario() -> None:
-        pool = make_pool(2, give_up_after_s=3.0)
-        long_call = await take(pool)
-        pool.release(await take(pool), Ending.BUSY)
-        await asyncio.sleep(100)
-        pool.release(await take(pool), Ending.BUSY)
-        pool.release(long_call, Ending.ANSWERED)
-        assert await pool.acquire()
-
-    run(scenario())
+    pool = make_pool(2, give_up_after_s=3.0)
+    long_call = await take(pool)
+    pool.release(await take(pool), Ending.BUSY)
+    await asyncio.sleep(100)
+    pool.release(await take(pool), Ending.BUSY)
+    pool.release(long_call, Ending.ANSWERED)
+    assert await pool.acquire()
 
 
-def test_comparisons_that_pause_do_not_pile_up() -> None:
+async def test_comparisons_that_pause_do_not_pile_up() -> None:
     """While many wait for a further try no new one begins, so memory does not grow under a storm of refusals."""
-
-    async def scenario() -> None:
-        pool = make_pool(4)
-        pausing = [asyncio.create_task(pool.pause(60.0, holds_back=True)) for _ in range(64)]
-        await turn()
-        newcomer = asyncio.create_task(pool.acquire())
-        await turn()
-        assert not newcomer.done()
-        retried = await take(pool, retry=True)
-        pool.release(retried, Ending.ANSWERED)
-        pausing[0].cancel()
-        await turn()
-        assert newcomer.done()
-        pool.stop("deadline")
-        await asyncio.gather(*pausing, return_exceptions=True)
-
-    run(scenario())
+    pool = make_pool(4)
+    pausing = [asyncio.create_task(pool.pause(60.0, holds_back=True)) for _ in range(64)]
+    await turn()
+    newcomer = asyncio.create_task(pool.acquire())
+    await turn()
+    assert not newcomer.done()
+    retried = await take(pool, retry=True)
+    pool.release(retried, Ending.ANSWERED)
+    pausing[0].cancel()
+    await turn()
+    assert newcomer.done()
+    pool.stop("deadline")
+    await asyncio.gather(*pausing, return_exceptions=True)
 
 
 # Lanes
 
 
-def test_a_lane_keeps_to_its_endpoint_while_it_has_room() -> None:
+async def test_a_lane_keeps_to_its_endpoint_while_it_has_room() -> None:
     """Whatever the load: a group's comparisons follow each other to one server."""
-
-    async def scenario() -> None:
-        pool = make_pool(4, 4)
-        names = [(await pool.acquire(lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]  # type: ignore[union-attr]
-        assert names == ["b", "b", "b", "a", "b"]
-
-    run(scenario())
+    pool = make_pool(4, 4)
+    names = [(await pool.acquire(lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]  # type: ignore[union-attr]
+    assert names == ["b", "b", "b", "a", "b"]
 
 
-def test_a_full_lane_uses_an_endpoint_that_stands_open() -> None:
+async def test_a_full_lane_uses_an_endpoint_that_stands_open() -> None:
     """Not one that its own lane is about to use; after a moment without a taker it is anybody's."""
-
-    async def scenario() -> None:
-        pool, loop = make_pool(1, 2), asyncio.get_running_loop()
-        taken = await pool.acquire(lane=0)
-        began_s = loop.time()
-        slot = await pool.acquire(lane=0)
-        assert slot is not None
-        assert (slot.endpoint.name, loop.time() - began_s < 0.1) == ("b", True)
-        waiting = asyncio.create_task(pool.acquire(lane=0))
-        assert (await take_in(pool, 1)).endpoint.name == "b"
-        assert taken is not None
-        pool.release(taken, Ending.ANSWERED)
-        assert (await waiting).endpoint.name == "a"  # type: ignore[union-attr]
-
-    run(scenario())
+    pool, loop = make_pool(1, 2), asyncio.get_running_loop()
+    taken = await pool.acquire(lane=0)
+    began_s = loop.time()
+    slot = await pool.acquire(lane=0)
+    assert slot is not None
+    assert (slot.endpoint.name, loop.time() - began_s < 0.1) == ("b", True)
+    waiting = asyncio.create_task(pool.acquire(lane=0))
+    assert (await take_in(pool, 1)).endpoint.name == "b"
+    assert taken is not None
+    pool.release(taken, Ending.ANSWERED)
+    assert (await waiting).endpoint.name == "a"  # type: ignore[union-attr]
 
 
 async def take_in(pool: EndpointPool, lane: int) -> Slot:
@@ -467,39 +399,31 @@ async def take_in(pool: EndpointPool, lane: int) -> Slot:
     return slot
 
 
-def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere() -> None:
+async def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere() -> None:
     """A lane whose endpoint is down has none of its own, and does not wait for it."""
-
-    async def scenario() -> None:
-        pool = make_pool(12, 1)
-        other = await take_in(pool, 1)
-        for _ in range(10):
-            pool.release(await take_in(pool, 0), Ending.BROKEN, "connection refused")
-        trial = await take_in(pool, 0)
-        assert trial.on_trial
-        for _ in range(11):
-            await take_in(pool, 0)
-        blocked = asyncio.create_task(pool.acquire(lane=0))
-        await turn()
-        pool.release(trial, Ending.BROKEN, "connection refused")
-        assert pool.endpoints[0].down
-        pool.release(other, Ending.ANSWERED)
-        assert (await blocked).endpoint.name == "b"  # type: ignore[union-attr]
-
-    run(scenario())
+    pool = make_pool(12, 1)
+    other = await take_in(pool, 1)
+    for _ in range(10):
+        pool.release(await take_in(pool, 0), Ending.BROKEN, "connection refused")
+    trial = await take_in(pool, 0)
+    assert trial.on_trial
+    for _ in range(11):
+        await take_in(pool, 0)
+    blocked = asyncio.create_task(pool.acquire(lane=0))
+    await turn()
+    pool.release(trial, Ending.BROKEN, "connection refused")
+    assert pool.endpoints[0].down
+    pool.release(other, Ending.ANSWERED)
+    assert (await blocked).endpoint.name == "b"  # type: ignore[union-attr]
 
 
-def test_a_second_turn_goes_to_the_server_of_the_first() -> None:
+async def test_a_second_turn_goes_to_the_server_of_the_first() -> None:
     """That server has read the whole conversation; when it is full, another one answers."""
-
-    async def scenario() -> None:
-        pool = make_pool(2, 2)
-        first = await take_in(pool, 1)
-        second = await pool.acquire_second_turn(first.endpoint)
-        assert second is not None
-        assert second.endpoint is first.endpoint
-        third = await pool.acquire_second_turn(first.endpoint)
-        assert third is not None
-        assert third.endpoint is not first.endpoint
-
-    run(scenario())
+    pool = make_pool(2, 2)
+    first = await take_in(pool, 1)
+    second = await pool.acquire_second_turn(first.endpoint)
+    assert second is not None
+    assert second.endpoint is first.endpoint
+    third = await pool.acquire_second_turn(first.endpoint)
+    assert third is not None
+    assert third.endpoint is not first.endpoint

@@ -1,7 +1,6 @@
 """The client of the adapters, against a real `genrm serve` and against servers that misbehave."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from served import texts
@@ -36,15 +35,11 @@ def test_a_group_is_scored(served):
     assert reply["rewards"][2] is None
 
 
-def test_members_are_scored_together(served):
+async def test_members_are_scored_together(served):
     """Each waits for the others; ids may hold any character, but member ids no slash."""
     client = RewardClient(served.url)
-
-    async def ask() -> list[Any]:
-        given = enumerate(texts(3, "members"))
-        return await asyncio.gather(*(client.score_member("a/b ü?", f"m?{n}", 3, "Why?", text) for n, text in given))
-
-    replies = asyncio.run(ask())
+    given = enumerate(texts(3, "members"))
+    replies = await asyncio.gather(*(client.score_member("a/b ü?", f"m?{n}", 3, "Why?", text) for n, text in given))
     rewards = [reply["reward"] for reply in replies]
     assert rewards == sorted(rewards)
     assert {reply["group_id"] for reply in replies} == {"a/b ü?"}
