@@ -72,7 +72,7 @@ def _writer(form: type) -> tuple[list[str], Callable[[object], tuple[Any, ...]],
 
 
 def from_json(form: type[_T], value: object) -> _T:
-    """Return the dataclass that a JSON object holds.
+    """Return the dataclass or named tuple that a JSON object holds.
 
     Raises:
         FormError: a member is missing or has another type.
@@ -110,14 +110,17 @@ def extended(form: type[_T], base: object, **own: object) -> _T:
 @cache
 def _members(form: type) -> tuple[_Member, ...]:
     """Return the members of a class, its own before those of its bases."""
-    if not is_dataclass(form):
-        raise TypeError(f"{form} is not a dataclass")
     hints = get_type_hints(form)
-    optional = {field.name for field in fields(form) if field.default is None}
+    if is_dataclass(form):
+        optional = {field.name for field in fields(form) if field.default is None}
+    else:
+        optional = {name for name, default in form._field_defaults.items() if default is None}  # type: ignore[attr-defined]
     return tuple(_Member(name, *_conversion(hints[name]), is_optional=name in optional) for name in _names_of(form))
 
 
 def _names_of(form: type) -> list[str]:
+    if not is_dataclass(form):
+        return list(form._fields)  # type: ignore[attr-defined]
     base = form.__bases__[0]
     inherited = _names_of(base) if is_dataclass(base) else []
     return [field.name for field in fields(form) if field.name not in inherited] + inherited
