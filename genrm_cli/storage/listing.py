@@ -94,6 +94,17 @@ def literal_folder(uri: str) -> str:
     return folder.rstrip("/") or ("/" if folder else ".")
 
 
+def would_find(given: str, place: str) -> bool:
+    """Return whether a folder, prefix or pattern finds a file in this place, a canonical name, if there is one."""
+    folder = literal_folder(given)
+    start = (folder if is_s3(folder) else os.path.realpath(folder)).rstrip("/") + "/"
+    is_folder = folder.rstrip("/") == given.rstrip("/")
+    text = given.split("/", 3)[-1] if is_s3(given) else given
+    pattern = _parse_pattern("" if is_folder else _split_pattern(text)[1])
+    names = place[len(start) :].split("/")
+    return place.startswith(start) and () in reduce(_advance, names, frozenset({pattern}))
+
+
 def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
     """Yield every file below a folder or prefix, at any depth, or matching a pattern, in the order of S3 keys.
 

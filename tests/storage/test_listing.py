@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.storage.listing import iter_found, iter_named, literal_folder, names_many
+from genrm_cli.storage.listing import iter_found, iter_named, literal_folder, names_many, would_find
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import read_object
 from genrm_cli.storage.s3.connection import identify_object
@@ -100,6 +100,17 @@ def test_patterns_mean_what_they_mean_in_the_standard_library(paths: list[list[s
         if not os.path.isdir("/".join([folder, *parts])):  # it is a folder of that very name
             assert set(found) == expected
         assert found == sorted(set(found), key=os.fsencode)
+
+
+@pytest.mark.parametrize("pattern", [pattern for pattern, _ in _PATTERNS])
+def test_what_a_listing_would_find_is_known_without_it(here: Path, pattern: str) -> None:
+    """For files on disk it is what the listing finds, and keys of S3 are found alike."""
+    _make_files(here, (*_TREE, *_HIDDEN))
+    found = {os.path.realpath(uri) for uri in _uris(pattern or ".")}
+    assert {each for name in (*_TREE, *_HIDDEN) if would_find(pattern or ".", each := str(here / name))} == found
+    for name in (*_TREE, *_HIDDEN):
+        key = f"s3://bucket/rl/{name}"
+        assert would_find(f"s3://bucket/rl/{pattern}", key) is (str(here / name) in found)
 
 
 @pytest.mark.parametrize(

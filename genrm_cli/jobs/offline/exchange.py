@@ -17,7 +17,7 @@ from genrm_cli.judging.offline import Exchange, Wanted
 from genrm_cli.judging.pacing.policy import CallPolicy
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.settings import Settings
-from genrm_cli.storage.listing import iter_found, literal_folder, names_many
+from genrm_cli.storage.listing import iter_found, names_many, would_find
 from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, check_writable, is_same_place, make_folder, place_of
@@ -126,10 +126,11 @@ def check_offline(settings: Settings, inputs: Iterable[str] = ()) -> None:
         for uri in given.replies_from:
             if is_same_place(uri, given.requests_to):
                 raise UsageError(f"{uri} has the replies; choose another file for ", naming("$requests_to."))
-    folders = [uri for uri in inputs if names_many(uri) and (uri.endswith("/") or literal_folder(uri) == uri)]
-    for uri in filter(is_rollout_file, (*given.replies_from, *filter(None, [given.requests_to]))):
-        for folder in folders:
-            if place_of(uri).startswith(place_of(folder).rstrip("/") + "/"):
+    folders = list(filter(names_many, inputs))
+    for uri in (*given.replies_from, *filter(None, [given.requests_to])):
+        file = f"{uri.rstrip('/')}/replies.jsonl" if names_many(uri) and not is_rollout_file(uri) else uri
+        for folder in folders if is_rollout_file(file) else ():
+            if would_find(folder, place_of(file)):
                 raise UsageError(f"{uri}: a run over {folder} would read it as rollouts; choose a place outside.")
 
 

@@ -419,6 +419,8 @@ def test_replies_to_a_part_of_the_requests_are_taken(call: Call, genrm: Genrm, j
         ("--batch-wait", "0"),
         (".", "--requests-to", "x.jsonl"),
         ("../work/", "--replies-from", "y/x.jsonl"),
+        ("*.jsonl", "--requests-to", "x.jsonl"),
+        (".", "--replies-from", "y/"),
     ],
 )
 def test_settings_that_contradict_files_are_refused(call: Call, genrm: Genrm, options: tuple[str, ...]) -> None:
