@@ -176,7 +176,7 @@ class RemoteJudge:
         return self.profile.parse_reply(reply, request.shown)
 
     def second_turn(self, request: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
-        """Return the request that follows the first reply, or why that is none; None for profiles with one turn."""
+        """Return the request that follows the first reply, or why there is none; None for profiles with one turn."""
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
         said = parse_first_turn(reply, request.shown)

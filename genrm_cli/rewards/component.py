@@ -75,7 +75,8 @@ class LocalKind(ComponentKind):
 class GroupKind(ComponentKind):
     """A kind that is computed from the verdicts on a group, or from other components of it (`inputs`).
 
-    `compute` takes the number of rollouts, too. It is called only where the rollouts answer one prompt.
+    `compute` takes the component, the number of rollouts, the verdicts and the columns of `inputs`. It is called only
+    where the rollouts answer one prompt.
     """
 
     compute: Callable[[Component, int, Verdicts, Mapping[str, Column]], Values]

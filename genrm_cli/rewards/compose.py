@@ -85,7 +85,7 @@ def weight_of(kind: str, variance: float | None, pool: float | None, reliability
     - `reliability`: the share of its spread that is signal, 0 to 1.
     - `raw`: its standard deviation, so that advantages are reward less mean.
 
-    An unknown pool or reliability is the same as `unit`; variances are None for fewer than two rewards.
+    Without a known pool or reliability, the weight is 1. The variance is None for fewer than two rewards.
     """
     if kind == "raw":
         return math.sqrt(variance or 0.0)

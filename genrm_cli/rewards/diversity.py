@@ -12,7 +12,7 @@ import numpy as np
 class Clusters:
     """The number and the size of the cluster of near-duplicates of each rollout; None and 1 without a response.
 
-    It has `failed` if the judge gave no clusters, so that the fallback applies.
+    `failed` says that the judge gave no clusters, so that the fallback applies.
     """
 
     numbers: list[int | None]

@@ -76,7 +76,7 @@ class GroupTable:
             compared: whether it can be compared; by default, whether it has a response and is not excluded.
             may_split: whether different prompts under this key are different groups instead of a mistake.
             prompt: digest of the prompt that counts; by default, that of the rollout.
-            shown: what judges see of it; rollouts of a group that are equal in it are one. By default, none is.
+            shown: what judges see of it; rollouts of a group that are equal in it are one. By default, all differ.
         """
         if compared is None:
             compared = rollout.is_comparable

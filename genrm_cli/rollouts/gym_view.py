@@ -82,7 +82,7 @@ def gym_conversation(given: object) -> tuple[Turn, ...]:
 
 
 def digest_of_gym_input(record: JsonObject) -> int | None:
-    """Return a 64-bit digest of a line's `input`, without a task in the output; None for another format."""
+    """Return a 64-bit digest of a line's `input`, which with the task names its cohort; None for another format."""
     request = record.get("responses_create_params")
     if not isinstance(request, dict):
         return None

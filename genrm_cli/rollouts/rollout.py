@@ -16,7 +16,10 @@ from genrm_cli.verdicts import Explanation
 
 
 class Turn(NamedTuple):
-    """One turn of a conversation, by `system`, `user`, `assistant` or `tool`; in a response, not the policy's."""
+    """One turn of a conversation; roles are `system`, `user`, `assistant` and `tool`.
+
+    Within a response, it is a turn that the policy did not write.
+    """
 
     role: str
     text: str

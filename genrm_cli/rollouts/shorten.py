@@ -18,7 +18,7 @@ _LEAST_TOKENS = 64  # less of a text is not worth judging
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The tokens for conversation and responses in one prompt of a judge; None stands for all responses of a group."""
+    """The tokens for texts in a prompt of a judge, and its number of responses; None for all of a group."""
 
     tokens: int
     responses: int | None

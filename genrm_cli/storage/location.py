@@ -29,7 +29,7 @@ _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """Options for S3; None leaves one to AWS. With 8 attempts, the waits add up to about half a minute."""
+    """Options for S3; None leaves one to the AWS configuration. The waits of 8 attempts add up to half a minute."""
 
     endpoint_url: str | None = None
     profile: str | None = None

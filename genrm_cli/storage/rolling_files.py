@@ -174,7 +174,7 @@ class RollingFiles(ABC, Generic[SealedT]):
             self._report()
 
     def _report(self, error: Exception | None = None) -> None:
-        """Tell of the first failure, and once no record waits any longer."""
+        """Report the first failure, and the recovery once no record waits."""
         if error is not None and not self._has_failed:
             self._on_event("record_failed", {"detail": str(error)})
         elif error is None and self._has_failed and not self.is_failing:

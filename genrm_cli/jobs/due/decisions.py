@@ -147,7 +147,8 @@ def iter_decisions(
 ) -> Iterator[Decision]:
     """Yield what to do with each input, in the order of the listing; blocks on storage.
 
-    Inputs that another run holds `leases` on wait. An up-to-date input is due if a killed run left `leftovers`.
+    With `leases`, an input that another run has leased waits. With `leftovers`, an up-to-date input is due if a killed
+    run left files next to its outputs.
     """
 
     def look(task: Task) -> Decision:

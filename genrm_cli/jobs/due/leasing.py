@@ -79,7 +79,7 @@ def _each(work: Callable[[Given], Result], things: Iterable[Given]) -> list[Resu
 
 
 class Leftovers:
-    """Finds the outputs with leases or manifests next to them, by one listing of a folder, or of `one_output`."""
+    """Finds outputs with leases or manifests next to them; lists a folder once, or only `one_output`. Thread-safe."""
 
     def __init__(self, s3: S3Options, *, one_output: bool) -> None:
         self._s3 = s3

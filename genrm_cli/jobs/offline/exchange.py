@@ -171,8 +171,8 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
             run.on_event("replies", told)
             if store.has_waited and not replies.used:
                 raise store.foreign_error
-        is_written = requests is not None and bool(requests.files) == bool(len(requests))  # else none can be made
-        if requests is not None and store.is_used and is_written:
+        # Requests without a file: it could not be opened, which is an error of each input.
+        if requests is not None and store.is_used and (requests.files or not len(requests)):
             await run.in_thread(outputs.commit)
             written = [
                 {"uri": file.content.uri, "model": file.model, "requests": file.requests} for file in requests.files

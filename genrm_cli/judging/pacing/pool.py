@@ -314,9 +314,7 @@ class EndpointPool:
             self._over.set()  # ends all pauses
             self._over.clear()
         else:
-            error = self._given_up = JudgeError(
-                silent, " Run the same again once it is back: answers that a journal holds are reused."
-            )
+            error = self._given_up = JudgeError(silent, " Try again once it is back: answers in a journal are reused.")
             self._over.set()
         for line in self._lines():
             for future in line:

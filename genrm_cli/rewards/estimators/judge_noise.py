@@ -115,8 +115,8 @@ def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
 class Moments(NamedTuple):
     """The variance of verdicts, split; 3 by 3 matrices for d, r and m.
 
-    Of what one rollout adds (`signal`), of one verdict (`own`), and of what the prompt adds; from pairs of verdicts
-    that share one rollout.
+    `signal` is what one rollout adds, `prompt` what the prompt adds, `own` the variance of one verdict, all included.
+    `pairs` is the number of pairs of verdicts that share one rollout.
     """
 
     signal: Floats

@@ -8,7 +8,10 @@ from genrm_cli.rollouts.rollout import Criterion, UnreadableRecordError
 
 
 def reference_at(record: JsonObject, path: str) -> str | None:
-    """Return the reference answer at a dotted path, or the only one of a list; others as JSON, None for none."""
+    """Return the reference answer at a dotted path; None if there is none.
+
+    A list of one value is that value; other lists, objects and numbers are shown as JSON.
+    """
     value = field_at(record, path)
     while isinstance(value, list) and len(value) == 1:
         (value,) = value
