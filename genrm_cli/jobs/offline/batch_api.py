@@ -121,8 +121,10 @@ class BatchApi:
         after = ""
         for _ in range(_PAGES):
             try:
-                page = orjson.loads(await self._client.call("GET", path + after, self._policy.call_timeout_s))
-            except (CallError, ValueError):
+                page = await self._call("GET", path + after)
+            except JudgeError as error:
+                if isinstance(error.__cause__, CallError) and _may_pass(error.__cause__):
+                    raise  # what is not found is submitted again, and paid twice
                 return
             entries = page.get("data") or []
             for entry in entries:

@@ -130,7 +130,7 @@ NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded
 @pytest.mark.parametrize(
     "faults",
     [
-        {"POST /batches": ["lost"]},
+        {"POST /batches": ["lost"], "GET /batches": [503]},
         *(
             pytest.param(faults, marks=pytest.mark.slow)
             for faults in (
