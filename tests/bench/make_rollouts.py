@@ -36,11 +36,7 @@ def write_rollouts(
 def _line(generator: random.Random, task: int, index: int, text_chars: int) -> bytes:
     words = generator.choices(_WORDS, k=max(1, text_chars // 7))
     question = f"What does item {task} have to do with the {_WORDS[task % len(_WORDS)]}?"
-    message = {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": " ".join(words)}],
-    }
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": " ".join(words)}]}
     record = {
         "_ng_task_index": task,
         "_ng_rollout_index": index,

@@ -231,14 +231,7 @@ def measure_collect(bench: Bench) -> Figures:
     """`genrm collect`, 500 sessions of 20 turns in flight; CPU time a turn, less that of a run of 4 sessions."""
     bench.judge.behave(chat=TURN_LINES)
     common = ("collect", "samples", "-q", "--json", "--no-probe", "--keep-client-faults", "--max-turns", 20)
-    common += (
-        "--policy-base-url",
-        bench.judge.base_url,
-        "--policy-model",
-        "p",
-        "--concurrency",
-        500,
-    )
+    common += ("--policy-base-url", bench.judge.base_url, "--policy-model", "p", "--concurrency", 500)
     figures: Figures = {}
     for name, client in (("", ()), ("model_", ("--client-base-url", bench.judge.base_url, "--client-model", "c"))):
         turn_ms = []

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judged_pairs import judged_pair
 
-from genrm_cli.evaluation.accuracy import (
-    PairShare,
-    Preference,
-    evaluate,
-    evaluate_by_category,
-    preference_of,
-)
+from genrm_cli.evaluation.accuracy import PairShare, Preference, evaluate, evaluate_by_category, preference_of
 from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
 
 RIGHT, WRONG, TIE = Preference.RIGHT, Preference.WRONG, Preference.TIE

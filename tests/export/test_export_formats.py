@@ -192,11 +192,7 @@ ITEMS = (
 def test_reasoning_is_kept_stripped_or_separated(policy, first, last):
     """Each thought stays with the message that it precedes, or goes."""
     messages = messages_of_response((Turn("user", "2+2?"),), ITEMS, policy)
-    assert messages == [
-        {"role": "assistant", **first, "tool_calls": [CALL]},
-        RESULT,
-        {"role": "assistant", **last},
-    ]
+    assert messages == [{"role": "assistant", **first, "tool_calls": [CALL]}, RESULT, {"role": "assistant", **last}]
 
 
 def test_messages_survive_reading_and_writing():

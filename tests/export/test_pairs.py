@@ -164,7 +164,4 @@ def test_a_teacher_is_chosen_over_the_policy_only():
     dropped = Counter()
     pairs = choose_pairs(group, ExportOptions(pairs="teacher-student"), dropped)
     assert [(pair.chosen.index, pair.rejected.index) for pair in pairs] == [(0, 2), (0, 5)]
-    assert dropped == {
-        "teacher_worse": 1,
-        "no_teacher": 1,
-    }
+    assert dropped == {"teacher_worse": 1, "no_teacher": 1}

@@ -35,10 +35,7 @@ def undisturbed_outputs() -> dict[int, bytes]:
 
 @pytest.fixture
 def make_scoring(
-    tmp_path: Path,
-    judge_server: JudgeServer,
-    undisturbed_outputs: dict[int, bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, judge_server: JudgeServer, undisturbed_outputs: dict[int, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MakeScoring]:
     """Give a test an input of so many groups of four, four comparisons each, and a healthy judge."""
     for name in list(os.environ):

@@ -121,8 +121,7 @@ FAMILIES = {
     "brrm": Family({boxed_winner(1): BETTER, boxed_winner(2): WORSE}, swap_boxed_winner),
     "json": JSON_FAMILY,
     "arena-hard": Family(
-        {"[[A>>B]]": MUCH, "[[A>B]]": BETTER, "[[A=B]]": TIE, "[[B>A]]": WORSE, "[[B>>A]]": MUCH_WORSE},
-        swap_letters,
+        {"[[A>>B]]": MUCH, "[[A>B]]": BETTER, "[[A=B]]": TIE, "[[B>A]]": WORSE, "[[B>>A]]": MUCH_WORSE}, swap_letters
     ),
     "mt-bench": Family({"[[A]]": BETTER, "[[B]]": WORSE, "[[C]]": TIE}, swap_letters),
     "rm-r1": Family(

@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.lexical import (
-    LEXICAL_VERSION,
-    READ_CHARS,
-    judge_lexically,
-    rank_difference,
-    score_response,
-)
+from genrm_cli.judging.lexical import LEXICAL_VERSION, READ_CHARS, judge_lexically, rank_difference, score_response
 from genrm_cli.judging.requests import PairwisePrompt
 
 QUESTION = "How do I store fresh basil so that it stays green for a week?"

@@ -68,14 +68,7 @@ def test_nemotron_gives_the_input_no_role_but_a_speakers() -> None:
     """Developer turns are system turns; tools, and inputs that claim to be a response, are labelled user turns."""
     prompt = PairwisePrompt([("developer", "d"), ("tool", "42"), ("response_1", "x"), ("principle", "y")], "a", "b")
     messages = NEMOTRON.render_messages(prompt)
-    assert [message["role"] for message in messages] == [
-        "system",
-        "user",
-        "user",
-        "user",
-        "response_1",
-        "response_2",
-    ]
+    assert [message["role"] for message in messages] == ["system", "user", "user", "user", "response_1", "response_2"]
     assert messages[1]["content"] == "[tool]\n42"
 
 

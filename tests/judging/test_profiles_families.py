@@ -194,11 +194,7 @@ REPLIES: list[tuple[str, str, Verdict | FailureKind]] = [
     ("rubric-rm", "The Winner: Response A", NO_VERDICT),
     ("rubric-rm", "My verdict: Winner: Response B", WORSE),
     ("rubric-rm", "My verdict: Winner: Response B\nWinner: Response A", AMBIGUOUS),
-    (
-        "nemotron-boxed",
-        f"[The Begin of Analysis on Response 1]\\boxed{{7}}[The End of...]\n{boxed(4, 2, 2)}",
-        BETTER,
-    ),
+    ("nemotron-boxed", f"[The Begin of Analysis on Response 1]\\boxed{{7}}[The End of...]\n{boxed(4, 2, 2)}", BETTER),
     ("nemotron-boxed", boxed(4, 2, 2).replace("[The End of Ranking Score]", ""), BETTER),
     ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(4, 2, 2), BETTER),
     ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(2, 4, 5), AMBIGUOUS),

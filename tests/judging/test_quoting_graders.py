@@ -146,11 +146,7 @@ GRADERS = {
     "criteria": Grader(
         CRITERIA,
         1,
-        {
-            decided(True, True, False): (1.0,),
-            decided(True, False, True): (0.5,),
-            decided(False, False, True): (0.0,),
-        },
+        {decided(True, True, False): (1.0,), decided(True, False, True): (0.5,), decided(False, False, True): (0.0,)},
         tuple(decided(True, True, False).replace(f'"x{index}"', "%s") for index in (0, 2)),
     ),
     "constraints": Grader(

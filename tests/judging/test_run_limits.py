@@ -36,11 +36,7 @@ def test_retries_and_re_askings_do_not_overdraw(
     """However many comparisons wait for a slot at once, the calls of all of them stay within the budget."""
     judge_server.behave(**behaviour)
     opened = with_judge(
-        lambda each: each.ask_all(range(60)),
-        judge_server.base_url,
-        budget=Budget(45),
-        concurrency=concurrency,
-        reask=3,
+        lambda each: each.ask_all(range(60)), judge_server.base_url, budget=Budget(45), concurrency=concurrency, reask=3
     )
     assert judge_server.stats()["requests"] == opened.budget.calls == 45
     assert sum(outcome.attempts for outcome in opened.outcomes.values()) == 45

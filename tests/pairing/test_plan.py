@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.pairing import (
-    AGAINST_FIRST,
-    STRATEGIES,
-    Comparison,
-    PairingPlan,
-)
+from genrm_cli.pairing import AGAINST_FIRST, STRATEGIES, Comparison, PairingPlan
 
 CIRCULAR = {
     0: [],

@@ -70,14 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--keep-replies", "-o", "sample.scored.jsonl")
     genrm.run("report", "sample.scored.jsonl")
     lines = [
-        scored(
-            text,
-            float(place),
-            group=f"<b>{place // 4}</b>",
-            index=place % 4,
-            prompt=text,
-            reason_text=text,
-        )
+        scored(text, float(place), group=f"<b>{place // 4}</b>", index=place % 4, prompt=text, reason_text=text)
         for place, text in enumerate(CORPUS)
     ]
     replies = [

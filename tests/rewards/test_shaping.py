@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rewards.shaping import (
-    ShapingTerms,
-    count_style_elements,
-    measure_text,
-    plan_adjustments,
-    style_density,
-)
+from genrm_cli.rewards.shaping import ShapingTerms, count_style_elements, measure_text, plan_adjustments, style_density
 
 TEXTS = st.text(alphabet="ab #*-+1._\n`é好😀", max_size=30)
 MARKDOWN = "# Title\n### Subsection\n1. Ordered\n- Dash\n* Star\n+ Plus\n**bold** and __also bold__\nNice 😀✅"
@@ -196,12 +190,6 @@ def test_the_terms_are_named():
     terms = ShapingTerms(0.5, 0.4, 0.2, 0.3, 0.2, 0.1)
     first, _ = adjusted([5.0, 1.0], ["r", "rr"], ["plain", "# styled"], terms)
     assert first.as_dict() == pytest.approx(
-        {
-            "reasoning_bonus": 0.5,
-            "answer_bonus": 0.4,
-            "reasoning_length": 0.15,
-            "answer_length": 0.1,
-            "style": 0.05,
-        }
+        {"reasoning_bonus": 0.5, "answer_bonus": 0.4, "reasoning_length": 0.15, "answer_length": 0.1, "style": 0.05}
     )
     assert first.total() == pytest.approx(1.2)

@@ -104,10 +104,7 @@ def test_our_reward_is_the_total() -> None:
     """`total_reward` is what trainers read; what the episode brought is kept under `genrm`."""
     record = episode(*OPENING, reward=REWARD)
     FORMATS["episode"].annotate(record, [Score(4.5, {"components": {"genrm": 4.5, "safety": 0.5}})])
-    assert record["reward"] == {
-        "total_reward": 4.5,
-        "components": {"safety": 0.5, "empathy": 0.7, "bias": 0.0},
-    }
+    assert record["reward"] == {"total_reward": 4.5, "components": {"safety": 0.5, "empathy": 0.7, "bias": 0.0}}
     assert record["genrm"] == {"components": {"genrm": 4.5, "safety": 0.5}, "previous_reward": REWARD}
 
 

@@ -235,9 +235,7 @@ KEYS = st.sampled_from(FIELDS.split()) | st.text(max_size=3)
 WORDS = st.sampled_from(["user", "assistant", "system", "message", "reasoning", "function_call", "<think>", ""])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS | st.text(max_size=5)
 JSON = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
-    max_leaves=12,
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
 )
 
 

@@ -19,11 +19,7 @@ TEMPLATES = {
         "<|eot_id|>",
         "<|start_header_id|>assistant<|end_header_id|>\n\n",
     ),
-    "llama-4": (
-        "<|header_start|>{}<|header_end|>\n\n",
-        "<|eot|>",
-        "<|header_start|>assistant<|header_end|>\n\n",
-    ),
+    "llama-4": ("<|header_start|>{}<|header_end|>\n\n", "<|eot|>", "<|header_start|>assistant<|header_end|>\n\n"),
     "seed": ("<seed:bos>{}\n", "<seed:eos>", "<seed:bos>assistant\n"),
     "minimax": ("]~b]{}\n", "[e~[\n", "]~b]assistant\n"),
     "gemma-4": ("<|turn>{}\n", "<turn|>\n", "<|turn>model\n"),

@@ -20,14 +20,7 @@ from genrm_cli.rollouts.rollout import (
     Turn,
     is_blank_text,
 )
-from genrm_cli.rollouts.views import (
-    ViewOptions,
-    cut_middle,
-    is_blank,
-    render_transcript,
-    view_group,
-    why_not_compared,
-)
+from genrm_cli.rollouts.views import ViewOptions, cut_middle, is_blank, render_transcript, view_group, why_not_compared
 from genrm_cli.verdicts import Explanation, Reason
 
 PROMPT = (Turn("user", "How many days has April?"),)

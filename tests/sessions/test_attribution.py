@@ -50,8 +50,7 @@ def test_a_reported_phrase_is_meant_once_the_therapist_agrees() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['he said "end it" to you', "the voice that says 'end it'", '"end it", he wrote', 'it reads: "end it."'],
+    "text", ['he said "end it" to you', "the voice that says 'end it'", '"end it", he wrote', 'it reads: "end it."']
 )
 def test_quoted_words_of_others_are_taken_out(text: str) -> None:
     """What somebody else says, writes or thinks is not the therapist's."""

@@ -99,9 +99,7 @@ def test_a_record_has_the_shape_that_trainers_read(tmp_path: Path, judge_server:
     records = read(tmp_path)
     assert len(records) == 12
     for record in records:
-        assert list(record) == [
-            *("run_id", "episode_index", "scenario", "messages", "policy", "reward", "metadata"),
-        ]
+        assert list(record) == [*("run_id", "episode_index", "scenario", "messages", "policy", "reward", "metadata")]
         assert {"scenario_id", "difficulty", "risk_level"} <= record["scenario"].keys()
         assert [message["role"] for message in record["messages"][:3]] == ["system", "user", "assistant"]
         assert record["policy"] == {"name": "tested", "role": "policy", "base_model": "base"}

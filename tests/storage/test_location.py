@@ -80,17 +80,7 @@ def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, s
 
 @pytest.mark.parametrize(
     "uri",
-    [
-        "run.json",
-        "run.metrics.json",
-        "run.lease-1",
-        "run.jsonl.bz2",
-        "run.JSONL",
-        "d.jsonl/run",
-        "d/.jsonl",
-        "",
-        "-",
-    ],
+    ["run.json", "run.metrics.json", "run.lease-1", "run.jsonl.bz2", "run.JSONL", "d.jsonl/run", "d/.jsonl", "", "-"],
 )
 def test_other_files_are_no_rollouts(uri: str) -> None:
     """Other suffixes, unfinished files, a folder with such a name, a suffix without a name."""

@@ -60,11 +60,7 @@ def test_every_get_is_pinned_to_one_version(scripted_s3: Any) -> None:
             return 200, {"ETag": '"a"', "Content-Length": str(size)}, b""
         start, _, end = request.headers["range"].removeprefix("bytes=").partition("-")
         first, last = int(start), int(end or size - 1)
-        return (
-            206,
-            {"ETag": '"a"', "Content-Range": f"bytes {first}-{last}/{size}"},
-            b"x" * (last - first + 1),
-        )
+        return (206, {"ETag": '"a"', "Content-Range": f"bytes {first}-{last}/{size}"}, b"x" * (last - first + 1))
 
     scripted_s3.answer = answer
     with open_source(_URI, scripted_s3.options, size) as source:

@@ -115,11 +115,7 @@ def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
         "except StorageError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
+        [sys.executable, "-W", "error", "-c", script, str(path)], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout.startswith(f"{path}: cannot be written: File too large; free some disk")
     assert done.stderr == ""

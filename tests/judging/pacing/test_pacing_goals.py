@@ -1,13 +1,16 @@
 """Whole runs against a server in virtual time: each goal of pacing with its number."""
 
+import random
 from functools import cache
 from statistics import median
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from simulated_server import Run, SimulatedServer, run_judge
 
 from genrm_cli.errors import JudgeError
-from genrm_cli.judging.pacing.limit import Limit
+from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.verdicts import Failure
 
 SEEDS = range(3)
@@ -79,6 +82,39 @@ def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
     assert len([at_s for at_s in server.answered_at_s if at_s > 20]) / 40 >= 0.4 * 16 / 0.4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_server_of_any_capacity_is_used_and_not_flooded(refuses: bool) -> None:
+    """From 60 s on, 95 % of what is possible; what queues in silence is never more than twice the capacity.
+
+    A server that refuses what is too much refuses at most 2 % of all calls.
+    """
+    server = SimulatedServer(capacity=32, mean_s=0.5, sigma=0.6, refuses=refuses)
+    run = run_judge(8_000, server, deadline_s=120.0)
+    assert len([at_s for at_s in server.answered_at_s if 60 < at_s <= 120]) / 60 >= 0.95 * 32 / 0.5
+    assert max(level for at_s, level in run.levels if at_s > 60) <= 2 * 32 * 1.2  # a try upwards is a fifth
+    assert server.calls["refused"] <= 0.02 * server.calls["all"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [(8, 64), (64, 8)])
+def test_a_silent_server_is_followed_far(before: int, after: int) -> None:
+    """When a server that refuses nothing becomes eight times as large or as small, so does the level in minutes."""
+    server = SimulatedServer(capacity=before, mean_s=0.5)
+    run = run_judge(30_000, server, at={30.0: lambda: setattr(server, "capacity", after)}, deadline_s=300.0)
+    assert len([at_s for at_s in server.answered_at_s if 240 < at_s <= 300]) / 60 >= 0.9 * after / 0.5
+    assert run.levels[-1][1] <= 3 * after
+
+
+@pytest.mark.slow
+def test_a_blackout_is_recovered_from() -> None:
+    """40 s without an answer cost throughput only as long as they last: it is back within two minutes."""
+    server = SimulatedServer(capacity=32, mean_s=0.5)
+    changes = {60.0: lambda: setattr(server, "hanging_share", 1.0), 100.0: lambda: setattr(server, "hanging_share", 0)}
+    run_judge(20_000, server, at=changes, call_timeout_s=10.0, deadline_s=280.0)
+    assert len([at_s for at_s in server.answered_at_s if 220 < at_s <= 280]) / 60 >= 0.9 * 32 / 0.5
+
+
 def broken_run(broken_per_100: int, count: int = 1_000) -> Run:
     """Put comparisons before two servers, of which some break both."""
     servers = [SimulatedServer(capacity=32, seed=seed) for seed in SEEDS[:2]]
@@ -119,3 +155,24 @@ def test_a_fixed_limit_is_kept() -> None:
     run = run_judge(672, SimulatedServer(refused_share=0.05), limit=lambda: Limit(32))
     assert {level for _, level in run.levels} == {32}
     assert run.failed == 0
+
+
+@given(
+    st.integers(1, 600),
+    st.integers(0, 2**32),
+    st.lists(st.tuples(st.sampled_from("aart"), st.integers(1, 300)), min_size=1, max_size=12),
+)
+def test_the_limit_stays_within_its_bounds(ceiling: int, seed: int, phases: list[tuple[str, int]]) -> None:
+    """For any sequence of events, the limit is at least 1 and never above the ceiling."""
+    limit, dice, now_s = AdaptiveLimit(ceiling), random.Random(seed), 0.0
+    for kind, times in phases:
+        for _ in range(times):
+            now_s += dice.expovariate(10)
+            in_flight = dice.randint(1, limit.limit)
+            if kind == "a":
+                limit.on_answer(now_s, dice.expovariate(1), in_flight)
+            elif kind == "r":
+                limit.on_refusal(now_s, in_flight)
+            else:
+                limit.on_timeout(now_s, dice.expovariate(1), in_flight)
+            assert 1 <= limit.limit <= ceiling

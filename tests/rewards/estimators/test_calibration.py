@@ -6,16 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from drawn_verdicts import (
-    BIAS,
-    LEVEL_NOISE,
-    LEVEL_SLOPE,
-    NOISE,
-    PROMPT_BIAS,
-    SLOPES,
-    linear_judge,
-    pairs_of,
-)
+from drawn_verdicts import BIAS, LEVEL_NOISE, LEVEL_SLOPE, NOISE, PROMPT_BIAS, SLOPES, linear_judge, pairs_of
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.pairing import PairingPlan

@@ -19,11 +19,7 @@ from genrm_cli.rewards.estimators.least_squares import points_of
 from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
-KNOWN = Calibration(
-    groups=500,
-    noise=NOISE,
-    win_noise=WinNoise(0.2, 0.6),
-)
+KNOWN = Calibration(groups=500, noise=NOISE, win_noise=WinNoise(0.2, 0.6))
 NAMES = sorted(ESTIMATORS)
 every_estimator = pytest.mark.parametrize("name", NAMES)
 RINGS_OF_16 = {k: [(i, j) for i, j, _ in PairingPlan("ring", ring_k=k).iter_pairs(16)] for k in (1, 2)}
