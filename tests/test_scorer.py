@@ -142,7 +142,7 @@ async def test_many_groups_get_the_rewards_of_the_command(
     command = Genrm(tmp_path)
     path = command.write("rollouts.jsonl", make_rollouts(24, 4))
     judge_server.behave(verdict="hash")
-    flags = ("--base-url", judge_server.base_url, "--model", "m", "--estimator", estimator, "--no-journal")
+    flags = (*judge_server.flags, "--estimator", estimator, "--no-journal")
     assert command.run("score", path, *flags, "--no-probe").code == 0
     lines = read_lines(tmp_path / "rollouts.scored.jsonl")
     async with genrm.Scorer(**settings_for(judge_server, estimator=estimator)) as scorer:

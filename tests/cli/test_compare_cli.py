@@ -35,7 +35,7 @@ def reply(score_1: float, score_2: float, ranking: float) -> dict[str, Any]:
 
 def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     """Name a judge that is asked one thing after the other."""
-    return ("--base-url", server.base_url, "--model", "m", "--no-probe", "--concurrency", 1, *more)
+    return (*server.flags, "--no-probe", "--concurrency", 1, *more)
 
 
 @pytest.mark.parametrize("way", [REFERENCE_WAY, ("--compat", "nemo-gym")], ids=["by hand", "compat"])
@@ -160,8 +160,7 @@ def test_compat_answers_for_one_response_or_none(
 ) -> None:
     """The reply of Gym, without asking the judge, not even by a probe."""
     stdin = json.dumps({"conversation_history": [], "response_objs": responses}).encode()
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", *COMPAT)
-    finished = call("compare", "-", *arguments, stdin=stdin)
+    finished = call("compare", "-", *judge_server.flags, *COMPAT, stdin=stdin)
     assert (finished.code, finished.err) == (0, "")
     assert json.loads(finished.out) == {"rewards": rewards, "comparison_results": None, "metrics": None}
     assert judge_server.stats()["requests"] == 0

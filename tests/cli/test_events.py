@@ -30,8 +30,7 @@ def test_a_run_is_logged_from_plan_to_end(genrm: Genrm, call: Call, judge_server
     """The log holds what was planned, what the probe found, and how the run ended; the plan is also said aloud."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log)
-    finished = call("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log)
     assert finished.code == 0
     probing, judge, plan, probe, *_, end = logged(log)
     events = ["probing", "judge", "plan", "probe", "end"]
@@ -47,7 +46,7 @@ def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server:
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     judge_server.behave(fault={"status": 500})
     log = genrm.folder / "events.jsonl"
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--no-probe")
+    arguments = (*judge_server.flags, "--log-json", log, "--no-probe")
     finished = call("score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20")
     assert finished.code == 4
     events = {line["event"]: line for line in logged(log)}
@@ -64,8 +63,7 @@ def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> 
     """A run that a budget stops says by which option, once."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", log, "--max-calls", 2)
-    finished = call("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log, "--max-calls", 2)
     assert finished.code == 6
     assert [line.get("reason") for line in logged(log) if line["event"] == "stopped"] == ["max_calls"]
     assert finished.err.count("stopped by --max-calls: making no more calls and writing partial results") == 1
@@ -77,7 +75,7 @@ def test_a_run_that_may_spend_nothing_asks_nothing(
 ) -> None:
     """A budget of nothing, or a deadline that is over when the input has been read, costs no call, not even a probe."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", *option)
+    finished = call("score", "in.jsonl", *judge_server.flags, *option)
     assert finished.code == 6
     assert judge_server.stats()["requests"] == 0
     metrics = genrm.metrics()
@@ -89,8 +87,7 @@ def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
 ) -> None:
     """A log in a folder that is not there is a storage error, said before anything is asked."""
     genrm.write("in.jsonl", make_rollouts())
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", "away/events.jsonl")
-    finished = call("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "away/events.jsonl")
     assert finished.code == 5
     assert "--log-json away/events.jsonl: cannot be opened" in finished.err
     assert judge_server.stats()["requests"] == 0
@@ -100,8 +97,7 @@ def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
 def test_a_full_disk_under_the_log_does_not_end_the_run(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """When no line can be written any more, that is said once, and the verdicts are worth more than the log."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--log-json", "/dev/full")
-    finished = call("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "/dev/full")
     assert finished.code == 0
     assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
 

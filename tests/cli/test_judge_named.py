@@ -39,7 +39,7 @@ def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
     """A GenRM by another name costs no extra call, another judge costs one; the journal remembers what was found."""
     judge_server.behave(unknown_roles=roles)
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m")
+    arguments = ("score", "in.jsonl", *judge_server.flags)
     assert call(*arguments).code == 0
     assert judge_server.stats()["requests"] == calls + 3
     before = genrm.metrics()
@@ -79,7 +79,7 @@ def test_a_judge_that_moved_continues(genrm: Genrm, call: Call, judge_server: Ju
     """As a nightly job: what is done stays done, the rest is finished elsewhere, no call is paid twice."""
     for name in ("done", "begun"):
         genrm.write(f"{name}.jsonl", make_rollouts(groups=2, size=3))
-    first = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--profile", "nemotron")
+    first = (*judge_server.flags, "--no-probe", "--profile", "nemotron")
     assert call("score", "done.jsonl", *first).code == 0
     assert call("score", "begun.jsonl", *first, "--max-calls", 2).code == 6
     moved = start_judge()
@@ -123,8 +123,7 @@ def test_a_grader_that_cannot_be_read_is_named_with_its_component(
     """A judge that does not know rubrics ends the run with 4; the error begins with the component."""
     genrm.write("in.jsonl", make_rollouts())
     judge_server.behave(script=[{}] * 2, fault={"content": "I do not grade."})
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--component", "rubric:helpfulness")
-    finished = call("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *judge_server.flags, "--component", "rubric:helpfulness")
     assert finished.code == 4
     assert "genrm: error: component rubric: the judge cannot be used: " in finished.err
 

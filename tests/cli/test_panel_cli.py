@@ -148,7 +148,7 @@ def test_judges_that_are_asked_otherwise_are_evaluated(
     """The longer answer is right here, and all of them find it; the plan counts every call."""
     pairs = [{"prompt": f"Q{n}?", "chosen": "good " * (9 + n), "rejected": "bad"} for n in range(4)]
     genrm.write("pairs.jsonl", pairs)
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", profile)
+    judge = (*judge_server.flags, "--profile", profile)
     finished = call("eval", "pairs.jsonl", "-o", "m.json", "--json", *judge)
     assert finished.code == 0, finished.err
     result = json.loads(finished.out)
@@ -164,7 +164,7 @@ def test_a_grade_that_failed_makes_both_orders_fail(genrm: Genrm, call: Call, ju
     """Without the grade of one answer nothing is known of the pair."""
     judge_server.behave(script=[{"content": "Hm."}])
     genrm.write("pairs.jsonl", [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad"} for n in range(2)])
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron-principle", "--no-probe")
+    judge = (*judge_server.flags, "--profile", "nemotron-principle", "--no-probe")
     finished = call("eval", "pairs.jsonl", "--json", "--reask", 0, "--concurrency", 1, *judge)
     figures = json.loads(finished.out)["figures"]
     assert (figures["verdicts"], figures["failures_by_kind"]) == (2, {"no_verdict": 2})
@@ -176,7 +176,7 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
 ) -> None:
     """Graders have no first place and no flips; a second turn is not a retry; validate and score make the same plan."""
     genrm.write("in.jsonl", make_rollouts(groups=2))
-    judge: tuple[Any, ...] = ("--base-url", judge_server.base_url, "--model", "m", "--profile", profile)
+    judge: tuple[Any, ...] = (*judge_server.flags, "--profile", profile)
     plan = json.loads(call("validate", "in.jsonl", "--both-orders", "--json", *judge).out)["plan"]
     finished = call("score", "in.jsonl", "--both-orders", *judge)
     assert finished.code == 0, finished.err
@@ -200,9 +200,8 @@ def test_the_references_reading_is_not_for_them(
 ) -> None:
     """`--compat nemo-gym` reads JSON scores of pairs: for another judge, alone or in a panel, it is refused."""
     genrm.write("in.jsonl", make_rollouts(groups=1))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", profile)
     for arguments in (("score", "in.jsonl"), ("validate", "in.jsonl"), ("compare", "one", "two")):
-        finished = call(*arguments, "--compat", "nemo-gym", *judge)
+        finished = call(*arguments, "--compat", "nemo-gym", *judge_server.flags, "--profile", profile)
         assert finished.code == 2
         assert f"the profile {profile} does not ask for" in finished.err
     write_panel(genrm, judge_server)

@@ -54,7 +54,7 @@ def test_a_run_is_judged_by_another_family(
     """What the family says, first place or second, ends in the rewards; the metrics name the profile."""
     judge_server.behave(fault={"content": content})
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", name, "--no-probe")
+    judge = (*judge_server.flags, "--profile", name, "--no-probe")
     finished = call("score", "in.jsonl", *judge)
     assert finished.code == 0, finished.err
     assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [mean, mean]
@@ -83,7 +83,7 @@ def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm: Genrm, call: Call,
     assert call("profiles", "test", "house.toml", "--reply", "hm").out.startswith(b"no verdict: no_verdict: ")
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     judge_server.behave(fault={"content": "Better: A"})
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "house.toml", "--no-probe")
+    judge = (*judge_server.flags, "--profile", "house.toml", "--no-probe")
     assert call("score", "in.jsonl", *judge).code == 0
     assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [3.0] * 3
     metrics = genrm.metrics()

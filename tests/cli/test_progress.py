@@ -74,7 +74,7 @@ def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm: Genrm, judge_
     """With stderr on a terminal progress moves there; stdout holds the scored lines and nothing else."""
     judge_server.behave(latency_s=0.4)
     genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
-    arguments = ("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    arguments = ("score", "in.jsonl", *judge_server.flags, "--no-probe")
     ours, theirs = pty.openpty()
     environment = genrm.environment(TERM="xterm-256color", COLUMNS="150")
     command = [*COMMAND, *arguments, "--concurrency", "2", "-o", "-"]

@@ -82,8 +82,7 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
     """After --max-calls the figures tell comparisons without an answer from those that were never asked."""
     lines = [{"prompt": f"Question {n // 3}?", "completion": "word " * (n + 1)} for n in range(12)]
     genrm.write("in.jsonl", lines)
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron", "--no-probe", "-q")
-    call("score", "in.jsonl", *judge, "--max-calls", "5")
+    call("score", "in.jsonl", *judge_server.flags, "--profile", "nemotron", "--no-probe", "-q", "--max-calls", "5")
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
     assert (run["verdicts"], run["not_asked"], run["failures"]) == (5, 7, {})
     assert (run["failed"]["count"], run["failed"]["of"]) == (0, 5)
@@ -98,7 +97,7 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(
     judge_server.behave(refuses="xyzzy")
     lines = [{"prompt": "Why?", "completion": "word " * (n + 1) + ("xyzzy" if n == 2 else "")} for n in range(4)]
     genrm.write("in.jsonl", lines)
-    done = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    done = call("score", "in.jsonl", *judge_server.flags, "--no-probe")
     assert "1 rollout made requests fail, most often rollout 2 of '" in done.err
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
     assert (run["sabotaged"]["count"], run["sabotaged"]["of"]) == (1, 4)
@@ -163,7 +162,7 @@ def test_the_title_names_the_inputs_and_a_comparison_comes_first(genrm: Genrm, c
 def test_the_page_shows_prompts_and_the_cost(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """Groups to look at are named by their prompts; tokens have a price if one is given."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron")
+    call("score", "in.jsonl", *judge_server.flags, "--profile", "nemotron")
     assert call("report", "in.scored.jsonl", "--price-in", "1000", "--price-out", "1000", "-o", "r.html").code == 0
     page = (genrm.folder / "r.html").read_text()
     looked = page[page.index("Look here") :]

@@ -16,8 +16,7 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     """In mid-run each ends the process soon: verdicts are kept; no outputs, temporary files or calls are left."""
     judge_server.behave(script=[{}] * 4, fault={"hang": True})  # the probe and two verdicts, then silence
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--concurrency", "4")
-    process = genrm.start("score", "in.jsonl", *arguments)
+    process = genrm.start("score", "in.jsonl", *judge_server.flags, "--concurrency", "4")
     judge_server.wait_until(lambda stats: stats["hangs"] == 4)
     process.send_signal(sent)
     out, err = process.communicate(timeout=60)
@@ -40,10 +39,9 @@ def test_nohup_outlives_its_terminal(genrm: Genrm, judge_server: JudgeServer) ->
     """A SIGHUP that is ignored at the start stays ignored: the run ends as if none had come."""
     judge_server.behave(script=[{"latency_s": 1.0}])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--concurrency", "1")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the process inherits it
     try:
-        process = genrm.start("score", "in.jsonl", *arguments)
+        process = genrm.start("score", "in.jsonl", *judge_server.flags, "--no-probe", "--concurrency", "1")
     finally:
         signal.signal(signal.SIGHUP, before)
     judge_server.wait_until(lambda stats: stats["requests"] == 1)

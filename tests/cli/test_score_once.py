@@ -26,7 +26,7 @@ LEXICAL = ("--judge", "lexical")
 
 def at(judge: JudgeServer, *more: object) -> tuple[object, ...]:
     """Return the arguments that name a judge, without probe and further tries."""
-    return ("--base-url", judge.base_url, "--model", "m", "--no-probe", "--retries", 0, "--reask", 0, *more)
+    return (*judge.flags, "--no-probe", "--retries", 0, "--reask", 0, *more)
 
 
 def through(disturbed_s3: DisturbedS3) -> tuple[str, ...]:

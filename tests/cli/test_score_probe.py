@@ -68,7 +68,7 @@ def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: J
     """429 means that the judge is up: the run continues and waits for its turn."""
     judge_server.behave(script=[{"status": 429}])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m")
+    finished = call("score", "in.jsonl", *judge_server.flags)
     assert finished.code == 0
     assert judge_server.stats()["by_status"] == {"200": 4, "429": 1}  # two of the probe, two comparisons
 
@@ -77,8 +77,7 @@ def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, call: Call, jud
     """With --no-probe every request is a comparison; when all fail, the run ends with 6 and says so in numbers."""
     judge_server.behave(require_key="secret")
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--retries", 0)
-    finished = call("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--retries", 0)
     assert finished.code == 6
     assert judge_server.stats()["by_status"] == {"401": 3}
     metrics = genrm.metrics()
@@ -92,9 +91,8 @@ def test_a_judge_that_refuses_the_key_in_mid_run_is_waited_for(
     """A key that expired may be put right while the run waits; when it is not, --give-up-after ends it with 4."""
     judge_server.behave(require_key="secret")
     genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
-    arguments = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe", "--give-up-after", "0.3s")
     started_s = time.monotonic()
-    finished = call("score", "in.jsonl", *arguments)
+    finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--give-up-after", "0.3s")
     assert time.monotonic() - started_s < 60
     assert finished.code == 4
     for text in (judge_server.base_url, "HTTP 401", "--give-up-after", "journal"):

@@ -22,7 +22,7 @@ CASES = {
 
 def arguments(judge: JudgeServer, *more: str) -> tuple[str, ...]:
     """Return the options of a run."""
-    return ("--base-url", judge.base_url, "--model", "m", "--reask", "0", "--max-unscored", "1", "-q", *more)
+    return (*judge.flags, "--reask", "0", "--max-unscored", "1", "-q", *more)
 
 
 def outputs_of(folder: Path, stem: str = "in") -> tuple[bytes, list[Json]]:

@@ -16,7 +16,7 @@ def chat(reply: Any, **fields: Any) -> dict[str, Any]:
 def test_what_is_shown_is_what_the_judge_is_sent(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """The messages of `show --as-judge` are, byte for byte, those of a request that `score` makes."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "nemotron-plain")
+    judge = (*judge_server.flags, "--profile", "nemotron-plain")
     shown = call("show", "in.jsonl", "--as-judge", "--model", "m", "--profile", "nemotron-plain").out.decode()
     assert judge_server.stats()["requests"] == 0
     assert call("score", "in.jsonl", *judge, "--no-probe").code == 0

@@ -20,7 +20,7 @@ LAST = re.compile(r"genrm: done: .*; exit (\d+)")
 def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """With --max-calls the summary and the last line agree: no failure, and how many were not asked."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    judge = (*judge_server.flags, "--no-probe")
     finished = call("score", "in.jsonl", *judge, "--max-calls", 2)
     assert finished.code == 6
     *_, error, done = finished.err.splitlines()
@@ -107,7 +107,7 @@ def test_a_ranking_that_means_nothing_is_warned_of(
     """A judge whose rankings contradict or repeat its scores in more than a fifth of the verdicts gets a warning."""
     genrm.write("in.jsonl", make_rollouts())
     judge_server.behave(verdict={"score_1": 4, "score_2": score, "ranking": ranking})
-    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe")
     assert finished.code == 0, finished.err
     message = " ".join(finished.err.split())
     expected = ["scores and ranking disagree in 100% of the verdicts", "the ranking only repeats the scores"]

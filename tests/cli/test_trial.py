@@ -36,7 +36,7 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm: Gen
 def test_a_full_run_goes_on_where_a_trial_ended(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """After a trial its outputs are due, a dry run counts the calls that are left, and a run makes exactly those."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--no-probe")
+    judge = (*judge_server.flags, "--no-probe")
     assert metrics_of(call("score", "in.jsonl", *judge, "--limit", 1, "--json"))["calls"] == 2
     dry = json.loads(call("score", "in.jsonl", *judge, "--dry-run", "--json").out)
     assert dry["results"][0]["reason"] == "it is a trial (limit=1)"

@@ -9,8 +9,7 @@ from judge_server_fixture import JudgeServer
 def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """Formats, groups, comparisons and requests go to stdout; no judge is asked, and nothing is written."""
     genrm.sample("rollouts.jsonl")
-    judge = ("--base-url", judge_server.base_url, "--model", "m")
-    finished = call("validate", "rollouts.jsonl", *judge, "--strategy", "all_pairs", "--repeats", 2)
+    finished = call("validate", "rollouts.jsonl", *judge_server.flags, "--strategy", "all_pairs", "--repeats", 2)
     assert finished.code == 0
     report = finished.out.decode()
     comparisons = 2 * (5 * 6 + 28 + 21)  # one response of a group of eight is blank

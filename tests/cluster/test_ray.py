@@ -33,7 +33,7 @@ def needs_ray() -> None:
 
 def arguments(judge: JudgeServer) -> tuple[str, ...]:
     """Return the command and the options of a run."""
-    given = ("score", "in.jsonl", "--base-url", judge.base_url, "--model", "m", "--no-probe")
+    given = ("score", "in.jsonl", *judge.flags, "--no-probe")
     return (*given, "--profile", "nemotron-plain", "--reask", "0", "--concurrency", str(CONCURRENCY))
 
 

@@ -14,7 +14,7 @@ GROUPS, PLANNED, IN_FLIGHT = 40, 240, 8
 def start(genrm: Genrm, server: JudgeServer, number: int) -> subprocess.Popen[bytes]:
     """Start a run on the common input and journal with an output of its own."""
     where = ("in.jsonl", "-o", f"{number}.jsonl", "--journal", "j.sqlite", "--no-probe", "--strategy", "all_pairs")
-    return genrm.start("score", *where, "--base-url", server.base_url, "--model", "m", "--concurrency", IN_FLIGHT)
+    return genrm.start("score", *where, *server.flags, "--concurrency", IN_FLIGHT)
 
 
 @pytest.fixture

@@ -183,7 +183,7 @@ def test_a_run_counts_expected_verdicts(genrm: Genrm, call: Call, judge_server: 
     likely = {"4": {"4": 0.6, "5": 0.4}} if sends else None
     judge_server.behave(verdict={"score_1": 4, "score_2": 2, "ranking": 2}, likely=likely)
     genrm.write("in.jsonl", [{"prompt": "Why?", "completion": text} for text in ("One.", "Two.", "Three.")])
-    judge = ("--base-url", judge_server.base_url, "--model", "m", "--profile", "json", "--no-probe")
+    judge = (*judge_server.flags, "--profile", "json", "--no-probe")
     done = call("score", "in.jsonl", *judge, "--score-probabilities", "--no-journal")
     assert done.code == 0, done.err
     metrics = orjson.loads((genrm.folder / "in.metrics.json").read_bytes())
