@@ -11,8 +11,11 @@ from genrm_process import Call, Genrm, read_lines
 from judged_lines import by_name, says, score_replies
 
 from genrm_cli.export.balance import balanced_ties
-from genrm_cli.export.judged import _has_scores
+from genrm_cli.export.formats import FORMATS
+from genrm_cli.export.judged import _has_scores, _labelled
+from genrm_cli.export.rows import Judgement
 from genrm_cli.judging.lookup import PROFILES
+from genrm_cli.verdicts import Verdict
 
 Json = dict[str, Any]
 GROUPS = [["a1", "b1", "c1"], ["a2", "b2"], ["a3", "aa3", "b3"], ["a4", "b4", "c4"]]
@@ -128,6 +131,17 @@ def test_labels_are_the_mean_of_both_orders(call: Call, genrm: Genrm) -> None:
     }
     assert len({row["uuid"] for row in rows}) == len(rows)
     assert [[message["role"] for message in each] for each in rows[0]["messages"]] == [["user"]]
+
+
+def test_means_between_two_rankings_are_opposite_in_both_orders() -> None:
+    """The mean of 1.9 and 1.1 is 1.5 in one order, and 7 less 5.5 in the other, up to the last bit."""
+    verdicts = Verdict(4, 2, 1.9), Verdict(2, 4, 5.9)
+    replies = [
+        Judgement("0" * 64, shown, "j", [], {}, verdict, has_scores=True)
+        for shown, verdict in zip(((0, 1), (1, 0)), verdicts, strict=True)
+    ]
+    rankings = [FORMATS["genrm-rl"].render(_labelled(reply, replies))["ranking"] for reply in replies]
+    assert rankings == [2, 5]
 
 
 def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call: Call, genrm: Genrm) -> None:

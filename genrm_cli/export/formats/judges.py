@@ -24,7 +24,8 @@ def _sft(row: Judgement) -> Json:
 
 
 def _genrm_rl(row: Judgement) -> Json:
-    key, ranking = row.key, row.verdict.ranking
+    # The means of both orders differ in their last bits, which must not round them differently.
+    key, ranking = row.key, round(row.verdict.ranking, 9)
     if ranking == MIDDLE_RANKING:
         raise UnfitError("the format has no ranking for a tie")
     # Rounded towards the middle, and never over it, so that both orders of a pair get opposite rankings.
