@@ -41,15 +41,6 @@ def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
     assert reasons == {(1, 0): Reason.NO_RESPONSE, (2, 0): Reason.ALONE, (2, 1): Reason.ALONE}
 
 
-def test_too_many_unscored_rollouts_end_with_code_6(genrm: Genrm, call: Call) -> None:
-    """Above --max-unscored the run ends with 6; its outputs are written all the same."""
-    genrm.sample("bad-lines.jsonl")
-    finished = call("score", "bad-lines.jsonl", *LEXICAL)
-    assert finished.code == 6
-    assert "1 of " in finished.err
-    assert "bad-lines.scored.jsonl" in genrm.names()
-
-
 @pytest.mark.parametrize("name", ["bad-lines.jsonl", "twice.jsonl"])
 def test_strict_refuses_before_any_call(genrm: Genrm, call: Call, judge_server: JudgeServer, name: str) -> None:
     """--strict ends with 3 for bad lines and duplicates, names them, writes nothing and asks nothing."""

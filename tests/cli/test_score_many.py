@@ -217,9 +217,8 @@ def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage:
     scored, metrics = genrm.folder / "a.scored.jsonl", genrm.folder / "a.metrics.json"
     if damage in ("edited", "truncated"):
         assert call("score", "a.jsonl", *LEXICAL).code == 0
-    if damage == "edited":
-        with scored.open("a") as file:
-            file.write('{"note": "mine"}\n')
+    if damage == "edited":  # in place, the size kept
+        scored.write_bytes(re.sub(rb'"reward":.', b'"reward":9', scored.read_bytes(), count=1))
     elif damage == "truncated":
         os.truncate(scored, 20)
     else:

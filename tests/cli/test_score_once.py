@@ -56,19 +56,6 @@ def test_another_inputs_results_are_not_replaced(genrm: Genrm, call: Call) -> No
     assert call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl", "--force").code == 0
 
 
-def test_an_edit_in_place_is_not_overwritten(genrm: Genrm, call: Call) -> None:
-    """A reward that was changed by hand, the size of the file kept, is noticed and not lost."""
-    genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *LEXICAL).code == 0
-    with (genrm.folder / "in.scored.jsonl").open("r+b") as file:
-        start = file.read().index(b'"reward":') + len(b'"reward":')
-        file.seek(start)
-        file.write(b"9")
-    edited = (genrm.folder / "in.scored.jsonl").read_bytes()
-    assert call("score", "in.jsonl", *LEXICAL).code == 2
-    assert (genrm.folder / "in.scored.jsonl").read_bytes() == edited
-
-
 def test_the_stand_in_does_not_replace_a_judge(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """Trying --judge lexical on what a reward model judged is refused; the model may replace the stand-in."""
     genrm.write("in.jsonl", make_rollouts())

@@ -194,16 +194,6 @@ def test_a_field_does_not_score_an_excluded_row(tmp_path: Path) -> None:
     assert scored.reason_texts[1] == "excluded: masked (mask_sample)"
 
 
-def test_two_prompts_of_one_task_index_are_two_groups(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A reused index compares no responses to different questions."""
-    answers = [[said(SHORT)], [said(LONG)]]
-    lines = gym_lines(*answers, given="Why?") + gym_lines(*answers, given="How?")
-    scored = score(tmp_path, lines, judge(judge_server))
-    assert None not in scored.rewards
-    assert (scored.metrics["groups"], judge_server.stats()["requests"]) == (2, 2 * 2)
-    assert len({line["genrm"]["group"] for line in scored.lines}) == 2
-
-
 # Rewards restated elsewhere
 
 
@@ -216,9 +206,6 @@ def test_reward_components_add_up_to_the_reward(tmp_path: Path) -> None:
         assert line["reward"] is None or abs(sum(line["reward_components"].values()) - line["reward"]) < 1e-6
         assert line["genrm"]["previous_reward_components"] == before
     assert (scored.rewards[2], scored.lines[2]["reward_components"]) == (None, {})
-
-
-# NeMo Gym's own view
 
 
 # Shapes that nobody knows
