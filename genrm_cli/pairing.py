@@ -240,11 +240,11 @@ def _plan_offsets(n: int, k: float) -> _Pairs:
     if not part:
         return planned
     added = next(offset for offset in spread_offsets(n, int(k) + 1) if offset not in offsets)
-    return planned + _ring_of(n, added)[:part]
+    return [*planned, *_ring_of(n, added)[:part]]
 
 
 @lru_cache(16)
-def _ring_of(n: int, offset: int) -> _Pairs:
+def _ring_of(n: int, offset: int) -> tuple[tuple[int, int], ...]:
     """Return all (t, t + offset), those without a rollout in common first.
 
     Therefore a share of a ring also spreads its comparisons evenly.
@@ -253,7 +253,7 @@ def _ring_of(n: int, offset: int) -> _Pairs:
     apart = list(range(0, length - 1, 2))
     joining = sorted(set(range(length)) - set(apart), reverse=True)
     starts = [(start + step * offset) % n for steps in (apart, joining) for step in steps for start in range(cycles)]
-    return [(t, (t + offset) % n) for t in starts]
+    return tuple((t, (t + offset) % n) for t in starts)  # it is kept, so nobody may change it
 
 
 def generator_of(key: str, seed: int) -> Random:
