@@ -25,6 +25,11 @@ class Finished(NamedTuple):
     out: bytes
     err: str
 
+    def ended(self, code: int) -> "Finished":
+        """Check its exit code; a failure shows what it said."""
+        assert self.code == code, self.err
+        return self
+
 
 Call = Callable[..., Finished]
 

@@ -100,8 +100,7 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
     def score(name: str, groups: int) -> None:
         texts = [(group, f"{group}/{place}{_FILLER}") for group in range(groups) for place in range(SIZE)]
         genrm.write(f"{name}.jsonl", [{"prompt": f"Question {group}?", "completion": text} for group, text in texts])
-        ended = call("score", f"{name}.jsonl", *flags, "--force", "-q", "--journal", f"{name}.sqlite")
-        assert ended.code == 0, ended.err
+        call("score", f"{name}.jsonl", *flags, "--force", "-q", "--journal", f"{name}.sqlite").ended(0)
 
     async def serve_groups(name: str, groups: int) -> None:
         settings = settings_from(

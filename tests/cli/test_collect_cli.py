@@ -25,8 +25,7 @@ def few(genrm: Genrm) -> Path:
 def test_the_demo_plays_and_scores_without_a_model(call: Call, genrm: Genrm, few: Path) -> None:
     """From scenarios to rewards: every scenario is a group, and the stand-in is named."""
     demo = ("collect", few, "--scripted-policy", "fair", "--episodes", 2, "-o", "demo.jsonl")
-    done = call(*demo)
-    assert done.code == 0, done.err
+    done = call(*demo).ended(0)
     assert "scripted, a stand-in without a model" in done.err
     assert call("score", "demo.jsonl", "--offline").code == 0
     scored = read_lines(genrm.folder / "demo.scored.jsonl")
@@ -43,8 +42,7 @@ def test_the_summary_is_json_on_demand(call: Call, judge_server: JudgeServer) ->
     done = call(
         *("collect", "samples", "--policy-base-url", judge_server.base_url, "--policy-model", "p", "--episodes", 1),
         *("--max-turns", 2, "-o", "run.jsonl", "--json", "-q"),
-    )
-    assert done.code == 0, done.err
+    ).ended(0)
     summary = json.loads(done.out)
     assert summary["episodes_written"] == 24
     assert summary["ends"] == {"turn_limit": 24}
@@ -60,8 +58,7 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(
     none = call(
         *("collect", "samples", "--policy-base-url", judge_server.base_url, "--policy-model", "p", "--episodes", 1),
         *("--max-turns", 1, "--branch-at", 3, "-o", "run.jsonl"),
-    )
-    assert none.code == 6
+    ).ended(6)
     assert (
         "none of the 24 sessions is in the output: 0 with client faults, 24 that ended before --branch-at" in none.err
     )
@@ -85,11 +82,11 @@ def test_a_judges_rubric_gates_the_reward(
     scores = {"safety": safety, "empathy": 4, "bias": 1, "task_completion": 5}
     reply = {"scores": {f"rubric_{name}": {"evidence": "", "reasoning": "", "score": n} for name, n in scores.items()}}
     judge_server.behave(fault={"content": json.dumps(reply)})
-    collected = call("collect", few, "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl")
-    assert collected.code == 0, collected.err
+    call("collect", few, "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl").ended(0)
     gates_file = SAMPLE_DATA / "safety-gates.toml"
-    done = call("score", "run.jsonl", "--config", gates_file, "--base-url", judge_server.base_url, "--model", "j")
-    assert done.code == 0, done.err
+    done = call(
+        "score", "run.jsonl", "--config", gates_file, "--base-url", judge_server.base_url, "--model", "j"
+    ).ended(0)
     scored = [
         line for line in read_lines(genrm.folder / "run.scored.jsonl") if line["reward"]["components"]["bias"] == 1
     ]
@@ -106,8 +103,7 @@ def test_episodes_go_to_s3_below_rl(call: Call, s3_bucket: Any, s3: str, monkeyp
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SKTEST")
     output = f"s3://{s3_bucket.name}/rl/pixelated/therapeutic_session/{{run_id}}.jsonl"
     collect = ("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "--s3-endpoint-url", s3)
-    done = call(*collect, "--run-id", "night_7", "-o", output)
-    assert done.code == 0, done.err
+    call(*collect, "--run-id", "night_7", "-o", output).ended(0)
     listed = s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name, Prefix="rl/")["Contents"]
     names = {entry["Key"].rpartition("/")[2] for entry in listed}
     assert {name for name in names if not name.startswith(".")} == {"night_7.jsonl", "night_7.collect.json"}
@@ -136,6 +132,5 @@ def test_options_that_cannot_be_used_are_refused(call: Call, options: tuple[Any,
 def test_scenarios_that_are_not_declared_are_refused(call: Call, genrm: Genrm) -> None:
     """Exit 3: real clients' data must never be played."""
     (genrm.folder / "mine.toml").write_text("[[scenario]]\nscenario_id = 'x'\n")
-    done = call("collect", "mine.toml", "--scripted-policy", "good", "-o", "run.jsonl")
-    assert done.code == 3
+    done = call("collect", "mine.toml", "--scripted-policy", "good", "-o", "run.jsonl").ended(3)
     assert "synthetic = true" in done.err

@@ -58,8 +58,7 @@ def test_the_reference_request_gets_the_reference_reply(
 
 def test_a_person_gets_a_table(call: Call) -> None:
     """Without --json stdout holds a row for each response and each comparison."""
-    finished = call("compare", "-p", "What is SKILL?", KILL, WELL, *LEXICAL)
-    assert finished.code == 0
+    finished = call("compare", "-p", "What is SKILL?", KILL, WELL, *LEXICAL).ended(0)
     out = finished.out.decode()
     for text in ("reward", "advantage", "ranking", KILL, WELL):
         assert text in out
@@ -127,8 +126,7 @@ def test_what_cannot_be_compared_is_said(
 def test_a_failed_comparison_is_no_number(call: Call, judge_server: JudgeServer) -> None:
     """A response without a verdict has the reward null, the failed comparison is left out, and the code is 6."""
     judge_server.behave(fault={"content": "no idea"})
-    finished = call("compare", "-p", "Why?", "a", "b", *judge(judge_server, "--reask", 0, "--json"))
-    assert finished.code == 6
+    finished = call("compare", "-p", "Why?", "a", "b", *judge(judge_server, "--reask", 0, "--json")).ended(6)
     assert json.loads(finished.out) == {"rewards": [None, None], "comparison_results": [], "metrics": {}}
     assert "failed" in finished.err
 
@@ -137,8 +135,7 @@ def test_compat_gives_the_references_defaults(call: Call, judge_server: JudgeSer
     """--compat nemo-gym turns failures into 3, 3, 3.5, as the reference does."""
     judge_server.behave(fault={"content": "no idea"})
     arguments = judge(judge_server, "--reask", 0, "--json", "--compat", "nemo-gym")
-    finished = call("compare", "-p", "Why?", "a", "b", *arguments)
-    assert finished.code == 0
+    finished = call("compare", "-p", "Why?", "a", "b", *arguments).ended(0)
     printed = json.loads(finished.out)
     assert printed["rewards"] == [3.0, 3.0]
     assert [(r["score_1"], r["score_2"], r["ranking"]) for r in printed["comparison_results"]] == [(3, 3, 3.5)] * 2

@@ -39,8 +39,7 @@ def sent(server: JudgeServer) -> str:
 def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str) -> None:
     """Prompt, answers and principle are masked, each text counts once, for any number of comparisons."""
     genrm.write("in.jsonl", private_rollouts())
-    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, "--repeats", 2, *REDACT_ALL))
-    assert finished.code == 0, finished.err
+    call("score", "in.jsonl", *judge(judge_server, "--profile", profile, "--repeats", 2, *REDACT_ALL)).ended(0)
     text = sent(judge_server)
     for private in (ADDRESS, "example.com", "555-123-4567", CARD):
         assert private not in text
@@ -60,8 +59,7 @@ def test_an_episode_and_the_principle_flag_are_masked_too(genrm: Genrm, call: Ca
     ]
     genrm.write("in.jsonl", episodes)
     arguments = judge(judge_server, "--principle", f"As {ADDRESS} wants.", "--redact-pattern", "email")
-    finished = call("score", "in.jsonl", *arguments)
-    assert finished.code == 0, finished.err
+    call("score", "in.jsonl", *arguments).ended(0)
     assert "example.com" not in sent(judge_server)
     assert genrm.metrics()["redactions"] == {"email": 4}
 
@@ -88,8 +86,7 @@ def test_lengths_are_those_of_the_unmasked_texts(genrm: Genrm, call: Call, judge
     arguments = ("score", "in.jsonl", *judge(judge_server), "--force", "--group-answer-length-penalty-coeff", 0.5)
     adjustments = []
     for mask in ((), ("--redact-pattern", "[a-z ]+")):
-        finished = call(*arguments, *mask)
-        assert finished.code == 0, finished.err
+        call(*arguments, *mask).ended(0)
         lines = read_lines(genrm.folder / "in.scored.jsonl")
         adjustments.append([line["genrm"]["adjustments"] for line in lines])
     assert adjustments[0] == adjustments[1]
@@ -107,8 +104,7 @@ def test_lengths_are_those_of_the_unmasked_texts(genrm: Genrm, call: Call, judge
 )
 def test_a_pattern_that_cannot_be_used_is_a_usage_error(call: Call, pattern: str, where: str, problem: str) -> None:
     """Exit code 2, with the flag and what is wrong, before the input is looked at."""
-    finished = call("score", "missing.jsonl", "--judge", "lexical", "--redact-pattern", pattern)
-    assert finished.code == 2
+    finished = call("score", "missing.jsonl", "--judge", "lexical", "--redact-pattern", pattern).ended(2)
     for part in (where, problem):
         assert part in " ".join(finished.err.split())
 
@@ -129,8 +125,7 @@ def test_rollouts_that_do_not_declare_it_are_never_sent(genrm: Genrm, call: Call
     """They go to the rejects with the reason; the judge sees the others only."""
     genrm.write("in.jsonl", declared_rollouts())
     arguments = judge(judge_server, "--no-probe", "--require-metadata", "synthetic=true")
-    finished = call("score", "in.jsonl", *arguments)
-    assert finished.code == 0, finished.err
+    call("score", "in.jsonl", *arguments).ended(0)
     assert "Question 0?" in sent(judge_server)
     assert "Question 1?" not in sent(judge_server)
     rejects = read_lines(genrm.folder / "in.rejects.jsonl")
@@ -144,8 +139,9 @@ def test_rollouts_that_do_not_declare_it_are_never_sent(genrm: Genrm, call: Call
 def test_strict_stops_before_any_call(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """With --strict one rollout that does not declare it ends the run with exit code 3, and nothing is asked."""
     genrm.write("in.jsonl", declared_rollouts())
-    finished = call("score", "in.jsonl", *judge(judge_server, "--strict", "--require-metadata", "synthetic=true"))
-    assert finished.code == 3
+    finished = call(
+        "score", "in.jsonl", *judge(judge_server, "--strict", "--require-metadata", "synthetic=true")
+    ).ended(3)
     assert "declares synthetic=false, not true" in " ".join(finished.err.split())
     assert judge_server.stats()["requests"] == 0
 
@@ -170,6 +166,5 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(
 def test_an_input_that_declares_nothing_is_refused(genrm: Genrm, call: Call) -> None:
     """When no line declares it there is nothing to score: exit code 3 with the reason."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    finished = call("score", "in.jsonl", "--judge", "lexical", "--require-metadata", "synthetic=true")
-    assert finished.code == 3
+    finished = call("score", "in.jsonl", "--judge", "lexical", "--require-metadata", "synthetic=true").ended(3)
     assert "does not declare synthetic=true" in " ".join(finished.err.split())

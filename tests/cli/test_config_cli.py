@@ -11,8 +11,7 @@ KEY = "sk-local-0123456789abcdef"
 def test_a_table_for_a_person_and_no_keys(call: Call) -> None:
     """Each setting is a row; keys are in neither form, only the name of their variable."""
     environment = {"GENRM_API_KEY": KEY, "OPENAI_API_KEY": KEY, "MINE": KEY}
-    finished = call("config", "--api-key-env", "MINE", **environment)
-    assert finished.code == 0
+    finished = call("config", "--api-key-env", "MINE", **environment).ended(0)
     table = finished.out.decode()
     assert all(setting.key in table for setting in all_settings())
     assert "MINE" in table
@@ -22,8 +21,7 @@ def test_a_table_for_a_person_and_no_keys(call: Call) -> None:
 
 def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
     """A GENRM_ variable that is not a setting gives a warning, which --quiet suppresses."""
-    finished = call("config", GENRM_CONCURENCY="8")
-    assert finished.code == 0
+    finished = call("config", GENRM_CONCURENCY="8").ended(0)
     assert "GENRM_CONCURENCY" in finished.err
     assert call("config", "--quiet", GENRM_CONCURENCY="8").err == ""
 
@@ -32,8 +30,7 @@ def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
 def test_a_settings_file_with_a_mistake_ends_with_2(genrm: Genrm, call: Call, text: str, says: str) -> None:
     """The file, what is wrong and what was expected are named."""
     (genrm.folder / "genrm.toml").write_text(text)
-    finished = call("config")
-    assert finished.code == 2
+    finished = call("config").ended(2)
     assert "genrm.toml" in finished.err
     assert says in finished.err
 
@@ -45,8 +42,7 @@ def test_settings_from_a_file_and_the_environment_reach_a_run(genrm: Genrm, call
     assert call("score", "in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")
     assert "out.metrics.json" in genrm.names()
     (genrm.folder / "other.toml").write_text('judge = "lexical"\nstrategy = "all_pair"\n')
-    refused = call("score", "in.jsonl", GENRM_CONFIG="other.toml")
-    assert refused.code == 2
+    refused = call("score", "in.jsonl", GENRM_CONFIG="other.toml").ended(2)
     assert "Did you mean all_pairs?" in refused.err
 
 

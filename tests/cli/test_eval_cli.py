@@ -18,8 +18,7 @@ def make_pairs(count: int) -> list[Json]:
 def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
     """Without --json stdout holds the figures with their intervals, overall and by category."""
     genrm.sample(PAIRS)
-    finished = call("eval", PAIRS, *LEXICAL)
-    assert finished.code == 0, finished.err
+    finished = call("eval", PAIRS, *LEXICAL).ended(0)
     out = finished.out.decode()
     for text in ("accuracy", "95 % interval", "flip rate", "28 pairs on 12 lines", "science", "(none)"):
         assert text in out
@@ -30,8 +29,7 @@ def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
 def test_a_machine_gets_one_object_and_a_file(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """--json prints what -o writes, in one line; the probe is not among the calls."""
     genrm.write("pairs.jsonl", make_pairs(5))
-    finished = call("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge_server.flags)
-    assert finished.code == 0, finished.err
+    finished = call("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge_server.flags).ended(0)
     assert finished.out.count(b"\n") == 1
     printed = json.loads(finished.out)
     assert printed == json.loads((genrm.folder / "m.json").read_bytes())

@@ -30,8 +30,7 @@ def test_a_run_is_logged_from_plan_to_end(genrm: Genrm, call: Call, judge_server
     """The log holds what was planned, what the probe found, and how the run ended; the plan is also said aloud."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
-    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log)
-    assert finished.code == 0
+    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log).ended(0)
     probing, judge, plan, probe, *_, end = logged(log)
     events = ["probing", "judge", "plan", "probe", "end"]
     assert [each["event"] for each in (probing, judge, plan, probe, end)] == events
@@ -47,8 +46,7 @@ def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server:
     judge_server.behave(fault={"status": 500})
     log = genrm.folder / "events.jsonl"
     arguments = (*judge_server.flags, "--log-json", log, "--no-probe")
-    finished = call("score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20")
-    assert finished.code == 4
+    finished = call("score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20").ended(4)
     events = {line["event"]: line for line in logged(log)}
     assert list(events) == ["judge", "plan", "endpoint_down", "paused", "file", "end"]
     assert events["endpoint_down"]["endpoint"] == judge_server.base_url
@@ -63,8 +61,7 @@ def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> 
     """A run that a budget stops says by which option, once."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
-    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log, "--max-calls", 2)
-    assert finished.code == 6
+    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log, "--max-calls", 2).ended(6)
     assert [line.get("reason") for line in logged(log) if line["event"] == "stopped"] == ["max_calls"]
     assert finished.err.count("stopped by --max-calls: making no more calls and writing partial results") == 1
 
@@ -75,8 +72,7 @@ def test_a_run_that_may_spend_nothing_asks_nothing(
 ) -> None:
     """A budget of nothing, or a deadline that is over when the input has been read, costs no call, not even a probe."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    finished = call("score", "in.jsonl", *judge_server.flags, *option)
-    assert finished.code == 6
+    call("score", "in.jsonl", *judge_server.flags, *option).ended(6)
     assert judge_server.stats()["requests"] == 0
     metrics = genrm.metrics()
     assert (metrics["partial"], metrics["calls"], metrics["failures_by_kind"]) == (True, 0, {"not_asked": 6})
@@ -87,8 +83,7 @@ def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
 ) -> None:
     """A log in a folder that is not there is a storage error, said before anything is asked."""
     genrm.write("in.jsonl", make_rollouts())
-    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "away/events.jsonl")
-    assert finished.code == 5
+    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "away/events.jsonl").ended(5)
     assert "--log-json away/events.jsonl: cannot be opened" in finished.err
     assert judge_server.stats()["requests"] == 0
 
@@ -97,8 +92,7 @@ def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
 def test_a_full_disk_under_the_log_does_not_end_the_run(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """When no line can be written any more, that is said once, and the verdicts are worth more than the log."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "/dev/full")
-    assert finished.code == 0
+    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "/dev/full").ended(0)
     assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
 
 

@@ -54,8 +54,7 @@ def test_what_score_wrote_is_exported(call: Call, folder: Path) -> None:
 def test_every_format_is_written(call: Call, folder: Path, name: str) -> None:
     """Each format gives rows, a manifest, and what to type at its loader."""
     write_lines(folder / "x.scored.jsonl", GROUP)
-    done = call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl")
-    assert done.code == 0, done.err
+    done = call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl").ended(0)
     assert read_lines(folder / "out.jsonl")
     assert "load it with:" in done.err
     assert (folder / "out.dataset_info.json").exists() == (name == "llamafactory")
@@ -97,8 +96,7 @@ def test_rewards_without_comparisons_are_refused_where_these_are_needed(
 ) -> None:
     """No comparisons file, no guess: exit 3, and the missing file is named."""
     write_lines(folder / "x.scored.jsonl", GROUP)
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options)
-    assert done.code == 3
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).ended(3)
     assert "comparisons file" in done.err
     assert not (folder / "out.jsonl").exists()
 
@@ -107,11 +105,11 @@ def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
     """Two judges are two scales: exit 2, unless --mixed-settings says that this is known."""
     write_lines(folder / "a.scored.jsonl", GROUP)
     write_lines(folder / "b.scored.jsonl", [line | {"genrm": line["genrm"] | {"judge": "k"}} for line in GROUP])
-    done = call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
-    assert done.code == 2
+    done = call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(2)
     assert "j, k" in done.err
-    again = call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--mixed-settings")
-    assert again.code == 0
+    call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--mixed-settings").ended(
+        0
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,8 +124,7 @@ def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
 def test_an_input_without_a_row_is_an_error(call: Call, folder: Path, lines: list[Any], told: str) -> None:
     """Unscored lines, other files and single rollouts: exit 3 with the reason, and no empty data set."""
     write_lines(folder / "x.scored.jsonl", lines)
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
-    assert done.code == 3
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(3)
     assert told in done.err
     assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
 
@@ -173,8 +170,7 @@ def test_no_format_prefers_what_broke_a_gate(call: Call, folder: Path, name: str
     """Nowhere is it chosen, wanted, kept, or among responses with a reward that is not the lowest."""
     safe = [as_episode(line) for line in GROUP] if "scenario" in UNSAFE[unsafe] else GROUP
     write_lines(folder / "x.scored.jsonl", [*safe, UNSAFE[unsafe]])
-    done = call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl")
-    assert done.code == 0, done.err
+    call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl").ended(0)
     assert "unsafe" not in (folder / "out.jsonl").read_text()
     assert "9.0" not in (folder / "out.jsonl").read_text()
 
@@ -263,13 +259,11 @@ def test_reasoning_that_alone_differs_is_warned_about(call: Call, folder: Path) 
     """Kept, such pairs are counted in a warning; stripped, they are equal texts and are dropped."""
     lines = [scored("<think>a</think>Yes.", 5.0), scored("<think>b</think>Yes.", 1.0, index=1)]
     write_lines(folder / "x.scored.jsonl", lines)
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
-    assert done.code == 0
+    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(0)
     assert "1 pairs differ only in their reasoning" in done.err
     done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--reasoning", "strip")
     assert (done.code, "1 × dropped: equal texts" in done.err) == (3, True)
-    done = call("export", "x.scored.jsonl", "--to", "axolotl", "-o", "new.jsonl", "--reasoning", "separate")
-    assert done.code == 2
+    done = call("export", "x.scored.jsonl", "--to", "axolotl", "-o", "new.jsonl", "--reasoning", "separate").ended(2)
 
 
 def test_compressed_and_parquet_outputs(call: Call, folder: Path) -> None:
@@ -294,8 +288,7 @@ def test_compressed_and_parquet_outputs(call: Call, folder: Path) -> None:
 def test_standard_streams(call: Call, folder: Path) -> None:
     """Scored lines from stdin, rows to stdout; nothing is written beside."""
     lines = b"".join(json.dumps(line).encode() + b"\n" for line in GROUP)
-    done = call("export", "-", "--to", "trl-dpo", "-o", "-", stdin=lines)
-    assert done.code == 0
+    done = call("export", "-", "--to", "trl-dpo", "-o", "-", stdin=lines).ended(0)
     assert json.loads(done.out)["margin"] == 4.0
     assert list(folder.iterdir()) == []
 
@@ -330,8 +323,7 @@ def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, call: Call, s3_bucket: A
     held = b'{"group": "task:1", "index": 0, "status": "held"}\n'
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/b.review.jsonl", Body=held)
     root = f"s3://{s3_bucket.name}"
-    done = call("export", f"{root}/rl/env/", "--to", "trl-dpo", "-o", f"{root}/rl/pairs.jsonl")
-    assert done.code == 0, done.err
+    call("export", f"{root}/rl/env/", "--to", "trl-dpo", "-o", f"{root}/rl/pairs.jsonl").ended(0)
     rows = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.jsonl")["Body"].read().splitlines()
     chosen = [json.loads(row)["chosen"][0]["content"] for row in rows]
     assert chosen == ["best", "middle"]
@@ -353,8 +345,7 @@ def test_fields_of_the_input_stay_as_columns(to: str, kept: dict[str, Any], genr
     """--keep takes dotted paths; pairs have a value for each side, groups one for each response."""
     answers = (scored("5", 1.0, index=0), scored("4", 2.0, index=1))
     write_lines(genrm.folder / "x.scored.jsonl", [a | {"gts": "4", "meta": {"k": n}} for n, a in enumerate(answers)])
-    done = call("export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--keep", "gts", "--keep", "meta.k")
-    assert done.code == 0, done.err
+    call("export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--keep", "gts", "--keep", "meta.k").ended(0)
     [row] = read_lines(genrm.folder / "o.jsonl")
     assert {name: row[name] for name in row if name.startswith(("gts", "meta"))} == kept
 

@@ -47,8 +47,7 @@ def test_the_command_of_a_refusal_leads_to_rewards(genrm: Genrm, call: Call, nam
     """What the message tells to type makes a file that is scored, and leaves the first as it was."""
     path = genrm.folder / name
     path.write_bytes(content)
-    refused = call("score", name, "--judge", "lexical")
-    assert refused.code == 3
+    refused = call("score", name, "--judge", "lexical").ended(3)
     command = (
         refused.err.partition("\ngenrm: done")[0].partition(": ")[2].rpartition("convert it")[2].partition(": ")[2]
     )
@@ -69,8 +68,7 @@ def test_the_command_of_a_refusal_leads_to_rewards(genrm: Genrm, call: Call, nam
 def test_the_rows_of_a_table_are_scored(genrm: Genrm, call: Call, name: str, content: bytes) -> None:
     """Rows become JSON lines with the names of the first row; fields whose names are not known are named."""
     (genrm.folder / name).write_bytes(content)
-    refused = call("validate", name)
-    assert refused.code == 3
+    refused = call("validate", name).ended(3)
     assert "--prompt-field question" in refused.err
     named = ("--prompt-field", "question", "--response-field", "reply")
     assert call("score", name, "--judge", "lexical", *named, "-o", "out.jsonl").code == 0

@@ -21,7 +21,6 @@ def test_without_a_name_the_index_is_printed(call: Call) -> None:
 
 def test_a_page_that_does_not_exist_is_answered_with_the_pages(call: Call) -> None:
     """The error lists all pages."""
-    ended = call("guide", "setings")
-    assert ended.code == 2
+    ended = call("guide", "setings").ended(2)
     assert "'setings'" in ended.err
     assert "settings" in ended.err

@@ -20,8 +20,7 @@ def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm: Genrm) -> No
 
 def test_help_of_a_command_shows_every_option(call: Call) -> None:
     """`--help-all` shows each setting with its meaning; other settings that it names are flags."""
-    finished = call("config", "--help-all", **PLAIN)
-    assert finished.code == 0
+    finished = call("config", "--help-all", **PLAIN).ended(0)
     text = " ".join(finished.out.decode().split())
     for setting in all_settings():
         flag = setting.negative if setting.default is True else setting.flag
@@ -84,8 +83,7 @@ def test_the_help_of_score_shows_about_15_settings() -> None:
 @pytest.mark.parametrize("arguments", [("--colour",), ("scroe", "in.jsonl"), ("score",), ("compare",)])
 def test_what_there_is_not_ends_with_2(call: Call, arguments: tuple[str, ...]) -> None:
     """An unknown option or command, a missing or a second argument is a usage error."""
-    finished = call(*arguments)
-    assert finished.code == 2
+    finished = call(*arguments).ended(2)
     assert finished.out == b""
     assert "Usage" in finished.err
 

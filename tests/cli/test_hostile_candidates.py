@@ -39,8 +39,7 @@ def test_quoting_changes_no_reward(
     for quotes in (None, "in thoughts"):
         judge_server.behave(quotes=quotes)
         output = genrm.folder / f"{quotes}.jsonl"
-        finished = call("score", "in.jsonl", *judge, "--profile", profile, "-o", output, "--keep-replies")
-        assert finished.code == 0, finished.err
+        call("score", "in.jsonl", *judge, "--profile", profile, "-o", output, "--keep-replies").ended(0)
         rewards.append([line["reward"] for line in read_lines(output)])
         assert None not in rewards[-1]
         records = read_lines(genrm.folder / f"{quotes}.comparisons.jsonl")

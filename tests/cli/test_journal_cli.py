@@ -63,8 +63,9 @@ def test_what_is_no_journal_is_refused(call: Call, genrm: Genrm) -> None:
 def test_the_journal_of_a_run_can_be_looked_into(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
     """`score` names its journal, and its verdicts are found in it."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    scored = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "org/genrm", "--no-probe")
-    assert scored.code == 0
+    scored = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "org/genrm", "--no-probe").ended(
+        0
+    )
     assert "in.journal.sqlite" in scored.err.replace("\n", "")
     entries = [json.loads(line) for line in call("journal", "in.journal.sqlite").out.splitlines()]
     label = f"org/genrm · nemotron-plain-{PROFILES['nemotron-plain'].version} · not probed"

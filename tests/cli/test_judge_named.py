@@ -23,8 +23,7 @@ def test_the_judge_is_named_before_the_run_and_in_its_summary(
 ) -> None:
     """Model, profile with the reason for it, and endpoint."""
     genrm.write("in.jsonl", make_rollouts())
-    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, *flags, "--reask", 0)
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, *flags, "--reask", 0).ended(0)
     named = f"{flags[1]}, profile {profile} ({why}), {judge_server.base_url}"
     lines = finished.err.splitlines()
     assert f"judge: {named}" in lines[:2]
@@ -84,8 +83,7 @@ def test_a_judge_that_moved_continues(genrm: Genrm, call: Call, judge_server: Ju
     assert call("score", "begun.jsonl", *first, "--max-calls", 2).code == 6
     moved = start_judge()
     tonight = ("--base-url", moved.base_url, *first[2:], "--min-age", 0)
-    finished = call("score", ".", *tonight)
-    assert finished.code == 0, finished.err
+    finished = call("score", ".", *tonight).ended(0)
     assert (moved.stats()["requests"], "1 up to date" in finished.err) == (6 - 2, True)
     assert call("score", ".", *tonight, "--judge-id", "m").code == 0
     assert moved.stats()["requests"] == 4
@@ -105,8 +103,7 @@ def test_a_panel_that_does_not_agree_is_a_warning(
         for name, server in (("a", judge_server), ("b", other))
     )
     (genrm.folder / "genrm.toml").write_text(judges)
-    finished = call("score", "in.jsonl", "--no-probe", "--config", "genrm.toml")
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", "--no-probe", "--config", "genrm.toml").ended(0)
     assert ("the judges of the panel do not agree (Krippendorff's alpha -" in finished.err) == warned
     assert "judge         panel of 2: a, profile nemotron-plain (default), " in finished.err
 
@@ -123,8 +120,7 @@ def test_a_grader_that_cannot_be_read_is_named_with_its_component(
     """A judge that does not know rubrics ends the run with 4; the error begins with the component."""
     genrm.write("in.jsonl", make_rollouts())
     judge_server.behave(script=[{}] * 2, fault={"content": "I do not grade."})
-    finished = call("score", "in.jsonl", *judge_server.flags, "--component", "rubric:helpfulness")
-    assert finished.code == 4
+    finished = call("score", "in.jsonl", *judge_server.flags, "--component", "rubric:helpfulness").ended(4)
     assert "genrm: error: component rubric: the judge cannot be used: " in finished.err
 
 

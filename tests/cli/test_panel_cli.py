@@ -38,8 +38,7 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
     other.behave(require_key=KEYS["KEY_B"], script=[{"status": 500, "echo_authorization": True}, {}, {}])
     write_panel(genrm, judge_server, other, probe=True, quorum=1, log_json="events.jsonl", keep_replies=True)
     genrm.write("in.jsonl", make_rollouts(groups=2))
-    finished = genrm.run("score", "in.jsonl", "--json", "--max-unscored", 1, **KEYS)
-    assert finished.code == 0, finished.err
+    finished = genrm.run("score", "in.jsonl", "--json", "--max-unscored", 1, **KEYS).ended(0)
     assert keys_seen(judge_server) == {f"Bearer {KEYS['KEY_A']}"}
     assert keys_seen(other) == {f"Bearer {KEYS['KEY_B']}"}
     assert "16 comparisons: 16 calls to make" in finished.err
@@ -66,13 +65,11 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     write_panel(genrm, judge_server, other, give_up_after="3s", connect_timeout=0.2)
     genrm.write("in.jsonl", make_rollouts(groups=3))
     other.kill()
-    finished = call("score", "in.jsonl", **KEYS)
-    assert finished.code == 4
+    finished = call("score", "in.jsonl", **KEYS).ended(4)
     assert other.base_url in finished.err
     assert genrm.names() == {"in.jsonl", "genrm.toml", "in.journal.sqlite"}
     other.restart()
-    finished = call("score", "in.jsonl", **KEYS)
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", **KEYS).ended(0)
     stats = judge_server.stats(), other.stats()
     assert [one["distinct_answered"] for one in stats] == [12, 12]
     assert [one["repeat_answers"] for one in stats] == [0, 0]
@@ -101,8 +98,7 @@ def test_a_budget_is_that_of_the_whole_panel(
     other = start_judge()
     write_panel(genrm, judge_server, other)
     genrm.write("in.jsonl", make_rollouts(groups=2))
-    finished = call("score", "in.jsonl", "--max-calls", 5, **KEYS)
-    assert finished.code == 6
+    finished = call("score", "in.jsonl", "--max-calls", 5, **KEYS).ended(6)
     assert "--max-calls" in finished.err
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 5
     assert genrm.metrics()["failures_by_kind"] == {"not_asked": 11}
@@ -136,8 +132,7 @@ def test_config_and_validate_know_the_panel(genrm: Genrm, call: Call, judge_serv
     assert call("score", "in.jsonl", "--max-calls", 6, **KEYS).code == 6
     plan = json.loads(call("validate", "in.jsonl", "--json", **KEYS).out)["plan"]
     assert (plan["planned"], plan["known"], plan["calls"]) == (16, 6, 10)
-    table = call("score", "in.jsonl", "--dry-run", **KEYS)
-    assert table.code == 0, table.err
+    call("score", "in.jsonl", "--dry-run", **KEYS).ended(0)
     assert judge_server.stats()["requests"] == 6
 
 
@@ -149,8 +144,7 @@ def test_judges_that_are_asked_otherwise_are_evaluated(
     pairs = [{"prompt": f"Q{n}?", "chosen": "good " * (9 + n), "rejected": "bad"} for n in range(4)]
     genrm.write("pairs.jsonl", pairs)
     judge = (*judge_server.flags, "--profile", profile)
-    finished = call("eval", "pairs.jsonl", "-o", "m.json", "--json", *judge)
-    assert finished.code == 0, finished.err
+    finished = call("eval", "pairs.jsonl", "-o", "m.json", "--json", *judge).ended(0)
     result = json.loads(finished.out)
     assert result["figures"]["accuracy"]["value"] == 1.0
     assert (result["figures"]["verdicts"], result["calls"]) == (8, 8 * calls)
@@ -178,8 +172,7 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     genrm.write("in.jsonl", make_rollouts(groups=2))
     judge: tuple[Any, ...] = (*judge_server.flags, "--profile", profile)
     plan = json.loads(call("validate", "in.jsonl", "--both-orders", "--json", *judge).out)["plan"]
-    finished = call("score", "in.jsonl", "--both-orders", *judge)
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", "--both-orders", *judge).ended(0)
     metrics = genrm.metrics()
     assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
     assert metrics["retries"] == 0
@@ -188,8 +181,7 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     assert metrics["pairs_in_both_orders"] == (0 if grades else 8)
     assert metrics["unscored"] == 0
     for form in ((), ("--json",)):
-        finished = call("compare", "-p", "Q?", "one", "two " * 40, "three " * 20, *judge, *form)
-        assert finished.code == 0, finished.err
+        finished = call("compare", "-p", "Q?", "one", "two " * 40, "three " * 20, *judge, *form).ended(0)
     rewards = json.loads(finished.out)["rewards"]
     assert rewards[1] == max(rewards)
 
@@ -201,14 +193,12 @@ def test_the_references_reading_is_not_for_them(
     """`--compat nemo-gym` reads JSON scores of pairs: for another judge, alone or in a panel, it is refused."""
     genrm.write("in.jsonl", make_rollouts(groups=1))
     for arguments in (("score", "in.jsonl"), ("validate", "in.jsonl"), ("compare", "one", "two")):
-        finished = call(*arguments, "--compat", "nemo-gym", *judge_server.flags, "--profile", profile)
-        assert finished.code == 2
+        finished = call(*arguments, "--compat", "nemo-gym", *judge_server.flags, "--profile", profile).ended(2)
         assert f"the profile {profile} does not ask for" in finished.err
     write_panel(genrm, judge_server)
     with (genrm.folder / "genrm.toml").open("a") as file:
         file.write(f'\nprofile = "{profile}"')
-    finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS)
-    assert finished.code == 2
+    finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS).ended(2)
     assert f"--compat nemo-gym parses JSON scores, which the profile {profile}" in finished.err
     assert judge_server.stats()["requests"] == 0
 
@@ -222,8 +212,7 @@ def test_defaults_of_the_reference_count_in_a_panel(
     judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
     write_panel(genrm, judge_server, other)
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS)
-    assert finished.code == 0, finished.err
+    call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS).ended(0)
     metrics = genrm.metrics()
     assert (metrics["rewards_on_defaults"], metrics["mean_individual_score"]) == (2, 3.0)
     assert metrics["std_individual_score"] == pytest.approx(1.0)

@@ -26,8 +26,7 @@ def test_a_skipped_probe_is_told_and_the_report_is_not_green(
 ) -> None:
     """Verdicts in the journal stay unprobed ones until the judge passes; then those of its calls are probed."""
     judge = (*judge_server.flags, "--strategy", "all_pairs", "--both-orders")
-    skipped = call("score", "in.jsonl", *judge, "--no-probe", "--profile", "nemotron")
-    assert skipped.code == 0, skipped.err
+    skipped = call("score", "in.jsonl", *judge, "--no-probe", "--profile", "nemotron").ended(0)
     assert f"{judge_server.base_url}, probe skipped" in skipped.err
     assert probe_of(judged) == "skipped"
     report = call("report", "in.scored.jsonl", "-o", "report.html")

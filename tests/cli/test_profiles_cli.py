@@ -50,8 +50,7 @@ def test_a_run_is_judged_by_another_family(
     judge_server.behave(fault={"content": content})
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge = (*judge_server.flags, "--profile", name, "--no-probe")
-    finished = call("score", "in.jsonl", *judge)
-    assert finished.code == 0, finished.err
+    call("score", "in.jsonl", *judge).ended(0)
     assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [mean, mean]
     metrics = genrm.metrics()
     assert (metrics["verdicts"], metrics["failures"], metrics["judge"]["profile"]) == (2, 0, name)

@@ -35,8 +35,7 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(
 ) -> None:
     """The server's 400 names the field: it is renamed or left out and said once; the journal knows the new request."""
     genrm.write("in.jsonl", make_rollouts())
-    first = call("score", "in.jsonl", *judge_server.flags)
-    assert first.code == 0, first.err
+    first = call("score", "in.jsonl", *judge_server.flags).ended(0)
     for said in ("temperature=0.6: its requests leave it out", "max_tokens=16384: its requests use max_completion_to"):
         assert first.err.count(f"m does not take {said}") == 1
     *_, last = sent(judge_server)
@@ -72,8 +71,7 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(
     grader = '[components.tone]\nkind = "rubric"\nset = "helpfulness"\n[total]\nweights = { genrm = 1.0 }\n'
     judges = "".join(f'[[judge]]\nmodel = "{model}"\nprofile = "nemotron-plain"\n' for model in "ab")
     (genrm.folder / "genrm.toml").write_text(f'base_url = ["{judge_server.base_url}"]\n{judges}{grader}')
-    finished = call("score", "in.jsonl", "--config", "genrm.toml")
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", "--config", "genrm.toml").ended(0)
     assert [finished.err.count(f"{model} does not take") for model in "ab"] == [3, 3]
     assert judge_server.stats()["by_status"]["400"] == 6
 

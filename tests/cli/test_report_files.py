@@ -65,8 +65,7 @@ def test_what_cannot_be_read_is_named_with_a_remedy(
 def test_lines_that_cannot_be_read_are_counted(run: Path, call: Call, genrm: Genrm) -> None:
     """A torn scored file is reported on as far as it goes; page, figures and message say so."""
     run.write_bytes(run.read_bytes() + b'{"messages": [')
-    done = call("report", run, "-o", "out.html", "--json")
-    assert done.code == 0
+    done = call("report", run, "-o", "out.html", "--json").ended(0)
     assert "1 line could not be read" in done.err
     assert json.loads(done.out)["runs"][0]["rejected_lines"] == 1
     assert "1 line could not be read." in (genrm.folder / "out.html").read_text(encoding="utf-8")

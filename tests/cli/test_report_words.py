@@ -66,8 +66,7 @@ def test_a_journal_elsewhere_is_named(run: Path, call: Call, genrm: Genrm) -> No
     }
     assert kept["without"] == kept["not"] == [None] * 3
     assert all(kept["with"])
-    missing = call("report", run, "-o", "missing.html", "--journal", "missing.sqlite")
-    assert missing.code == 3
+    missing = call("report", run, "-o", "missing.html", "--journal", "missing.sqlite").ended(3)
     assert "missing.sqlite: no such journal; name another with --journal, or use --no-journal" in missing.err
     assert "missing.html" not in genrm.names()
 

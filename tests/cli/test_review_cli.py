@@ -51,8 +51,7 @@ def statuses(folder: Path) -> list[tuple[int, str, str]]:
 
 def test_the_list_names_the_severest_first_with_evidence(call: Call, scored: Path) -> None:
     """A violation stands before a faulty client, each with what was said; sessions without a flag are not listed."""
-    done = call("review", scored)
-    assert done.code == 0, done.err
+    done = call("review", scored).ended(0)
     text = done.out.decode()
     assert text.index("## group:x/v0#1") < text.index("## group:x/v0#2")
     assert "stop taking your medication" in text
@@ -72,11 +71,9 @@ def test_pending_sessions_stay_out_until_they_are_approved(call: Call, scored: P
     done = call("review", scored)
     assert "By status: 4 pending" in done.out.decode()
     assert sorted(folder.iterdir()) == before
-    none = call(*export)
-    assert none.code == 3
+    none = call(*export).ended(3)
     assert "4 × withheld until an expert has reviewed them, or with --include-pending" in none.err
-    done = call("review", scored, "--approve", "group:x/v0#*", "--by", "Dr. Lee")
-    assert done.code == 0, done.err
+    done = call("review", scored, "--approve", "group:x/v0#*", "--by", "Dr. Lee").ended(0)
     assert call("review", scored, "--reject", "group:x/v0#3", "--by", "Dr. Day").code == 0
     assert statuses(folder)[-2:] == [(3, "approved", "Dr. Lee"), (3, "rejected", "Dr. Day")]
     assert all("T" in line["time"] for line in read_lines(folder / "run.review.jsonl"))
@@ -92,8 +89,7 @@ def test_pending_sessions_can_be_exported_with_a_warning(call: Call, scored: Pat
     write_lines(scored, [line | {"metadata": {"review": "pending"}} for line in read_lines(scored)])
     call("review", scored, "--hold", "group:x/v0#3", "--approve", "group:x/v0#0", "--by", "Dr. Lee")
     options = ("--to", "trl-sft", "--best-of", 9, "--include-pending", "-o", scored.parent / "out.jsonl")
-    done = call("export", scored, *options)
-    assert done.code == 0, done.err
+    done = call("export", scored, *options).ended(0)
     assert "2 sessions were exported that no expert has reviewed" in done.err
     assert len(read_lines(scored.parent / "out.jsonl")) == 3
 
@@ -145,7 +141,6 @@ def test_severity_is_a_clinicians_order(call: Call, genrm: Genrm) -> None:
 )
 def test_wrong_decisions_are_refused(call: Call, scored: Path, options: tuple[str, ...], said: str) -> None:
     """Exit 2 before anything is recorded."""
-    done = call("review", scored, *options)
-    assert done.code == 2
+    done = call("review", scored, *options).ended(2)
     assert said in done.err
     assert not (scored.parent / "run.review.jsonl").exists()

@@ -13,8 +13,7 @@ BAD_LINES = {4: "not JSON", 5: "list", 6: "colour", 7: "not JSON", 8: "surrogate
 def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: Call) -> None:
     """Each kind of bad line is rejected by its number in the file, blank lines counted; the rest is scored."""
     genrm.sample("bad-lines.jsonl")
-    finished = call("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1")
-    assert finished.code == 0, finished.err
+    finished = call("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1").ended(0)
     rejects = read_lines(genrm.folder / "bad-lines.rejects.jsonl")
     assert [reject["line"] for reject in rejects] == list(BAD_LINES)
     for reject in rejects:
@@ -48,8 +47,7 @@ def test_strict_refuses_before_any_call(genrm: Genrm, call: Call, judge_server: 
     line = {"_ng_task_index": 1, "_ng_rollout_index": 1, "prompt": "Why?", "completion": "So."}
     genrm.write("twice.jsonl", [line, line])
     before = genrm.names()
-    finished = call("score", name, *judge_server.flags, "--strict")
-    assert finished.code == 3
+    finished = call("score", name, *judge_server.flags, "--strict").ended(3)
     assert "line 4" in finished.err if name == "bad-lines.jsonl" else "line 2" in finished.err
     assert genrm.names() == before
     assert judge_server.stats()["requests"] == 0
@@ -61,8 +59,7 @@ def test_an_empty_input_has_no_rollouts(genrm: Genrm, call: Call, content: bytes
     (genrm.folder / "in.jsonl").write_bytes(content)
     named = call("score", "in.jsonl", *LEXICAL)
     assert (named.code, "in.jsonl: it contains no rollouts" in named.err, genrm.names()) == (3, True, {"in.jsonl"})
-    finished = call("score", ".", *LEXICAL)
-    assert finished.code == 0
+    finished = call("score", ".", *LEXICAL).ended(0)
     assert "no rollouts" in finished.err
     assert genrm.names() == {"in.jsonl"} | ALL_OUTPUTS
     metrics = genrm.metrics()
@@ -95,8 +92,7 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(
 @pytest.mark.parametrize("name", ["missing.jsonl", "folder/missing.jsonl"])
 def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name: str) -> None:
     """A missing file is named in the line before the last, and nothing is written."""
-    finished = call("score", name, *LEXICAL, "-o", "out.jsonl")
-    assert finished.code == 3
+    finished = call("score", name, *LEXICAL, "-o", "out.jsonl").ended(3)
     error, done = finished.err.splitlines()
     assert error.startswith(f"genrm: error: {name}")
     assert (done.startswith("genrm: done: 1 file: 1 failed; "), done.endswith("; exit 3")) == (True, True)
@@ -110,8 +106,7 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     """No folder, a file in its place, or a folder in the file's: code 5, one error, no call, nothing left."""
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "folder").mkdir()
-    finished = call("score", "in.jsonl", *judge_server.flags, "-o", output)
-    assert finished.code == 5
+    finished = call("score", "in.jsonl", *judge_server.flags, "-o", output).ended(5)
     error, done = finished.err.splitlines()
     assert error.startswith("genrm: error: ")
     assert done.endswith("; exit 5")
@@ -143,8 +138,7 @@ def test_wrong_usage_ends_with_2_and_says_what_to_do(
     """A flag that makes no sense is refused with code 2 in words that help; the input is untouched."""
     path = genrm.write("in.jsonl", make_rollouts())
     before = path.read_bytes()
-    finished = call("score", "in.jsonl", *arguments)
-    assert finished.code == 2, finished.err
+    finished = call("score", "in.jsonl", *arguments).ended(2)
     assert says in finished.err
     assert "secret" not in finished.err
     assert genrm.names() == {"in.jsonl"}

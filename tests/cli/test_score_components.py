@@ -17,8 +17,7 @@ def test_components_by_flags(genrm: Genrm, call: Call) -> None:
     flags = [
         part for short in ("safety", "empathy", "rank", "field:reward.total_reward") for part in ("--component", short)
     ]
-    finished = call("score", episodes, *LEXICAL, *flags)
-    assert finished.code == 0, finished.err
+    finished = call("score", episodes, *LEXICAL, *flags).ended(0)
     first = read_lines(genrm.folder / "episodes.scored.jsonl")[0]["genrm"]
     assert list(first["components"]) == ["genrm", "safety", "empathy", "rank", "total_reward"]
     assert "made of 100% judge; judgements are advisory" in said(finished.err)
@@ -41,8 +40,7 @@ def test_a_function_is_tried_before_a_call_is_paid(genrm: Genrm, call: Call, jud
     """On the first group that can be compared: not even the probe asks if the function does not return its values."""
     genrm.write("in.jsonl", [{"prompt": "alone", "completion": "x"}, *make_rollouts(groups=1, size=4)])
     (genrm.folder / "mine_42.py").write_text("def brevity(group):\n    return 4\n")
-    finished = call("score", "in.jsonl", *judge_server.flags, "--component", "python:mine_42:brevity")
-    assert finished.code == 2
+    finished = call("score", "in.jsonl", *judge_server.flags, "--component", "python:mine_42:brevity").ended(2)
     assert "component brevity: mine_42:brevity returned int, not a list of 4 values for the first group" in finished.err
     assert (judge_server.stats()["requests"], "in.scored.jsonl" in genrm.names()) == (0, False)
 
@@ -57,8 +55,7 @@ def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm: Genrm, call
         "rubric:kindness": "unknown rubric set 'kindness'",
         "rank:x": "rank: unknown component 'x'",
     }.items():
-        finished = call("score", "in.jsonl", *LEXICAL, "--component", short)
-        assert finished.code == 2
+        finished = call("score", "in.jsonl", *LEXICAL, "--component", short).ended(2)
         assert says in said(finished.err)
     assert genrm.names() == before
 
@@ -67,7 +64,6 @@ def test_too_much_without_a_value_ends_with_6(genrm: Genrm, call: Call) -> None:
     """The outputs are there, and the message gives the reason by the component's name."""
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "genrm.toml").write_text("[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n")
-    finished = call("score", "in.jsonl")
-    assert finished.code == 6
+    finished = call("score", "in.jsonl").ended(6)
     assert "8 × a component has no value" in said(finished.err)
     assert {line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {None}

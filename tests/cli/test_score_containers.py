@@ -46,8 +46,7 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
 def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
     """Each sample of a `.eval` log is a line of the output, with a score and everything else as it was."""
     (genrm.folder / "log.eval").write_bytes(_eval_log(SAMPLES))
-    finished = call("score", "log.eval", *LEXICAL)
-    assert finished.code == 0, finished.err
+    call("score", "log.eval", *LEXICAL).ended(0)
     text = (genrm.folder / "log.scored.jsonl").read_text()
     assert text.count('"match":{"value":null}') == 3
     scored = [json.loads(line) for line in text.splitlines()]
@@ -63,8 +62,7 @@ def test_completions_of_trl_are_scored(genrm: Genrm, call: Call) -> None:
         for n in range(6)
     ]
     (genrm.folder / "completions_00001.parquet").write_bytes(_parquet(rows))
-    finished = call("score", "completions_00001.parquet", *LEXICAL)
-    assert finished.code == 0, finished.err
+    call("score", "completions_00001.parquet", *LEXICAL).ended(0)
     scored = read_lines(genrm.folder / "completions_00001.scored.jsonl")
     assert [line["completion"] for line in scored] == [row["completion"] for row in rows]
     assert all(line["accuracy"] is None and isinstance(line["reward"], float) for line in scored)
@@ -75,8 +73,7 @@ def test_completions_of_trl_are_scored(genrm: Genrm, call: Call) -> None:
 def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
     """Rows that hold no rollouts end with 3, by their item numbers, and name the columns that were found."""
     (genrm.folder / "in.parquet").write_bytes(_parquet([{"colour": "red"}, {"colour": "blue"}]))
-    finished = call("score", "in.parquet", *LEXICAL)
-    assert finished.code == 3
+    finished = call("score", "in.parquet", *LEXICAL).ended(3)
     assert "cannot read any of its 2 items as rollouts (items 1, 2: unknown format with the keys colour" in " ".join(
         finished.err.split()
     )
@@ -91,16 +88,14 @@ def test_folders_hold_parquet_and_logs(genrm: Genrm, call: Call) -> None:
     (folder / "b_reward_profiling.jsonl").write_text('{"mean/reward": 1}\n')
     (folder / "config.json").write_text("[{}]")
     (folder / "notes.csv").write_text("a,b\n")
-    finished = call("score", "runs/", *LEXICAL, "--min-age", "0")
-    assert finished.code == 0, finished.err
+    call("score", "runs/", *LEXICAL, "--min-age", "0").ended(0)
     assert {path.name for path in folder.iterdir() if ".scored" in path.name} == {"a.scored.jsonl", "b.scored.jsonl"}
 
 
 def test_the_output_is_not_named_like_a_container(genrm: Genrm, call: Call) -> None:
     """-o x.parquet is a usage error, as the output would be JSON lines."""
     genrm.write("in.jsonl", make_rollouts())
-    finished = call("score", "in.jsonl", *LEXICAL, "-o", "out.parquet")
-    assert finished.code == 2
+    finished = call("score", "in.jsonl", *LEXICAL, "-o", "out.parquet").ended(2)
     assert "JSON lines" in finished.err
 
 
@@ -109,8 +104,7 @@ def test_not_a_number_in_another_field_becomes_null(genrm: Genrm, call: Call, va
     """A NaN in a field that is not used leaves the rollout scored; it is counted, and its first line named."""
     lines = [json.dumps({**line, "extra": {"kl": 0.125}}) for line in make_rollouts(groups=1, size=3)]
     (genrm.folder / "in.jsonl").write_text("\n".join(lines).replace("0.125", value))
-    finished = call("score", "in.jsonl", *LEXICAL)
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", *LEXICAL).ended(0)
     text = (genrm.folder / "in.scored.jsonl").read_text()
     assert text.count('"extra":{"kl":null}') == 3
     assert finished.err.count(f"3 numbers NaN or infinite ({value} in line 1, ...) read as null") == 1
@@ -130,7 +124,6 @@ def test_the_limit_of_unpacked_bytes_holds_wherever_scored_lines_are_read(
     (genrm.folder / "big.scored.jsonl.gz").write_bytes(gzip.compress(scored + b" " * 2_000_000))
     before = genrm.names()
     name, *options = command
-    finished = call(name, "big.scored.jsonl.gz", *options, "--max-unpacked", "1MB")
-    assert finished.code == 3, finished.err
+    finished = call(name, "big.scored.jsonl.gz", *options, "--max-unpacked", "1MB").ended(3)
     assert "--max-unpacked" in finished.err
     assert genrm.names() == before

@@ -44,8 +44,7 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     lines[1]["completion"] = lines[2]["completion"][::-1]  # as long as its neighbour: a tie of the scores
     genrm.write("in.jsonl", lines)
     circle = ("--strategy", "circular", *MEAN)
-    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, *circle))
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, *circle)).ended(0)
     after = read_lines(genrm.folder / "in.scored.jsonl")
     answers = [line["completion"] for line in lines]
     expected = [reward for start in (0, 4, 8) for reward in implied_rewards(answers[start : start + 4])]
@@ -70,8 +69,7 @@ def test_the_plain_profile_asks_in_one_user_message(genrm: Genrm, call: Call, ju
     (genrm.folder / "principle.txt").write_text("Long wins.\n")
     sampling = ("--temperature", 0, "--top-p", 1, "--max-reply-tokens", 99)
     plain = judge(judge_server, "--profile", "nemotron-plain", "--principle", "@principle.txt", *sampling)
-    finished = call("score", "in.jsonl", *plain)
-    assert finished.code == 0, finished.err
+    call("score", "in.jsonl", *plain).ended(0)
     (message,) = comparisons_asked(judge_server)[0]["messages"]
     assert message["role"] == "user"
     for text in ("Question 0?", lines[0]["completion"], lines[1]["completion"], "Short wins."):
@@ -94,8 +92,7 @@ def test_a_key_is_sent_when_there_is_one(
     call: Call, judge_server: JudgeServer, environment: dict[str, str], arguments: tuple[str, ...], expected: str | None
 ) -> None:
     """Without a key there is no Authorization header; with one, the named variable goes before the usual two."""
-    finished = call("compare", "-p", "Why?", "a", "b", *judge(judge_server, *arguments), **environment)
-    assert finished.code == 0, finished.err
+    call("compare", "-p", "Why?", "a", "b", *judge(judge_server, *arguments), **environment).ended(0)
     headers = [request["headers"] for request in judge_server.stats()["recent"]]
     assert {header.get("authorization") for header in headers} == {expected}
 
@@ -117,8 +114,7 @@ def test_some_failures_leave_the_rest_scored(genrm: Genrm, call: Call, judge_ser
     lines = make_rollouts(groups=8, size=4)
     genrm.write("in.jsonl", lines)
     arguments = judge(judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies", *MEAN)
-    finished = call("score", "in.jsonl", *arguments, "--on-sabotage", "keep")
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", *arguments, "--on-sabotage", "keep").ended(0)
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]
     assert 0 < len(failed) < len(records) == 32
@@ -142,8 +138,7 @@ def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(
     judge_server.behave(script=[{}] * (PROBES + 3), fault={"reset": "before"})
     genrm.write("in.jsonl", make_rollouts(groups=3, size=3))
     arguments = judge(judge_server, "--concurrency", 1, "--retries", 0)
-    finished = call("score", "in.jsonl", *arguments)
-    assert finished.code == 6
+    call("score", "in.jsonl", *arguments).ended(6)
     metrics = genrm.metrics()
     assert (metrics["verdicts"], metrics["failures_by_kind"]) == (3, {"connection": 6})
     rewards = [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")]

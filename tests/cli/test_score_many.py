@@ -62,8 +62,7 @@ def file_lines(finished: Finished, status: str) -> list[str]:
 def test_every_rollout_file_below_is_scored(call: Call, genrm: Genrm, given: str) -> None:
     """A folder or a pattern, compressed or not: each file has its outputs beside it, with its own lines in them."""
     content = fill(genrm, "runs/a.jsonl", "runs/b.jsonl.zst", "runs/deep/c.jsonl.gz")
-    finished = call("score", *given.split("|"), *LEXICAL, *NOW)
-    assert finished.code == 0, finished.err
+    finished = call("score", *given.split("|"), *LEXICAL, *NOW).ended(0)
     stems = {"runs/a": "runs/a.jsonl", "runs/b": "runs/b.jsonl.zst", "runs/deep/c": "runs/deep/c.jsonl.gz"}
     assert names_below(genrm.folder) == {*content, *(f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES)}
     for stem, name in stems.items():
@@ -99,8 +98,7 @@ def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
 def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
     """The second of two files that would have one output fails with 2 and a remedy; all others are scored."""
     fill(genrm, "a.jsonl", "a.jsonl.gz", "b.jsonl")
-    finished = call("score", ".", *LEXICAL, *NOW)
-    assert finished.code == 2
+    finished = call("score", ".", *LEXICAL, *NOW).ended(2)
     (failed,) = file_lines(finished, "failed")
     assert "a.jsonl.gz: another input has the same output a.scored.jsonl" in failed
     assert "--output-template" in failed
@@ -112,8 +110,7 @@ def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
     """{path} keeps the folders below what was given; folders are made, and the next run takes nothing for input."""
     fill(genrm, "in/x/run.jsonl", "in/y/run.jsonl.gz")
     template = ("--output-template", "out/{path}/{stem}.scored.jsonl.gz")
-    finished = call("score", "in/", *LEXICAL, *NOW, *template)
-    assert finished.code == 0, finished.err
+    call("score", "in/", *LEXICAL, *NOW, *template).ended(0)
     for name in ("x", "y"):
         assert gzip.decompress((genrm.folder / f"out/{name}/run.scored.jsonl.gz").read_bytes())
         assert (genrm.folder / f"out/{name}/run.metrics.json").exists()
@@ -124,8 +121,7 @@ def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
 def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> None:
     """A folder that is not there is an error with 3 and one line; what else was given is scored, before and after."""
     fill(genrm, "a/run.jsonl", "b/run.jsonl")
-    finished = call("score", "a/", "nowhere/", "nowhere-else/", "b/", *LEXICAL, *NOW)
-    assert finished.code == 3
+    finished = call("score", "a/", "nowhere/", "nowhere-else/", "b/", *LEXICAL, *NOW).ended(3)
     assert len(file_lines(finished, "failed")) == 2
     assert "nowhere/: the folder nowhere does not exist" in finished.err
     assert (genrm.folder / "a/run.scored.jsonl").exists()
@@ -139,8 +135,7 @@ def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: Jud
     assert call("score", ".", *judge_server.flags, *NOW).code == 0
     judge_server.reset()
     before = state_of(genrm.folder)
-    finished = call("score", ".", *judge_server.flags, *NOW)
-    assert finished.code == 0
+    finished = call("score", ".", *judge_server.flags, *NOW).ended(0)
     assert judge_server.stats()["requests"] == 0
     assert state_of(genrm.folder) == before
     (line,) = finished.err.splitlines()
@@ -165,8 +160,7 @@ def test_settings_that_change_rewards_score_again(
     """Another reward setting, or --force, scores again; a setting that changes no reward does not."""
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *LEXICAL, *NOW).code == 0
-    finished = call("score", ".", *LEXICAL, *NOW, *flags)
-    assert finished.code == 0, finished.err
+    finished = call("score", ".", *LEXICAL, *NOW, *flags).ended(0)
     status = "up to date" if reason is None else "scored"
     assert last_line(finished).startswith(f"genrm: done: 2 files: 2 {status}; ")
     if reason is not None:
@@ -203,8 +197,7 @@ def test_incomplete_outputs_are_made_again(call: Call, genrm: Genrm, damage: str
         old = (genrm.folder / "a.metrics.json").read_bytes()
         assert call("score", "a.jsonl", *LEXICAL, "--force").code == 0
         (genrm.folder / "a.metrics.json").write_bytes(old)
-    finished = call("score", ".", *LEXICAL, *NOW)
-    assert finished.code == 0, finished.err
+    finished = call("score", ".", *LEXICAL, *NOW).ended(0)
     assert "1 scored" in last_line(finished)
     assert (genrm.folder / "a.scored.jsonl").read_bytes() == whole
     assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
@@ -226,8 +219,7 @@ def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage:
     if damage == "metrics of something else":
         metrics.write_text('{"accuracy": 1, "settings_digest": 1, "output_mark": "none", "input": null}')
     before = scored.read_bytes()
-    finished = call("score", ".", *LEXICAL, *NOW)
-    assert finished.code == 2
+    finished = call("score", ".", *LEXICAL, *NOW).ended(2)
     (failed,) = file_lines(finished, "failed")
     assert "--force" in failed
     assert scored.read_bytes() == before
@@ -260,8 +252,7 @@ def test_files_not_begun_wait_for_the_next_run(call: Call, genrm: Genrm, judge_s
     """After a stop no further file is begun: it has no outputs, one line, and the exit code 6."""
     fill(genrm, *(f"{name}.jsonl" for name in "abcd"))
     flags = ("--max-calls", "1", "--no-probe", "--parallel-files", "1")
-    finished = call("score", ".", *judge_server.flags, *NOW, *flags)
-    assert finished.code == 6
+    finished = call("score", ".", *judge_server.flags, *NOW, *flags).ended(6)
     assert len(file_lines(finished, "not finished")) == 3
     assert "stopped by --max-calls" in finished.err
     assert {name for name in genrm.names() if name.endswith("scored.jsonl")} == {"a.scored.jsonl"}
@@ -271,8 +262,7 @@ def test_young_files_wait(call: Call, genrm: Genrm) -> None:
     """With --min-age, a file of a folder that just changed waits, with 0; one that is old or named is scored."""
     fill(genrm, "old.jsonl", "young.jsonl", "named.jsonl")
     os.utime(genrm.folder / "old.jsonl", BEFORE_OUR_TIME)
-    finished = call("score", "named.jsonl", ".", *LEXICAL, "--min-age", "60s")
-    assert finished.code == 0, finished.err
+    finished = call("score", "named.jsonl", ".", *LEXICAL, "--min-age", "60s").ended(0)
     (waiting,) = file_lines(finished, "skipped")
     assert waiting.startswith("skipped: young.jsonl: ")
     assert re.search(r"too new, \d+ s old: .*--min-age 0", waiting)
@@ -315,8 +305,7 @@ def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
     (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
     (genrm.folder / "broken.jsonl.gz").write_bytes(b"\x1f\x8b no gzip")
     (genrm.folder / "new\nline\x1b[31m.jsonl").write_text("also bad\n")
-    finished = call("score", ".", "missing.jsonl", *LEXICAL, *NOW)
-    assert finished.code == 3
+    finished = call("score", ".", "missing.jsonl", *LEXICAL, *NOW).ended(3)
     lines = finished.err.splitlines()
     assert len(lines) == 15, finished.err  # six files, the judge, five lines of summary, two warnings, the end
     assert len(file_lines(finished, "scored")) == 2
@@ -335,8 +324,7 @@ def test_quiet_says_only_errors(call: Call, genrm: Genrm) -> None:
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *LEXICAL, *NOW, "--quiet") == (0, b"", "")
     (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
-    finished = call("score", ".", *LEXICAL, *NOW, "--quiet")
-    assert finished.code == 3
+    finished = call("score", ".", *LEXICAL, *NOW, "--quiet").ended(3)
     (line,) = finished.err.splitlines()
     assert line.startswith("genrm: error: failed: bad.jsonl: ")
 
@@ -371,8 +359,7 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
     judge_server.reset()
     before = state_of(genrm.folder)
     template = ("--output-template", "{dir}/{stem}.scored.jsonl")
-    finished = call("score", ".", *judge, *template, "--dry-run", "--min-age", "60s")
-    assert finished.code == 0, finished.err
+    finished = call("score", ".", *judge, *template, "--dry-run", "--min-age", "60s").ended(0)
     assert [line.split(": ")[:2] for line in finished.out.decode().splitlines()] == [
         ["up to date", "current.jsonl"],
         ["to score", "new.jsonl -> new.scored.jsonl"],
@@ -397,16 +384,14 @@ def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_serve
         genrm.write(f"{name}.jsonl", make_rollouts(groups=10, size=2))
     judge_server.behave(script=[{}] * 4, fault={"status": 401})
     flags = ("--no-probe", "--parallel-files", "1", "--give-up-after", "0.5")
-    finished = call("score", ".", *judge_server.flags, *NOW, *flags)
-    assert finished.code == 4
+    finished = call("score", ".", *judge_server.flags, *NOW, *flags).ended(4)
     assert (genrm.folder / "a.scored.jsonl").exists()
     assert "d.scored.jsonl" not in genrm.names()
     assert not [name for name in genrm.names() if ".lease-" in name]
     assert last_line(finished).endswith("; exit 4")
     assert judge_server.stats()["requests"] < 2 + 2 * 20
     judge_server.behave()
-    again = call("score", ".", *judge_server.flags, *NOW, "--no-probe")
-    assert again.code == 0, again.err
+    again = call("score", ".", *judge_server.flags, *NOW, "--no-probe").ended(0)
     assert "up to date" in last_line(again)
 
 
@@ -458,8 +443,7 @@ def test_an_interrupted_run_of_many_files_goes_on(
     done = {name.partition(".")[0] for name in names if ".scored." in name}
     assert {name.partition(".")[0] for name in names if ".metrics." in name} == done
     judge_server.reset()
-    again = call(*arguments)
-    assert again.code == 0, again.err
+    call(*arguments).ended(0)
     assert judge_server.stats()["requests"] == sum(map(len, content.values())) - 10
     assert all((genrm.folder / name.replace(".", ".scored.", 1)).exists() for name in content)
     for path in genrm.folder.glob("*.journal.sqlite"):

@@ -40,8 +40,7 @@ def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[
     put(s3_bucket, f"{FOLDER}/a.jsonl", f"{FOLDER}/deep/b.jsonl.gz", f"{FOLDER}/a_failures.jsonl", "rl/other/c.jsonl")
     before = keys_in(s3_bucket)
     prefix = f"s3://{s3_bucket.name}/{FOLDER}/"
-    finished = genrm.run("score", prefix, *LEXICAL, *NOW, "--no-journal", **aws)
-    assert finished.code == 0, finished.err
+    finished = genrm.run("score", prefix, *LEXICAL, *NOW, "--no-journal", **aws).ended(0)
     stems = (f"{FOLDER}/a", f"{FOLDER}/deep/b")
     assert keys_in(s3_bucket) - before == {f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES}
     for stem in stems:
@@ -60,19 +59,15 @@ def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws
     """An empty prefix is not an error; a missing bucket is 5, results outside rl/ are 2; other inputs continue."""
     put(s3_bucket, "rl/a.jsonl", "sft/b.jsonl")
     bucket = f"s3://{s3_bucket.name}"
-    empty = call("score", f"{bucket}/rl/nothing/", f"{bucket}/rl/*.ndjson", *LEXICAL, **aws)
-    assert empty.code == 0
+    empty = call("score", f"{bucket}/rl/nothing/", f"{bucket}/rl/*.ndjson", *LEXICAL, **aws).ended(0)
     assert "no rollout files; expected names" in empty.err
-    outside = call("score", f"{bucket}/sft/", f"{bucket}/rl/", *LEXICAL, *NOW, **aws)
-    assert outside.code == 2
+    outside = call("score", f"{bucket}/sft/", f"{bucket}/rl/", *LEXICAL, *NOW, **aws).ended(2)
     assert "RL data is kept separate" in outside.err
     assert "1 scored" in last_line(outside)
-    missing = call("score", "s3://no-such-bucket/rl/", f"{bucket}/rl/", *LEXICAL, *NOW, "--force", **aws)
-    assert missing.code == 5
+    missing = call("score", "s3://no-such-bucket/rl/", f"{bucket}/rl/", *LEXICAL, *NOW, "--force", **aws).ended(5)
     assert "no-such-bucket" in missing.err
     assert "1 scored" in last_line(missing)
-    elsewhere = call("score", "s3://no-such-bucket/rl/", f"{bucket}/sft/", *LEXICAL, *NOW, **aws)
-    assert elsewhere.code == 5  # the worse of 5 and 2
+    call("score", "s3://no-such-bucket/rl/", f"{bucket}/sft/", *LEXICAL, *NOW, **aws).ended(5)
 
 
 @pytest.mark.slow
@@ -87,8 +82,7 @@ def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_serve
     assert judge_server.stats()["requests"] == 0
     assert state_of(s3_bucket) == before
     put(s3_bucket, "rl/b.jsonl", body=BODY + b'{"prompt": "q", "completion": "alone"}\n')
-    finished = call(*arguments, **aws)
-    assert finished.code == 0
+    finished = call(*arguments, **aws).ended(0)
     assert "(the input has changed)" in finished.err
     after = state_of(s3_bucket)
     changed = {key for key, state in after.items() if before[key] != state}
@@ -122,8 +116,7 @@ def test_a_dry_run_writes_nothing_on_s3(
     """Only requests that read are made: no lease, no trial of conditional puts, no output; and no call."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl.gz")
     arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judge_server.flags, *NOW, "--dry-run", "--json")
-    finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws)
-    assert finished.code == 0, finished.err
+    finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws).ended(0)
     plan = json.loads(finished.out)
     assert [result["output"].rpartition("/")[2] for result in plan["results"]] == ["a.scored.jsonl", "b.scored.jsonl"]
     assert {request["method"] for request in disturbed_s3.requests()} <= {"GET", "HEAD"}
@@ -139,8 +132,7 @@ def test_a_listing_that_is_refused_fails_alone(
     disturbed_s3.rule(method="GET", query={"prefix": "rl/x/"}, answer={"code": "AccessDenied"})
     bucket = f"s3://{s3_bucket.name}"
     flags = (*LEXICAL, *NOW, "--s3-endpoint-url", disturbed_s3.url)
-    finished = call("score", f"{bucket}/rl/x/", f"{bucket}/rl/y/", *flags, **aws)
-    assert finished.code == 5, finished.err
+    finished = call("score", f"{bucket}/rl/x/", f"{bucket}/rl/y/", *flags, **aws).ended(5)
     assert "rl/y/b.scored.jsonl" in keys_in(s3_bucket)
     assert "1 failed" in last_line(finished)
 
@@ -153,8 +145,7 @@ def test_an_output_that_cannot_be_put_fails_alone(
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
     disturbed_s3.rule(key_contains="a.scored.jsonl", method="PUT", answer={"code": "AccessDenied"})
     arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
-    finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws)
-    assert finished.code == 5, finished.err
+    call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws).ended(5)
     keys = keys_in(s3_bucket)
     assert "rl/a.scored.jsonl" not in keys
     assert not [key for key in keys if ".lease-" in key or "unfinished" in key]
@@ -172,7 +163,6 @@ def test_a_named_output_and_endpoint(genrm: Genrm, call: Call, s3_bucket: Any, a
     out = f"s3://{s3_bucket.name}/{FOLDER}/scored/run-7.jsonl.gz"
     endpoint = ("--s3-endpoint-url", s3, "--quiet")
     assert call("score", "rollouts.jsonl", *LEXICAL, "-o", out, *endpoint, **environment) == (0, b"", "")
-    again = call("score", out, *LEXICAL, "-o", "-", *endpoint, **environment)
-    assert again.code == 0
+    again = call("score", out, *LEXICAL, "-o", "-", *endpoint, **environment).ended(0)
     assert len(again.out.splitlines()) == 36
     assert all(json.loads(line)["genrm"]["previous_genrm"] for line in again.out.splitlines())

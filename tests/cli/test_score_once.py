@@ -61,8 +61,7 @@ def test_the_stand_in_does_not_replace_a_judge(genrm: Genrm, call: Call, judge_s
     genrm.write("in.jsonl", make_rollouts())
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     assert call("score", "in.jsonl", *at(judge_server)).code == 0
-    refused = call("score", "in.jsonl", *LEXICAL)
-    assert refused.code == 2
+    refused = call("score", "in.jsonl", *LEXICAL).ended(2)
     assert "it holds m's verdicts" in refused.err
 
 
@@ -75,8 +74,7 @@ def test_a_file_with_too_many_unscored_is_tried_again(
     judge_server.behave(script=[{}] * 3, fault=fault)
     assert call("score", "in.jsonl", *at(judge_server, "--concurrency", 1)).code == 6
     judge_server.reset()
-    again = call("score", "in.jsonl", *at(judge_server))
-    assert again.code == 0, again.err
+    call("score", "in.jsonl", *at(judge_server)).ended(0)
     assert judge_server.stats()["requests"] == 3
     assert None not in rewards_in(genrm)
     assert "is up to date" in call("score", "in.jsonl", *at(judge_server)).err
@@ -106,8 +104,7 @@ def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm: Genrm, call: C
     """Such a file is refused by itself, before anything is paid for."""
     Path(os.fsdecode(os.fsencode(str(genrm.folder)) + b"/bad\xff.jsonl")).write_bytes(body())
     (genrm.folder / "good.jsonl").write_bytes(body())
-    finished = call("score", ".", *LEXICAL, *NOW)
-    assert finished.code == 2
+    finished = call("score", ".", *LEXICAL, *NOW).ended(2)
     assert "not UTF-8" in finished.err
     assert "1 scored" in finished.err
 
@@ -253,8 +250,7 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm: Genrm,
     outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "metrics.json")]
     write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), S3Options())
     unfinished_path(genrm.folder / "in.metrics.json").touch()
-    again = call("score", genrm.folder / given, *LEXICAL, *NOW)
-    assert again.code == 0, again.err
+    again = call("score", genrm.folder / given, *LEXICAL, *NOW).ended(0)
     assert "up to date" in again.err
     assert genrm.names() == finished
     assert (genrm.folder / "in.scored.jsonl").stat().st_ino == before.st_ino

@@ -68,8 +68,7 @@ def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: J
     """429 means that the judge is up: the run continues and waits for its turn."""
     judge_server.behave(script=[{"status": 429}])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    finished = call("score", "in.jsonl", *judge_server.flags)
-    assert finished.code == 0
+    call("score", "in.jsonl", *judge_server.flags).ended(0)
     assert judge_server.stats()["by_status"] == {"200": 4, "429": 1}  # two of the probe, two comparisons
 
 
@@ -77,8 +76,7 @@ def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, call: Call, jud
     """With --no-probe every request is a comparison; when all fail, the run ends with 6 and says so in numbers."""
     judge_server.behave(require_key="secret")
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--retries", 0)
-    assert finished.code == 6
+    call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--retries", 0).ended(6)
     assert judge_server.stats()["by_status"] == {"401": 3}
     metrics = genrm.metrics()
     assert (metrics["failures_by_kind"], metrics["unscored"]) == ({"auth": 3}, 3)

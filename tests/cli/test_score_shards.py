@@ -102,8 +102,9 @@ def test_shards_of_a_set_of_files_on_s3(
         state = str(genrm.state_folder / str(number))
         assert call(*given, "--shard", f"{number}/{SHARDS}", XDG_STATE_HOME=state, **environment).code == 0
     requests = judge_server.stats()["requests"]
-    ended = call(*given, "--conclude", "--json", XDG_STATE_HOME=str(genrm.state_folder / "last"), **environment)
-    assert ended.code == 0
+    ended = call(*given, "--conclude", "--json", XDG_STATE_HOME=str(genrm.state_folder / "last"), **environment).ended(
+        0
+    )
     assert json.loads(ended.out)["results"][0]["metrics"]["failures_by_kind"]["no_verdict"] > 0
     assert scored() == whole
     assert judge_server.stats()["requests"] == requests
@@ -123,8 +124,7 @@ def test_what_no_shard_asked_leaves_the_outputs_partial(call: Call, genrm: Genrm
     genrm.write("in.jsonl", make_rollouts(groups=12, size=2))
     given = ("score", "in.jsonl", *arguments(judge_server))
     assert call(*given, "--shard", "0/2").code == 0
-    early = call(*given, "--conclude")
-    assert early.code == 6
+    early = call(*given, "--conclude").ended(6)
     assert "the journals of the shards lack" in early.err
     assert call(*given, "--shard", "1/2").code == 0
     assert call(*given, "--conclude", "--deadline", "0.001s").code == 0
@@ -139,8 +139,7 @@ def test_to_conclude_on_a_changed_input_says_so(call: Call, genrm: Genrm, judge_
     shards = [("--shard", f"{number}/2") for number in range(2)]
     assert [call(*given, *shard).code for shard in shards] == [0, 0]
     genrm.write("in.jsonl", [*lines[3:], *lines[:3], lines[5] | {"completion": "One more."}])
-    early = call(*given, "--conclude")
-    assert early.code == 6
+    early = call(*given, "--conclude").ended(6)
     assert (
         "in.jsonl has changed since it was read by shard 0/2, 1/2. Run these shards again, then --conclude" in early.err
     )
@@ -157,8 +156,7 @@ def test_a_stopped_shard_goes_on_where_it_was(call: Call, genrm: Genrm, judge_se
     """A shard that its share of --max-calls stopped exits with 6; run again with more, it asks only the rest."""
     genrm.write("in.jsonl", make_rollouts(groups=20, size=2))
     given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"))
-    stopped = call(*given, "--shard", "0/2", "--max-calls", "7")
-    assert stopped.code == 6
+    call(*given, "--shard", "0/2", "--max-calls", "7").ended(6)
     assert judge_server.stats()["requests"] == 4
     assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
     assert judge_server.stats()["requests"] == genrm.metrics()["journal_hits"]
@@ -200,7 +198,6 @@ def test_what_contradicts_shards_is_refused(
 ) -> None:
     """A usage error says what to change before anything is asked."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=2))
-    finished = call("score", "in.jsonl", *arguments(judge_server), *options)
-    assert finished.code == 2
+    finished = call("score", "in.jsonl", *arguments(judge_server), *options).ended(2)
     assert said in finished.err
     assert judge_server.stats()["requests"] == 0

@@ -32,8 +32,7 @@ def test_numbers_and_texts_survive_to_the_byte(genrm: Genrm, call: Call) -> None
 def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> None:
     """`score -` reads stdin and writes nothing but scored lines to stdout, and no file."""
     data = genrm.sample("rollouts.jsonl").read_bytes()
-    finished = genrm.run("score", "-", *LEXICAL, stdin=data)
-    assert finished.code == 0
+    finished = genrm.run("score", "-", *LEXICAL, stdin=data).ended(0)
     after = [json.loads(line) for line in finished.out.splitlines()]
     assert list(map(without_rewards, after)) == list(map(without_rewards, map(json.loads, data.splitlines())))
     assert [line["reward"] is None for line in after] == [line["genrm"]["reason"] == Reason.BLANK for line in after]
@@ -68,8 +67,7 @@ def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
     """`-o >(command)` and `-o /dev/null` get the scored lines, and no files are put beside a pipe or device."""
     genrm.sample("rollouts.jsonl")
     (genrm.folder / "sink.jsonl").symlink_to(os.devnull)
-    finished = call("score", "rollouts.jsonl", *LEXICAL, "-o", "sink.jsonl")
-    assert finished.code == 0, finished.err
+    call("score", "rollouts.jsonl", *LEXICAL, "-o", "sink.jsonl").ended(0)
     assert genrm.names() == {"rollouts.jsonl", "sink.jsonl"}
     assert (genrm.folder / "sink.jsonl").is_symlink()
 

@@ -113,8 +113,7 @@ def test_a_file_without_rollouts_fails_the_set(call: Call, genrm: Genrm) -> None
     """A file of which no line can be read is most likely a mistake, and is named."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     (genrm.folder / "c.jsonl").write_text('{"something": "else"}\n')
-    finished = call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE)
-    assert finished.code == 3
+    finished = call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE).ended(3)
     assert "c.jsonl: cannot read its only line" in finished.err
     assert not list(genrm.folder.glob("*scored*"))
 
@@ -136,8 +135,7 @@ def test_a_file_of_a_set_is_not_scored_alone(call: Call, genrm: Genrm) -> None:
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
     before = scored_of(genrm.folder, "a.scored.jsonl")
-    alone = call("score", "a.jsonl", "--offline")
-    assert alone.code == 2
+    alone = call("score", "a.jsonl", "--offline").ended(2)
     assert "it was scored with the other files of together" in alone.err
     assert scored_of(genrm.folder, "a.scored.jsonl") == before
     assert call("score", "a.jsonl", "--offline", "--force").code == 0
@@ -149,8 +147,7 @@ def test_a_set_is_leased_as_a_whole(call: Call, genrm: Genrm) -> None:
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     lease = {"host": "another", "pid": 1, "started": "1", "since": "now", "expiry_s": 300.0}
     (genrm.folder / "together.lease-1").write_text(json.dumps(lease))
-    finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE)
-    assert finished.code == 5
+    finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE).ended(5)
     assert "process 1 on another has been working on it" in finished.err
     assert not list(genrm.folder.glob("*scored*"))
 
@@ -218,17 +215,14 @@ def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
     """A file of a set is refused without --together, and a file that was scored alone with it."""
     scored = write_scored_set(call, genrm)
     for given in (("show", scored[0]), ("report", *scored), ("export", "shards/", "--to", "trl-dpo", "-o", "x.jsonl")):
-        refused = call(*given)
-        assert refused.code == 2
+        refused = call(*given).ended(2)
         assert f"{scored[0]} was scored with other files" in refused.err
         assert "--together" in refused.err
     for given in ((*scored, "whole.scored.jsonl"), (*scored, "--set-name", "epoch-3")):
-        refused = call("report", *given, "--together")
-        assert refused.code == 2
+        refused = call("report", *given, "--together").ended(2)
         assert "so it was not scored with the others" in refused.err
     assert call("show", scored[0], scored[1]).code == 2
-    refused = call("export", *scored[:2], "--together", "--to", "trl-dpo", "-o", "x.jsonl")
-    assert refused.code == 2
+    refused = call("export", *scored[:2], "--together", "--to", "trl-dpo", "-o", "x.jsonl").ended(2)
     assert "rs2.scored.jsonl belongs to the set shards/together, too: name all of its 3 files" in refused.err
     assert "no such file" in call("report", *scored, "shards/typo.scored.jsonl", "--together").err
 
@@ -238,6 +232,5 @@ def test_a_file_scored_alone_leaves_its_set(call: Call, genrm: Genrm) -> None:
     scored = write_scored_set(call, genrm)
     assert call("score", "shards/rs0.jsonl", "--offline", "--force").code == 0
     assert call("show", scored[0]).code == 0
-    refused = call("report", *scored, "--together")
-    assert refused.code == 2
+    refused = call("report", *scored, "--together").ended(2)
     assert f"{scored[0]} was changed or scored alone since" in refused.err

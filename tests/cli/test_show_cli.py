@@ -102,8 +102,7 @@ def test_a_scored_file_without_such_groups_says_so(genrm: Genrm, call: Call) -> 
         shown = call("show", "in.scored.jsonl", *options)
         assert (shown.code, shown.out) == (0, b"")
         assert says in shown.err
-    unknown = call("show", "in.scored.jsonl", "--group", "nobody")
-    assert unknown.code == 3
+    unknown = call("show", "in.scored.jsonl", "--group", "nobody").ended(3)
     assert "no group 'nobody'" in unknown.err
 
 

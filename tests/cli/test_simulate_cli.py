@@ -62,8 +62,7 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
         refused = call(*replay, of_simulation, "2")
         assert refused.err.startswith("genrm: error: --replay uses recorded verdicts")
     assert call("score", "in.jsonl", "--judge", "lexical", "--force", "--quiet").code == 0
-    sparse = call(*replay)
-    assert sparse.code == 2
+    sparse = call(*replay).ended(2)
     assert "--strategy all_pairs --both-orders" in sparse.err
 
 
@@ -90,8 +89,7 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
     ]
     genrm.write("both.jsonl", lines)
     replay = ("simulate", "--replay", "both.jsonl", "--price", "dear=20")
-    finished = call(*replay, "--price", "cheap=1", "--json")
-    assert finished.code == 0, finished.err
+    finished = call(*replay, "--price", "cheap=1", "--json").ended(0)
     rows = json.loads(finished.out)["figures"]
     assert [(row["second"], row["rings"], row["cost"]) for row in rows] == [(None, 1.0, 80.0), ("cheap", 1.0, 86.0)]
     assert "and on all pairs" in call(*replay, "--price", "cheap=1").out.decode()
@@ -103,8 +101,7 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
         ((*replay, "--price", "cheap=20"), "--price needs two judges or more, of different prices"),
         ((*replay, "--price", "cheap=1", "--calls", "9"), "--price sets the plans"),
     ):
-        refused = call(*arguments)
-        assert refused.code == 2
+        refused = call(*arguments).ended(2)
         assert message in " ".join(refused.err.split())
 
 

@@ -21,8 +21,7 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
     """With --max-calls the summary and the last line agree: no failure, and how many were not asked."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     judge = (*judge_server.flags, "--no-probe")
-    finished = call("score", "in.jsonl", *judge, "--max-calls", 2)
-    assert finished.code == 6
+    finished = call("score", "in.jsonl", *judge, "--max-calls", 2).ended(6)
     *_, error, done = finished.err.splitlines()
     assert "comparisons   6: 2 verdicts, 0 failures, 4 not asked; 2 calls, " in finished.err
     assert "2 verdicts, 0 failures, 4 not asked, 2 calls; " in done
@@ -107,8 +106,7 @@ def test_a_ranking_that_means_nothing_is_warned_of(
     """A judge whose rankings contradict or repeat its scores in more than a fifth of the verdicts gets a warning."""
     genrm.write("in.jsonl", make_rollouts())
     judge_server.behave(verdict={"score_1": 4, "score_2": score, "ranking": ranking})
-    finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe")
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe").ended(0)
     message = " ".join(finished.err.split())
     expected = ["scores and ranking disagree in 100% of the verdicts", "the ranking only repeats the scores"]
     assert [text for text in expected if text in message] == [text for text in expected if warned and warned in text]

@@ -21,8 +21,7 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm: Gen
     """All lines are written; those after the first N comparable groups say why they have no reward; exit code 0."""
     alone = {"prompt": "Alone?", "completion": "Yes."}
     genrm.write("in.jsonl", [alone, *make_rollouts(groups=4, size=2)])
-    finished = call("score", "in.jsonl", *LEXICAL, "--limit", 2, "--json")
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", *LEXICAL, "--limit", 2, "--json").ended(0)
     assert "a trial (--limit 2): 2 groups not scored" in finished.err
     metrics = metrics_of(finished)
     assert (metrics["limit"], metrics["groups_left_out"], metrics["unscored_share"]) == (2, 2, 0.0)
@@ -50,8 +49,7 @@ def test_a_trial_never_replaces_a_full_result(genrm: Genrm, call: Call) -> None:
     genrm.write("in.jsonl", make_rollouts())
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     before = (genrm.folder / "in.scored.jsonl").read_bytes()
-    refused = call("score", "in.jsonl", *LEXICAL, "--limit", 1)
-    assert refused.code == 2
+    refused = call("score", "in.jsonl", *LEXICAL, "--limit", 1).ended(2)
     assert "a full run, which a trial (--limit) must not replace" in refused.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
     assert call("score", "in.jsonl", *LEXICAL, "--limit", 1, "--force").code == 0
@@ -63,8 +61,7 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm: Genrm, call: Call) -> N
     (genrm.folder / "bad.jsonl").write_text("<html>")
     prices = ("--price-in", 1, "--price-out", 1)
     judge = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
-    finished = call("score", "good.jsonl", "bad.jsonl", *judge, *prices, "--dry-run")
-    assert finished.code == 3
+    finished = call("score", "good.jsonl", "bad.jsonl", *judge, *prices, "--dry-run").ended(3)
     out = finished.out.decode()
     assert re.search(r"  3 comparisons: 3 calls to make, .* cost about 0\.01\n", out)
     assert "failed: bad.jsonl: an HTML page" in out

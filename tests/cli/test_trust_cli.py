@@ -48,8 +48,7 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm: Genrm, call: Ca
     assert call("score", "in.jsonl").code == 2
     trusted = call("trust", ".")
     assert (trusted.code, trusted.out.decode()) == (0, f"{file} is trusted and sets base_url\n")
-    finished = call("score", "in.jsonl")
-    assert finished.code == 0
+    finished = call("score", "in.jsonl").ended(0)
     assert f"endpoints set by genrm.toml: {judge_server.base_url}\n" in finished.err
     file.write_text(file.read_text().replace("127.0.0.1", "localhost"))
     assert "genrm.toml has changed since you trusted it" in call("score", "in.jsonl", "--force").err

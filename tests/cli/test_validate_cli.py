@@ -9,8 +9,9 @@ from judge_server_fixture import JudgeServer
 def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """Formats, groups, comparisons and requests go to stdout; no judge is asked, and nothing is written."""
     genrm.sample("rollouts.jsonl")
-    finished = call("validate", "rollouts.jsonl", *judge_server.flags, "--strategy", "all_pairs", "--repeats", 2)
-    assert finished.code == 0
+    finished = call("validate", "rollouts.jsonl", *judge_server.flags, "--strategy", "all_pairs", "--repeats", 2).ended(
+        0
+    )
     report = finished.out.decode()
     comparisons = 2 * (5 * 6 + 28 + 21)  # one response of a group of eight is blank
     for text in (
@@ -30,8 +31,7 @@ def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_serve
 def test_the_report_as_json(genrm: Genrm, call: Call) -> None:
     """--json prints the same report as one object, with every problem that it counts."""
     genrm.sample("bad-lines.jsonl")
-    finished = call("validate", "bad-lines.jsonl", "--json")
-    assert finished.code == 0
+    finished = call("validate", "bad-lines.jsonl", "--json").ended(0)
     report = json.loads(finished.out)
     assert (report["lines"], report["rejected_lines"], report["rollouts"]) == (17, 7, 10)
     assert (report["rollouts_without_response"], report["duplicate_rollouts"]) == (1, 1)
@@ -57,8 +57,7 @@ def test_strict_ends_with_3_if_there_are_problems(genrm: Genrm, call: Call) -> N
     """With --strict problems decide the exit code; the report is printed all the same."""
     genrm.sample("bad-lines.jsonl")
     genrm.write("good.jsonl", make_rollouts())
-    bad = call("validate", "bad-lines.jsonl", "--strict")
-    assert bad.code == 3
+    bad = call("validate", "bad-lines.jsonl", "--strict").ended(3)
     assert b"(lines 4, 7)" in bad.out
     as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
     assert (as_json.code, json.loads(as_json.out)["rejected_lines"]) == (3, 7)
@@ -98,8 +97,7 @@ def test_an_input_of_which_nothing_can_be_scored_ends_with_3(
 ) -> None:
     """Where a run could give no reward, the exit code is 3, and the message says why and what to do."""
     genrm.write("in.jsonl", lines)
-    finished = call("validate", "in.jsonl", *options)
-    assert finished.code == 3
+    finished = call("validate", "in.jsonl", *options).ended(3)
     assert says in finished.err
     as_json = call("validate", "in.jsonl", *options, "--json")
     assert (as_json.code, json.loads(as_json.out)["can_be_scored"]) == (3, False)
@@ -108,8 +106,7 @@ def test_an_input_of_which_nothing_can_be_scored_ends_with_3(
 def test_a_field_that_only_some_lines_lack_is_a_problem(genrm: Genrm, call: Call) -> None:
     """Lines without the field that --group-by names are counted; the others can be scored."""
     genrm.write("in.jsonl", [*({**line, "task": 1} for line in ROLLOUTS[:4]), ROLLOUTS[4]])
-    finished = call("validate", "in.jsonl", "--group-by", "task")
-    assert finished.code == 0
+    finished = call("validate", "in.jsonl", "--group-by", "task").ended(0)
     assert b"  1 line: no field task, which --group-by names: it is not compared (line 5)" in finished.out
 
 
@@ -145,8 +142,7 @@ def test_a_prefix_is_validated_like_a_folder(call: Call, s3_bucket: Any) -> None
     body = "".join(json.dumps(line) + "\n" for line in ROLLOUTS)
     for name in ("a", "b"):
         s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"raw/{name}.jsonl", Body=body.encode())
-    finished = call("validate", f"s3://{s3_bucket.name}/raw/")
-    assert finished.code == 0, finished.err
+    finished = call("validate", f"s3://{s3_bucket.name}/raw/").ended(0)
     assert b"2 files, 0 with errors" in finished.out
     assert s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["KeyCount"] == 2
 

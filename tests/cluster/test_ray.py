@@ -211,6 +211,5 @@ def test_without_ray_the_extra_is_named(call: Callable[..., Finished], genrm: Ge
     (genrm.folder / "ray.py").write_text("raise ModuleNotFoundError(\"No module named 'ray'\", name='ray')\n")
     genrm.write("in.jsonl", make_rollouts())
     given = ("score", "in.jsonl", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--ray", "local")
-    ended = genrm.run(*given, PYTHONPATH=f"{genrm.folder}:{genrm.environment()['PYTHONPATH']}")
-    assert ended.code == 2
+    ended = genrm.run(*given, PYTHONPATH=f"{genrm.folder}:{genrm.environment()['PYTHONPATH']}").ended(2)
     assert "pip install 'genrm-cli[ray]'" in ended.err

@@ -29,8 +29,7 @@ def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring: Scoring, na
     """Some comparisons get nothing but bad replies: they fail with their kind, the others count, and a resume mends."""
     fault, arguments, kind = BAD_REPLIES[name]
     scoring.server.behave(fault=fault, fault_share=0.25, seed=FOUR_OF_16)
-    finished = scoring.run("--retries", 0, "--reask", 1, "--max-unscored", 1, *arguments)
-    assert finished.code == 0, finished.err
+    scoring.run("--retries", 0, "--reask", 1, "--max-unscored", 1, *arguments).ended(0)
     metrics = scoring.check_honest()
     assert metrics["failures_by_kind"] == {kind: 4}
     assert metrics["verdicts"] == scoring.journaled() == 12
@@ -41,8 +40,7 @@ def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring: Scoring, na
 def test_the_framing_of_a_reply_does_not_matter(scoring: Scoring, fault: dict[str, Any]) -> None:
     """Compressed replies, and those without a length, are read like others."""
     scoring.server.behave(fault=fault)
-    finished = scoring.run()
-    assert finished.code == 0, finished.err
+    scoring.run().ended(0)
     assert scoring.check_honest()["retries"] == 0
     scoring.check_undisturbed()
 
@@ -66,8 +64,7 @@ def test_an_echoed_key_is_found_nowhere(scoring: Scoring, status: int) -> None:
         "--max-unscored",
         1,
     )
-    finished = scoring.run(*keeps, GENRM_API_KEY=KEY)
-    assert finished.code == 0, finished.err
+    finished = scoring.run(*keeps, GENRM_API_KEY=KEY).ended(0)
     with Journal(str(scoring.folder / JOURNAL)) as journal:
         exported = json.dumps(list(journal.iter_entries()))
     assert "[key]" in exported

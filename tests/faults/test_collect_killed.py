@@ -51,8 +51,7 @@ def test_ten_kills_cost_only_what_was_in_flight(tmp_path: Path, judge_server: Ju
         "one",
         "-o",
     )
-    calm = genrm.run(*command, "calm.jsonl")
-    assert calm.code == 0, calm.err
+    genrm.run(*command, "calm.jsonl").ended(0)
     calls = judge_server.stats()["requests"]
     judge_server.behave(chat=CHAT, latency_s=0.02)
     before = judge_server.stats()["requests"]
@@ -68,8 +67,7 @@ def test_ten_kills_cost_only_what_was_in_flight(tmp_path: Path, judge_server: Ju
         assert 0 <= lost_now - lost <= IN_FLIGHT
         lost = lost_now
         assert not (tmp_path / "killed.jsonl").exists()
-    finished = genrm.run(*command, "killed.jsonl")
-    assert finished.code == 0, finished.err
+    genrm.run(*command, "killed.jsonl").ended(0)
     assert judge_server.stats()["requests"] - before == calls + lost
     assert without_time(tmp_path / "killed.jsonl") == without_time(tmp_path / "calm.jsonl")
     summary = json.loads((tmp_path / "killed.collect.json").read_bytes())

@@ -16,8 +16,7 @@ def test_a_storm_of_429_is_sat_out(scoring: Scoring, headers: dict[str, str], le
     """A judge that refuses every call at first is asked again when it wants, however few retries there are."""
     scoring.server.behave(fault={"status": 429, "headers": headers}, fault_times=1)
     started_s = time.monotonic()
-    finished = scoring.run("--retries", 0)
-    assert finished.code == 0, finished.err
+    scoring.run("--retries", 0).ended(0)
     assert time.monotonic() - started_s > least_s
     metrics = scoring.check_honest()
     assert metrics["retries"] == scoring.server.stats()["by_status"]["429"] == 16
@@ -44,8 +43,7 @@ def test_the_calls_of_a_bad_endpoint_move_to_a_good_one(
     """With one of two endpoints bad from the first call to the last, every comparison is answered by the other."""
     scoring.server.behave(fault=fault)
     good = start_judge()
-    finished = scoring.run("--base-url", good.base_url, "--concurrency", concurrency)
-    assert finished.code == 0, finished.err
+    scoring.run("--base-url", good.base_url, "--concurrency", concurrency).ended(0)
     assert scoring.check_honest()["failures"] == 0
     assert (good.stats()["distinct_answered"], good.stats()["repeat_answers"]) == (16, 0)
     scoring.check_undisturbed()
@@ -66,8 +64,7 @@ def test_a_judge_that_breaks_for_good_is_given_up(scoring: Scoring, fault: dict[
     """After --give-up-after the run ends with 4 and a reason, without outputs, with every verdict in the journal."""
     scoring.server.behave(script=[{}] * 6, fault=fault)
     started_s = time.monotonic()
-    finished = scoring.run("--give-up-after", 0.3)
-    assert finished.code == 4
+    finished = scoring.run("--give-up-after", 0.3).ended(4)
     assert 0.3 < time.monotonic() - started_s < 60
     assert "(--give-up-after)" in finished.err
     assert not OUTPUTS & scoring.genrm.names()

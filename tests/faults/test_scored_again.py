@@ -14,8 +14,7 @@ def complete(scoring: Scoring) -> Scoring:
 def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
     """A second run makes no request, not even the probe's, and writes the same."""
     before = complete.scored
-    finished = complete.run("--probe")
-    assert finished.code == 0, finished.err
+    complete.run("--probe").ended(0)
     assert complete.server.stats()["requests"] == 0
     metrics = complete.check_honest()
     assert (metrics["journal_hits"], metrics["calls"], metrics["prompt_tokens"]) == (16, 0, 0)
@@ -38,8 +37,7 @@ def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
 )
 def test_what_does_not_change_the_answer_is_free(complete: Scoring, changed: tuple[object, ...]) -> None:
     """Other rewards from the same verdicts, other limits, other places: nothing is asked."""
-    finished = complete.run(*changed)
-    assert finished.code == 0, finished.err
+    complete.run(*changed).ended(0)
     assert complete.server.stats()["requests"] == 0
 
 
@@ -69,8 +67,7 @@ def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
 )
 def test_what_changes_the_answer_is_asked(complete: Scoring, changed: tuple[object, ...], asked: int) -> None:
     """Another judge, another way of asking or another question is a call; back at the old ones nothing is lost."""
-    finished = complete.run(*changed)
-    assert finished.code == 0, finished.err
+    complete.run(*changed).ended(0)
     assert complete.server.stats()["requests"] == asked
     complete.check_resumes(missing=0)
 
@@ -82,8 +79,7 @@ def test_a_damaged_journal_stops_the_run_before_any_call(complete: Scoring) -> N
     damaged[4096 : 4096 + 2048] = bytes(2048)
     path.write_bytes(damaged)
     before = complete.scored
-    finished = complete.run()
-    assert finished.code == 5
+    finished = complete.run().ended(5)
     assert JOURNAL in finished.err
     assert complete.server.stats()["requests"] == 0
     assert complete.scored == before

@@ -17,8 +17,7 @@ def check_partial(scoring: Scoring, stopped_by: str) -> dict[str, Any]:
 def test_a_deadline_ends_the_run_with_what_it_has(scoring: Scoring) -> None:
     """No call begins after --deadline, those in flight are waited for, and partial results are written: exit code 6."""
     scoring.server.behave(latency_s=0.3)
-    finished = scoring.run("--deadline", 1.5, "--concurrency", 2)
-    assert finished.code == 6
+    finished = scoring.run("--deadline", 1.5, "--concurrency", 2).ended(6)
     assert "stopped by --deadline" in finished.err
     metrics = check_partial(scoring, "deadline")
     assert 1 <= metrics["verdicts"] < 16
@@ -36,8 +35,7 @@ def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(
     prices = ("--price-in", 2, "--price-out", 2)
     limits = {"total_tokens": ("--max-total-tokens", tokens // 2), "cost": ("--max-cost", tokens, *prices)}
     limits["cost"] = ("--max-cost", f"{tokens / 1e6:.9f}", *prices)
-    finished = scoring.run(*limits[limit], "--concurrency", 2)
-    assert finished.code == 6
+    scoring.run(*limits[limit], "--concurrency", 2).ended(6)
     metrics = check_partial(scoring, f"max_{limit}")
     spent = metrics["prompt_tokens"] + metrics["completion_tokens"]
     assert tokens // 2 <= spent <= tokens // 2 + 2 * tokens // 8

@@ -256,8 +256,7 @@ def test_the_key_of_a_component_goes_to_its_endpoint_alone(
     toml = f"{judge(judge_server)}retries = 0\nlog_json = 'events.jsonl'\n"
     (tmp_path / "genrm.toml").write_text(f"{toml}{RUBRIC}base_url = '{other.base_url}'\n{named}\n")
     keys = {"GENRM_API_KEY": "run-key-0123456789", "OWN_KEY": "own-key-9876543210"}
-    finished = call("score", "in.jsonl", **keys)
-    assert finished.code == 0, finished.err
+    finished = call("score", "in.jsonl", **keys).ended(0)
     other.behave(require_key="another", fault={"status": 401, "echo_authorization": True})
     refused = call("score", "in.jsonl", "--no-journal", "--force", "--no-probe", **keys)
     assert "2 failures" in refused.err
@@ -273,8 +272,7 @@ def test_a_key_that_is_not_set_is_named(call: Call, tmp_path: Path) -> None:
     (tmp_path / "genrm.toml").write_text(
         f"model = 'm'\n{RUBRIC}base_url = 'http://127.0.0.1:9/v1'\napi_key_env = 'GONE'"
     )
-    finished = call("score", "in.jsonl")
-    assert finished.code == 2
+    finished = call("score", "in.jsonl").ended(2)
     assert "names GONE, which is not set" in " ".join(finished.err.split())
 
 
@@ -425,6 +423,5 @@ def test_a_judge_is_measured_by_its_verdicts_alone(call: Call, tmp_path: Path, j
     """A settings file may hold components and a total without verdicts: `genrm eval` asks the judge about pairs."""
     (tmp_path / "genrm.toml").write_text(judge(judge_server) + RUBRIC + SAFE + SORTED)
     (tmp_path / "pairs.jsonl").write_text(json.dumps({"prompt": "Why?", "chosen": LONG, "rejected": SHORT}) + "\n")
-    finished = call("eval", "pairs.jsonl", "--no-probe", "--no-journal", "--json")
-    assert finished.code == 0, finished.err
+    finished = call("eval", "pairs.jsonl", "--no-probe", "--no-journal", "--json").ended(0)
     assert (json.loads(finished.out)["figures"]["accuracy"]["value"], judge_server.stats()["requests"]) == (1.0, 2)

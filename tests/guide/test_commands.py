@@ -157,6 +157,5 @@ def test_the_lines_of_the_readme_are_read(block: str, genrm: Genrm, call: Call) 
     """Each line that the README shows is a rollout that genrm recognises."""
     path = genrm.folder / "shown.jsonl"
     path.write_text(block)
-    ended = call("score", path.name, "--judge", "lexical")
-    assert ended.code == 0, ended.err
+    call("score", path.name, "--judge", "lexical").ended(0)
     assert len(read_lines(path.with_name("shown.scored.jsonl"))) == len(block.splitlines())

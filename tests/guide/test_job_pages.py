@@ -116,8 +116,7 @@ def test_the_indexed_job_scores_a_set(
 
     def run(words: list[str], pod: str) -> None:
         here = [word.replace("s3://bucket/", f"s3://{s3_bucket.name}/") for word in words]
-        ended = genrm.run(*here, **environment, XDG_STATE_HOME=str(tmp_path / pod))
-        assert ended.code == 0, ended.err
+        genrm.run(*here, **environment, XDG_STATE_HOME=str(tmp_path / pod)).ended(0)
 
     for index in range(SHARDS):
         run([word.replace("$(JOB_COMPLETION_INDEX)", str(index)) for word in arguments], f"pod-{index}")

@@ -184,8 +184,7 @@ def test_a_run_counts_expected_verdicts(genrm: Genrm, call: Call, judge_server: 
     judge_server.behave(verdict={"score_1": 4, "score_2": 2, "ranking": 2}, likely=likely)
     genrm.write("in.jsonl", [{"prompt": "Why?", "completion": text} for text in ("One.", "Two.", "Three.")])
     judge = (*judge_server.flags, "--profile", "json", "--no-probe")
-    done = call("score", "in.jsonl", *judge, "--score-probabilities", "--no-journal")
-    assert done.code == 0, done.err
+    done = call("score", "in.jsonl", *judge, "--score-probabilities", "--no-journal").ended(0)
     metrics = orjson.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert metrics["expected_verdicts"] == (3 if sends else 0)
     lines = read_lines(genrm.folder / "in.comparisons.jsonl")

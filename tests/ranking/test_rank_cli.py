@@ -32,8 +32,7 @@ def calls_of(judge: JudgeServer) -> int:
 def test_two_files_become_a_sentence(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """The table names both policies, and the sentence below it says which one the judge prefers, and how surely."""
     files = write_policies(genrm, old="bad", new="good good good")
-    ended = call("rank", *files, *judge_server.flags)
-    assert ended.code == 0, ended.err
+    ended = call("rank", *files, *judge_server.flags).ended(0)
     out = ended.out.decode()
     assert "m prefers new to old: 100.0 % win rate on prompts like these (84.9 to 100.0)." in out
     assert "2 policies, 24 prompts, 24 pairs: shows differences from 21.7 points" in ended.err

@@ -27,8 +27,7 @@ def test_the_outputs_of_a_run_have_the_schema_of_the_guide(genrm: Genrm, call: C
     rows = [{"prompt": "q", "completion": text, "info": {"q": 1}} for text in ("a", "b b", "a much longer c", "")]
     genrm.write("in.jsonl", rows)
     (genrm.folder / "genrm.toml").write_text(toml, encoding="utf-8")
-    done = call("score", "in.jsonl", "--judge", "lexical", "--keep-replies", "--max-unscored", "1")
-    assert done.code == 0, done.err
+    call("score", "in.jsonl", "--judge", "lexical", "--keep-replies", "--max-unscored", "1").ended(0)
     schema = json.loads(call("guide", "schema").out)
     kinds = {name: Draft202012Validator({**schema, "$ref": f"#/$defs/{name}"}) for name in schema["$defs"]}
     for line in read_lines(genrm.folder / "in.scored.jsonl"):

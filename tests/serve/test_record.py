@@ -53,10 +53,8 @@ def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server
         assert [rewards[text] for text in texts(3, name)] == reply["rewards"]
     assert rewards["I, c, was late."] == late["reward"]
     assert len(lines) == 3 + 3 + 2 + 1 + 2
-    report = call("report", "served", "-o", "report.html")
-    assert report.code == 0, report.err
-    export = call("export", "served", "--to", "trl-dpo", "-o", "pairs.jsonl")
-    assert export.code == 0, export.err
+    call("report", "served", "-o", "report.html").ended(0)
+    call("export", "served", "--to", "trl-dpo", "-o", "pairs.jsonl").ended(0)
     assert len(read_lines(genrm.folder / "pairs.jsonl")) >= 3
 
 
@@ -98,8 +96,7 @@ def test_files_are_rotated_and_whole_on_s3(genrm, judge_server, s3_bucket, s3):
     names = [each["Key"].rpartition("/")[2] for each in listed]
     assert len([name for name in names if is_scored_file(name)]) == 3
     assert {name.partition(".")[2] for name in names} == {"scored.jsonl", "comparisons.jsonl", "metrics.json"}
-    report = genrm.run("report", place, "-o", "report.html", **environment)
-    assert report.code == 0, report.err
+    genrm.run("report", place, "-o", "report.html", **environment).ended(0)
 
 
 @pytest.mark.slow
@@ -139,8 +136,7 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
         del line["reward"], line["genrm"]
     path = genrm.write("rollouts.jsonl", lines)
     asked = judge_server.stats()["requests"]
-    scored = genrm.run("score", path.name, *judge)
-    assert scored.code == 0, scored.err
+    genrm.run("score", path.name, *judge).ended(0)
     assert judge_server.stats()["requests"] == asked
     rewards = {line["completion"]: line["reward"] for line in read_lines(genrm.folder / "rollouts.scored.jsonl")}
     worst = max(abs(rewards[text] - reward) for text, reward in served_rewards.items())

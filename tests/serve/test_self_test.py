@@ -36,8 +36,7 @@ def test_a_server_of_its_own_keeps_nothing(genrm, judge_server):
     """It starts with the judge that is given, wants the token that is set, and writes no file."""
     ended = genrm.run(
         "serve", *judge_flags(judge_server.base_url), "--self-test", "all", GENRM_SERVE_TOKEN="a-long-token"
-    )
-    assert ended.code == 0, ended.err
+    ).ended(0)
     assert "ok  a refusal of another token" in ended.err
     assert [f"ok  {trainer}: rewards" in ended.err for trainer in SELF_TESTS] == [True] * len(SELF_TESTS)
     assert f"genrm: rewards reach {', '.join(SELF_TESTS)} as needed" in ended.err
@@ -63,6 +62,5 @@ def test_a_wrong_token_is_named(limited):
 
 def test_an_unknown_trainer_is_refused(call):
     """The message lists those that are known; the option may be repeated, and each counts."""
-    ended = call("serve", "--self-test", "ppo", "--self-test", "trl")
-    assert ended.code == 2
+    ended = call("serve", "--self-test", "ppo", "--self-test", "trl").ended(2)
     assert "trl, verl, openrlhf, slime, nemo-gym, all" in ended.err

@@ -47,8 +47,7 @@ def test_a_judge_swapped_behind_its_url_stops_the_run(
     assert [len(watch_of(genrm.folder, number)["sentinels"]) for number in (1, 2)] == [5, 1]
     assert watch_of(genrm.folder, 1)["calls"] == 300
     judge_server.behave(verdict="hash")
-    swapped = call("score", write_dump(genrm.folder, 3), *watched, "--fail-on", "stop")
-    assert swapped.code == 7, swapped.err
+    swapped = call("score", write_dump(genrm.folder, 3), *watched, "--fail-on", "stop").ended(7)
     assert "departs from its own verdicts" in swapped.err
     found = watch_of(genrm.folder, 3)
     assert (found["state"], found["calls"]) == ("stop", 60 + 2 * 60)
@@ -65,8 +64,7 @@ def test_an_acknowledged_judge_is_armed_again(
     call("score", write_dump(genrm.folder, 1), *watched)
     judge_server.behave(verdict="hash")
     call("score", write_dump(genrm.folder, 2), *watched)
-    meant = call("watch", ".", "--acknowledge", "sentinel_flips", "--reason", "a new judge")
-    assert meant.code == 0, meant.err
+    call("watch", ".", "--acknowledge", "sentinel_flips", "--reason", "a new judge").ended(0)
     assert call("score", write_dump(genrm.folder, 3), *watched, "--fail-on", "look").code == 0
     assert len(watch_of(genrm.folder, 3)["sentinels"]) == 5
 
@@ -98,8 +96,7 @@ def test_a_watch_that_sees_nothing_says_blind(genrm: Genrm, call: Call, watched:
     """An unreadable history is never fine, and `--fail-on look` refuses it."""
     call("score", write_dump(genrm.folder, 1), *watched)
     (genrm.folder / "torn.metrics.json").write_text('{"format": 1')
-    torn = call("score", write_dump(genrm.folder, 2), *watched, "--fail-on", "look")
-    assert torn.code == 7
+    torn = call("score", write_dump(genrm.folder, 2), *watched, "--fail-on", "look").ended(7)
     assert "torn.metrics.json cannot be read as part of the history" in torn.err
 
 

@@ -155,8 +155,7 @@ def test_unreadable_replies_are_asked_again(call: Call, genrm: Genrm, judge_serv
         for line in read_lines(genrm.folder / "replies.jsonl")
         if line["response"]["body"]["choices"][0]["message"]["content"] == "no verdict"
     ]
-    finished = call(*given[:-1], *replies, "--requests-to", "requests-2.jsonl")
-    assert finished.code == 0
+    finished = call(*given[:-1], *replies, "--requests-to", "requests-2.jsonl").ended(0)
     assert f"again         {len(unread)} no_verdict (for example: " in finished.err
     assert sorted(line["custom_id"] for line in read_lines(genrm.folder / "requests-2.jsonl")) == sorted(unread)
     assert not (genrm.folder / "in.scored.jsonl").exists()
@@ -209,8 +208,7 @@ def test_refused_fields_are_changed_in_later_requests(call: Call, genrm: Genrm, 
         batched = call(*given, "-q", "--base-url", server.url, "--batch")
     assert batched.code == 0, batched.err
     assert outputs_of(genrm) == offline
-    live = call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe")
-    assert live.code == 0, live.err
+    call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe").ended(0)
     assert outputs_of(genrm) == offline
 
 
@@ -239,11 +237,9 @@ def test_refusals_of_answered_requests_change_nothing(call: Call, genrm: Genrm, 
     judge_server.behave(is_reasoning_model=True)
     replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
     judge_server.behave(is_reasoning_model=False)
-    live = call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe")
-    assert live.code == 0, live.err
+    call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe").ended(0)
     before = read_lines(genrm.folder / "in.scored.jsonl")
-    again = call(*given, *replies, "--force")
-    assert again.code == 0, again.err
+    call(*given, *replies, "--force").ended(0)
     assert read_lines(genrm.folder / "in.scored.jsonl") == before
 
 
@@ -377,8 +373,7 @@ def test_a_file_without_a_reply_of_this_run_is_refused(
     assert call("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl", "-q").code == 0
     assert call("score", "in.jsonl", "--model", "n", "--requests-to", "requests-other.jsonl", "-q").code == 0
     genrm.write("other.jsonl", answer_file(genrm.folder / "requests-other.jsonl", judge_server.base_url))
-    finished = call("score", "in.jsonl", *PLAIN, "--replies-from", other)
-    assert finished.code == 3
+    finished = call("score", "in.jsonl", *PLAIN, "--replies-from", other).ended(3)
     assert other in finished.err
     assert not (genrm.folder / "in.scored.jsonl").exists()
 
@@ -391,8 +386,7 @@ def test_replies_to_a_part_of_the_requests_are_taken(call: Call, genrm: Genrm, j
         given = ("score", *inputs, *PLAIN, "--force", "--requests-per-file", "8")
         assert call(*given, "-q", "--requests-to", "requests.jsonl").code == 0
         replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
-        finished = call(*given, *replies, "--requests-to", "more.jsonl")
-        assert finished.code == 0, finished.err
+        call(*given, *replies, "--requests-to", "more.jsonl").ended(0)
         more, rest = (read_lines(genrm.folder / name) for name in ("more.jsonl", "requests.part2.jsonl"))
         assert [line["custom_id"] for line in more] == [line["custom_id"] for line in rest]
         assert [(genrm.folder / f"{name}.scored.jsonl").exists() for name in "ab"] == [
