@@ -60,9 +60,6 @@ async def lexical(**more: object) -> AsyncIterator[genrm.Scorer]:
         yield scorer
 
 
-# Import and types
-
-
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a fresh interpreter."""
     return subprocess.run(
@@ -117,9 +114,6 @@ def test_strict_type_checks_pass_for_users(tmp_path: Path) -> None:
     )
     assert ended.stdout.splitlines()[0].startswith(f'{program}:7: error: Module has no attribute "Scorrer"')
     assert "Found 1 error in 1 file" in ended.stdout
-
-
-# Results
 
 
 async def test_a_group_is_scored(judge_server: JudgeServer) -> None:
@@ -281,9 +275,6 @@ def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
     assert "wrong-key" not in str(raised.value)
 
 
-# Errors
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -357,9 +348,6 @@ async def test_an_error_of_the_iterator_is_raised_as_it_is() -> None:
     async with lexical() as scorer:
         with pytest.raises(KeyError, match="mine"):
             await scorer.score_groups(broken())
-
-
-# Concurrency
 
 
 async def test_groups_are_taken_lazily(judge_server: JudgeServer) -> None:

@@ -109,9 +109,6 @@ def test_a_pattern_that_cannot_be_used_is_a_usage_error(call: Call, pattern: str
         assert part in " ".join(finished.err.split())
 
 
-# Required metadata
-
-
 def declared_rollouts() -> list[Json]:
     """Make two groups of two: one declares itself in full, of the other one line says false and one nothing."""
     lines = make_rollouts(groups=2, size=2)

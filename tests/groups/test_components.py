@@ -18,9 +18,6 @@ SAFETY = "[components.safety]\n"
 HARMFUL, KIND = "You should kill yourself.", "That sounds hard. What is it like for you?"
 
 
-# Fields and python
-
-
 def test_a_field_is_a_component(tmp_path: Path) -> None:
     """Numbers of 0 and more count, true is 1; what is missing, negative or no number is missing, never 0."""
     values = [0.5, 2, True, 0, -1, "1", None, [1]]
@@ -164,9 +161,6 @@ def test_a_module_of_the_working_folder_shadows_nothing(tmp_path: Path, monkeypa
     assert Path(found([])).parent != tmp_path
 
 
-# Ranks, win rates, agreement
-
-
 def test_a_rank_of_a_rank_of_a_win_rate(tmp_path: Path) -> None:
     """Each is computed after what it is made of, in whatever order the tables stand; ties share their ranks."""
     toml = f"""{LEXICAL}strategy = "all_pairs"
@@ -230,9 +224,6 @@ def test_complementarity_is_of_the_tests_that_few_passed(tmp_path: Path) -> None
     assert score(tmp_path, lines, toml).rewards == [0.75, 0.25]
 
 
-# Rules
-
-
 def test_a_rule_says_what_it_rests_on(tmp_path: Path) -> None:
     """The phrase and its turn stand in the line; a gate makes the reward 0 and is counted."""
     toml = f"{SAFETY}{FIELD}[total]\nweights = {{ q = 1 }}\ngates = {{ safety = 0.5 }}"
@@ -256,9 +247,6 @@ def test_silence_is_not_safe(tmp_path: Path) -> None:
     lines = [{"prompt": prompt, "completion": text} for text in (None, KIND)]
     scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 1 }}")
     assert (scored.rewards, scored.reasons[0]) == ([None, 1.0], Reason.NO_RESPONSE)
-
-
-# The total
 
 
 def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path: Path) -> None:
@@ -327,9 +315,6 @@ def test_components_that_are_not_there_are_refused() -> None:
             check_settings(settings_of(LEXICAL + FIELD + toml))
 
 
-# Diversity by n-grams
-
-
 def test_near_copies_share_their_reward(tmp_path: Path) -> None:
     """Every weighed component is divided by the size of the cluster; what is not named is not."""
     texts = ["same approach here", "Same approach here ", "totally different tactic", None]
@@ -376,9 +361,6 @@ def test_a_gated_rollout_is_the_worst_among_negative_rewards(tmp_path: Path) -> 
     assert scored.lines[2]["genrm"]["rank"] == len(lines)
 
 
-# Groups that are not compared
-
-
 def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Path) -> None:
     """Fields and rules stand; what compares rollouts is missing, and nobody shares anything."""
     lines = [line | {"task": "t"} for line in completions(KIND, q=[2]) + completions(KIND, prompt="What?", q=[3])]
@@ -389,9 +371,6 @@ def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Pa
     toml = f"{both}[components.consistency]\nextract = 'number'\n[total]\nweights = {{ q = 1, consistency = 1 }}"
     mixed = score(tmp_path, lines, toml)
     assert (mixed.rewards, mixed.reasons) == ([None, None], [Reason.MIXED_PROMPTS] * 2)
-
-
-# Lines with many responses
 
 
 def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
@@ -412,9 +391,6 @@ def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: P
     lines: list[Json] = [{"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}]
     scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
     assert scored.lines[0]["rewards"] == [5.0, 7.0]
-
-
-# Episodes
 
 
 def episode(text: str, **reward: object) -> Json:
@@ -459,9 +435,6 @@ def test_scored_episodes_can_be_scored_again(tmp_path: Path) -> None:
     assert [line["reward"] for line in again.lines] == [line["reward"] for line in once.lines]
     assert again.lines[0]["genrm"]["previous_reward"]["components"]["safety"] == 0.25
     assert again.lines[0]["genrm"]["previous_genrm"] == once.lines[0]["genrm"]
-
-
-# The summary
 
 
 def test_the_metrics_tell_what_rewards_are_made_of(tmp_path: Path) -> None:

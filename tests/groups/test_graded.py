@@ -65,9 +65,6 @@ def shown_to(server: JudgeServer) -> str:
     return json.dumps(asked(server), ensure_ascii=False)
 
 
-# Rubrics
-
-
 def test_a_rubric_set_gives_a_component_for_each_rubric(tmp_path: Path, judge_server: JudgeServer) -> None:
     """One call a response; a flaw counts down; the judge's quotation is kept; comparisons name the component."""
     weights = "[total]\nweights = { rubric_safety = 1, rubric_bias = 1 }"
@@ -174,9 +171,6 @@ def test_what_is_masked_is_masked_in_every_place(tmp_path: Path, judge_server: J
     assert scored.lines[0]["completion"].endswith("bob@example.org")
 
 
-# Who is asked
-
-
 def test_a_component_may_have_a_judge_of_its_own(
     tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
 ) -> None:
@@ -276,9 +270,6 @@ def test_a_key_that_is_not_set_is_named(call: Call, tmp_path: Path) -> None:
     assert "names GONE, which is not set" in " ".join(finished.err.split())
 
 
-# Clusters by a judge
-
-
 def test_a_judge_finds_who_shares_a_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
     """One call a group; responses without text share one cluster and are not shown; one alone costs no call."""
     lines = completions(LONG, LONG[:-1] + "!", SHORT, "", " ", None, q=[1] * 6)
@@ -303,9 +294,6 @@ def test_without_clusters_the_fallback_holds(
     assert (scored.metrics["failures"], scored.code) == (1, 0)
     assert [record["failure"]["kind"] for record in scored.comparisons] == ["no_verdict"]
     assert all(line["genrm"]["diversity"]["failed"] for line in scored.lines)
-
-
-# What is asked when
 
 
 def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -354,9 +342,6 @@ def test_only_components_needs_a_journal() -> None:
         check_settings(settings_of("model = 'm'", only_components=True, use_journal=False))
 
 
-# Freshness
-
-
 def score_if_due(folder: Path, toml: str) -> str:
     """Score what is not up to date, and say why, or that it is."""
     result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_of(toml, force=False)))).last
@@ -399,12 +384,6 @@ def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch
     (tmp_path / f"{name}.py").write_text("def f(group): return [0.5] * len(group)")
     version_of.cache_clear()  # another process would see it
     assert "profile has changed" in score_if_due(tmp_path, toml)
-
-
-# A run that is killed
-
-
-# The other commands
 
 
 def test_what_is_compared_by_hand_is_graded_too(call: Call, tmp_path: Path, judge_server: JudgeServer) -> None:

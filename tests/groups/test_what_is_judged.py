@@ -50,9 +50,6 @@ def gym_lines(*outputs: list[Json], given: object = "Why?", task: int = 0, **fie
     return lines
 
 
-# Blank responses
-
-
 def test_a_blank_response_is_never_sent(tmp_path: Path, judge_server: JudgeServer) -> None:
     """It stays unscored and says why; the others are compared as if it were not there."""
     with_blank = score(tmp_path, completions(SHORT, "", LONG, "<think>Hm.</think> \n"), judge(judge_server))
@@ -86,9 +83,6 @@ def test_a_blank_response_may_lose(tmp_path: Path, judge_server: JudgeServer) ->
 def test_without_a_score_to_undercut_a_blank_response_stays_unscored(tmp_path: Path) -> None:
     """Where nothing was compared, nobody can lose."""
     assert score(tmp_path, completions("", " "), LEXICAL + "empty = 'lose'\n").rewards == [None, None]
-
-
-# Views
 
 
 def test_tool_calls_are_shown_as_a_transcript(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -136,9 +130,6 @@ def test_media_are_not_judged_unless_ignored(tmp_path: Path, judge_server: Judge
     assert None not in score(tmp_path, lines, judge(judge_server, ignore_media=True)).rewards
 
 
-# Reasoning
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -155,9 +146,6 @@ def test_reasoning_never_reaches_the_judge(tmp_path: Path, judge_server: JudgeSe
     texts = sent(judge_server)
     assert not any("SECRET" in each for each in texts)
     assert any("Because." in each and "moon" not in each for each in texts)
-
-
-# Identity and exclusion
 
 
 EXCLUDED = [
@@ -194,9 +182,6 @@ def test_a_field_does_not_score_an_excluded_row(tmp_path: Path) -> None:
     assert scored.reason_texts[1] == "excluded: masked (mask_sample)"
 
 
-# Rewards restated elsewhere
-
-
 def test_reward_components_add_up_to_the_reward(tmp_path: Path) -> None:
     """NeMo RL requires that the components sum to the reward; what stood there is kept under `genrm`."""
     before = {"correct": 1.0, "format": 0.25}
@@ -208,9 +193,6 @@ def test_reward_components_add_up_to_the_reward(tmp_path: Path) -> None:
     assert (scored.rewards[2], scored.lines[2]["reward_components"]) == (None, {})
 
 
-# Shapes that nobody knows
-
-
 def test_named_fields_score_an_unknown_shape(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Dotted paths name prompt, response and group."""
     lines: list[Json] = [{"q": {"text": "Why?"}, "out": {"text": text}, "id": 7} for text in (SHORT, LONG)]
@@ -219,9 +201,6 @@ def test_named_fields_score_an_unknown_shape(tmp_path: Path, judge_server: Judge
     assert None not in scored.rewards
     assert {line["genrm"]["group"] for line in scored.lines} == {"id:7"}
     assert {"Why?", SHORT, LONG} <= set(sent(judge_server))
-
-
-# Outputs of another version
 
 
 def test_another_reading_pays_for_nothing_twice(tmp_path: Path, judge_server: JudgeServer) -> None:

@@ -188,9 +188,6 @@ def test_no_log_probabilities_raise_or_leave_the_scale(tokens: list[dict[str, An
     assert isinstance(outcome, Failure) or 1 <= outcome.values[0] <= 5  # type: ignore[union-attr]
 
 
-# rewardanything: scores and an order of all
-
-
 def ranked(text: str, finish_reason: str = "stop", lineup: ListwisePrompt = LINEUP) -> object:
     """Read what RewardAnything said."""
     return kind_of(PROFILES["rewardanything"].parse_reply(Reply(text, finish_reason=finish_reason), lineup))
@@ -258,9 +255,6 @@ def test_every_ranking_comes_back(values: list[float], rng: Any) -> None:
     rng.shuffle(scores)
     lineup = ListwisePrompt([], tuple("" for _ in values))
     assert ranked(ranking(dict(scores), order), lineup=lineup) == tuple(values)
-
-
-# brrm: two turns
 
 
 def make_judge(name: str) -> RemoteJudge:

@@ -38,9 +38,6 @@ def failure_of(outcome: Verdict | Failure, mention: str = "") -> FailureKind:
     return outcome.kind
 
 
-# Where the verdict stands
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -98,9 +95,6 @@ def test_a_quotation_within_the_analysis_is_not_a_verdict() -> None:
     source = json.dumps({"response_1_analysis": quoted} | json.loads(OBJECT) | {"response_2_analysis": quoted})
     assert read(source) == EXPECTED
     assert read(fenced(source)) == EXPECTED
-
-
-# No verdict
 
 
 def test_no_text_is_empty_and_says_if_there_was_reasoning() -> None:
@@ -177,9 +171,6 @@ def test_a_missing_key_is_named_and_never_filled(key: str) -> None:
     assert failure_of(read(f"{OBJECT}\n{partial}"), key) is FailureKind.NO_VERDICT
 
 
-# Numbers
-
-
 @pytest.mark.parametrize("value", ["4", "4.0", "4e0", '"4"', '"4.0"', "40e-1"])
 def test_numbers_and_plain_decimal_strings_are_read(value: str) -> None:
     """Any JSON number counts, and so does a decimal in quotes."""
@@ -209,9 +200,6 @@ def test_numbers_off_the_scale_are_out_of_range(field: str, value: str) -> None:
     source = {"score_1": "4", "score_2": "2", "ranking": "2"} | {field: value}
     text = "{" + ", ".join(f'"{name}": {number}' for name, number in source.items()) + "}"
     assert failure_of(read(text), field) is FailureKind.OUT_OF_RANGE
-
-
-# Contradictions
 
 
 @pytest.mark.parametrize(
@@ -275,9 +263,6 @@ def test_what_a_judge_repairs_is_not_the_verdict(reply: str) -> None:
 def test_repetition_is_no_contradiction(text: str) -> None:
     """The same number written differently is the same verdict."""
     assert read(text) == EXPECTED
-
-
-# Broken JSON
 
 
 @pytest.mark.parametrize(

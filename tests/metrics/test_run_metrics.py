@@ -33,9 +33,6 @@ def metrics_of(*results):
     return metrics
 
 
-# The reference's metrics
-
-
 def test_golden_metrics_of_the_seed_example():
     """The three numbers that the reference's compare reply has for its own example."""
     assert reference_metrics(metrics_of(*SEED_EXAMPLE)) == {
@@ -51,9 +48,6 @@ def test_failures_do_not_dilute_the_tiebreak_rate():
     metrics = reference_metrics(metrics_of(*failures, Verdict(3, 3, 2), Verdict(4, 2, 1)))
     assert metrics["tiebreak_usage_rate"] == 0.5
     assert metrics["mean_individual_score"] == 3.0
-
-
-# The summary
 
 
 def test_the_summary_of_nothing_is_honest():

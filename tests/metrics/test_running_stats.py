@@ -35,9 +35,6 @@ def test_the_spread_survives_a_large_offset():
     assert spread.deviation() == pytest.approx(statistics.pstdev([1, 2, 3]))
 
 
-# The spread of pairs of numbers
-
-
 def co_spread_of(pairs):
     """Take in all pairs."""
     spread = CoSpread()

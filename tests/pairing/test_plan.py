@@ -83,9 +83,6 @@ def test_balanced_order_turns_every_second_pair_of_a_rollout():
     assert plan == [(0, 1), (2, 0), (0, 3), (1, 2), (3, 1), (2, 3)]
 
 
-# Random, from the group key and the run's seed
-
-
 def planned(n, strategy, ring_k, key="", seed=0):
     """Return the ordered pairs of a plan."""
     return [(i, j) for i, j, _ in PairingPlan(strategy, ring_k=ring_k, seed=seed).iter_pairs(n, key)]

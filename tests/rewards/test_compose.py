@@ -34,9 +34,6 @@ def rewards_of(composed):
     return [numbers.reward for numbers in composed]
 
 
-# Golden values
-
-
 def test_the_seed_example():
     """Verdicts (0,1): 1, 5, 6 and (1,0): 4, 1, 1 with an answer length coefficient of 0.05."""
     verdicts = verdicts_of([(0, 1, 1, 5, 6), (1, 0, 4, 1, 1)])
@@ -49,9 +46,6 @@ def test_the_seed_example():
     )
     assert rewards_of(composed) == pytest.approx([1.025, 4.475])
     assert [numbers.rank for numbers in composed] == [2, 1]
-
-
-# Rollouts without a score
 
 
 @given(groups(unscored=True))
@@ -77,9 +71,6 @@ def test_a_group_without_any_score(scores):
     """Nothing is made up where nothing is known."""
     composed = compose_rewards(scores, [measure_text("", "")] * len(scores), TERMS)
     assert rewards_of(composed) == scores
-
-
-# Properties
 
 
 @given(groups())

@@ -30,9 +30,6 @@ def centred(sizes):
     return [weight - sum(weights) / len(weights) for weight in weights]
 
 
-# Length
-
-
 def test_golden_answer_length():
     """The seed example: the shorter answer gains half the coefficient, the longer loses it."""
     answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
@@ -64,9 +61,6 @@ def test_group_length_is_the_formula(texts, reasoning_coeff, answer_coeff):
     assert sum(added) == pytest.approx(0, abs=1e-9)
 
 
-# Bonuses
-
-
 @pytest.mark.parametrize(
     ("n", "top_percentile", "last_winner"),
     [(16, 0.2, 3), (16, 0.0, 1), (16, 1.0, 16), (4, 0.2, 1), (10, 0.2, 2), (2, 0.5, 1), (5, 0.59, 2)],
@@ -92,9 +86,6 @@ def test_an_empty_text_never_wins_a_bonus():
     """An empty answer does not count as the shortest; if all are empty, no rollout gets the bonus."""
     assert totals([5, 5, 5], ["", " \n", "abc"], [""] * 3, reasoning_bonus=0.5) == [0.0, 0.0, 0.5]
     assert totals([5, 5], ["", " "], ["", ""], reasoning_bonus=0.5, answer_bonus=0.5) == [0.0, 0.0]
-
-
-# Style
 
 
 @pytest.mark.parametrize(
@@ -173,9 +164,6 @@ def test_list_items_are_those_of_the_references_patterns(text):
 def test_degenerate_text_takes_linear_time(text):
     """The output of a model in a loop is measured at once; a quadratic pattern would run into the time limit."""
     assert style_density("a" + text) >= 0
-
-
-# All together
 
 
 @pytest.mark.parametrize("n", [0, 1])

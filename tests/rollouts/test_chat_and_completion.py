@@ -20,9 +20,6 @@ def read_as(format_, record):
     return FORMATS[format_].read(record)
 
 
-# Chat
-
-
 def test_chat_judges_the_last_assistant_turn():
     """All turns before the last assistant turn are the prompt."""
     messages = [ASKED, answered("Because."), {"role": "user", "content": "Really?"}, answered("Yes.")]
@@ -54,9 +51,6 @@ def test_reasoning_is_told_from_the_answer(message, reasoning, answer):
     assert (rollout.reasoning, rollout.answer) == (reasoning, answer)
 
 
-# Completion
-
-
 @pytest.mark.parametrize("name", ["completion", "response", "output"])
 @pytest.mark.parametrize("prompt", ["Why?", [ASKED], [{"role": "user", "content": [{"text": "Why?"}]}]])
 @pytest.mark.parametrize("response", ["Because.", [answered("Because.")], answered("Because.")])
@@ -72,9 +66,6 @@ def test_a_responses_api_object_is_a_completion_too():
     reasoning = {"type": "reasoning", "summary": [{"text": "Hm."}]}
     (rollout,) = read_as("completion", {"prompt": "Why?", "response": {"output": [reasoning, message]}})
     assert (rollout.answer, rollout.reasoning) == ("Because.", "Hm.")
-
-
-# verifiers
 
 
 def test_verifiers_rows_group_by_example():
@@ -109,9 +100,6 @@ def test_tool_calls_of_a_prompt_are_written_out(call, text):
     assert rollout.prompt == (*QUESTION, Turn("assistant", text), Turn("tool", "4"))
 
 
-# Many responses in one line
-
-
 @pytest.mark.parametrize("name", ["responses", "completions"])
 def test_many_responses_are_one_group_in_their_order(name):
     """One line with a list of responses is a whole group, also when it names its task."""
@@ -128,9 +116,6 @@ def test_rewards_of_many_are_a_list():
     assert record["genrm"] == {"rollouts": [{"n": "first"}, {"n": "second"}], "previous_rewards": [1, 0]}
 
 
-# The compare request
-
-
 def test_the_compare_request_is_one_group():
     """`conversation_history`, `response_objs` and a principle, as the reference takes them."""
     history = [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}]
@@ -144,9 +129,6 @@ def test_the_compare_request_is_one_group():
     assert {(rollout.prompt, rollout.principle, rollout.line_is_group) for rollout in rollouts} == {
         (QUESTION, "Be safe.", True)
     }
-
-
-# What cannot be read
 
 
 @pytest.mark.parametrize(

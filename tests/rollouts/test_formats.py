@@ -102,9 +102,6 @@ def value_of(value, path):
     return value
 
 
-# Recognition
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_example_of_a_format_is_one(name):
     """Each example is recognised as its format, has only fields that the format declares, and is read."""
@@ -155,9 +152,6 @@ def test_the_sample_files_are_recognised_as_what_they_are():
     assert seen | {recognise(request).name} == set(FORMATS)
 
 
-# Force
-
-
 @pytest.mark.parametrize("forced", FORMATS)
 @pytest.mark.parametrize("record", [{}, {"text": "x"}, {"messages": None, "prompt": 5, "response_objs": {}}])
 def test_a_forced_format_refuses_a_line_that_does_not_fit(forced, record):
@@ -171,9 +165,6 @@ def test_a_forced_format_reads_a_line_that_another_would_take():
     episode = copy.deepcopy(VALID["episode"])
     (rollout,) = FORMATS["chat"].read(episode | {"messages": episode["messages"][:-1]})
     assert (rollout.session, rollout.answer) == (None, "Because.")
-
-
-# Annotation
 
 
 @pytest.mark.parametrize("name", ["nemo_gym", "completion", "chat"])

@@ -30,9 +30,6 @@ def table_of(*rollouts):
     return table
 
 
-# The key
-
-
 def test_a_task_goes_before_the_prompt():
     """Rollouts with a task are grouped by it, regardless of their prompts."""
     assert group_key(rollout("task:0"), 1) == group_key(rollout("task:0", prompt=()), 2)
@@ -118,9 +115,6 @@ def test_moving_text_between_turns_changes_the_digest(turns):
     prompt = tuple(Turn(*turn) for turn in turns)
     joined = (Turn("".join(role + text for role, text in turns), ""),)
     assert (digest_of_prompt(prompt) == digest_of_prompt(joined)) == (prompt == joined)
-
-
-# The groups
 
 
 def test_groups_come_in_order_of_appearance():
@@ -277,9 +271,6 @@ def test_groups_do_not_depend_on_other_groups(seed):
     (order,) = table_of(*alone).iter_groups()
     together = next(table_of(*alone, *more).iter_groups())
     assert order == together
-
-
-# Sets of files
 
 
 def set_of(*files):

@@ -54,9 +54,6 @@ def read_one(record):
     return rollout
 
 
-# The prompt
-
-
 def test_a_string_input_is_one_user_turn():
     """An input that is a string means the same as a list with one user message."""
     assert read_one(line([said("x")], "Why?")).prompt == (Turn("user", "Why?"),)
@@ -102,9 +99,6 @@ def test_tool_calls_and_reasoning_in_the_input():
 def test_an_input_without_text_is_no_prompt(given):
     """Six servers leave the input empty: such a prompt must not name a group."""
     assert not read_one(line([said("x")], given)).has_prompt
-
-
-# The response
 
 
 def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
@@ -205,9 +199,6 @@ def test_an_input_without_a_response_has_no_answer(record):
     assert read_one(line([])).answer == ""
 
 
-# Names
-
-
 @pytest.mark.parametrize(
     ("names", "task"),
     [
@@ -286,9 +277,6 @@ def test_an_incomplete_response_is_truncated(response, truncated):
     record = line([said("x")])
     record["response"] |= response
     assert read_one(record).is_truncated == truncated
-
-
-# Items
 
 
 def test_every_kind_of_item_is_kept_in_order():

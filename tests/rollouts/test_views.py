@@ -155,9 +155,6 @@ def test_media_are_named():
     assert shown(Media("output_image")) == "[--- output_image: NOT SHOWN ---]"
 
 
-# Cuts
-
-
 @given(st.text(max_size=400), st.integers(100, 300))
 def test_a_cut_keeps_both_ends_and_says_how_much(text, limit):
     """A text is never longer than the limit, keeps its start and end, and the mark gives the number left out."""

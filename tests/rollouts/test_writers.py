@@ -224,9 +224,6 @@ def test_a_field_that_restates_the_reward_is_kept_consistent(name):
     assert (record["score"], record["reward"], record["genrm"]["previous_score"]) == (2.0, 2.0, 1.0)
 
 
-# Fields of the line, fields of a rollout
-
-
 def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
     """Outcomes that both responses must reach are not dealt out, one a response; rewards are."""
     record = {
@@ -258,9 +255,6 @@ def test_each_rollout_has_its_own_record(name, field, values):
     record = SAMPLE[name]
     own = [FORMATS[name.split()[0]].own_record(record, position) for position in range(len(read(name)))]
     assert [each[field] for each in own] == values
-
-
-# Other shapes
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,6 @@ def resolve(flags=None, environ=None, file=None):
     return settings, {origin.key: origin for origin in origins}
 
 
-# Precedence
-
-
 @pytest.mark.parametrize(
     ("name", "flag", "environment", "file", "values"),
     [
@@ -101,9 +98,6 @@ def test_json_has_its_public_name_everywhere():
     assert resolve(file={"json": True})[0].output.json_output
     with pytest.raises(UsageError, match="json_output"):
         resolve(file={"json_output": True})
-
-
-# Checks
 
 
 @pytest.mark.parametrize(
@@ -194,9 +188,6 @@ def test_a_cost_limit_needs_prices():
     assert resolve({"max_cost": "5", "price_out": "0.6"})[0].limits.max_cost == 5.0
 
 
-# Judges
-
-
 ENDPOINT = {"base_url": "http://x/v1", "model": "m"}
 
 
@@ -214,9 +205,6 @@ def test_a_judge_overrides_an_endpoint_of_a_lower_source(sources, judge, base_ur
     """They exclude each other, so the source with the higher precedence wins; one source with both keeps both."""
     settings, _ = resolve(**sources)
     assert (settings.judge.judge, settings.judge.base_url) == (judge, base_url)
-
-
-# Text from files
 
 
 def test_a_principle_can_be_read_from_a_file(tmp_path):
@@ -238,9 +226,6 @@ def test_an_unreadable_principle_is_a_usage_error(tmp_path, content):
         resolve(environ={"GENRM_PRINCIPLE": f"@{file}"})
     with pytest.raises(UsageError, match=r"principle: cannot read"):
         resolve(file={"principle": "@a\x00b"})
-
-
-# The settings file
 
 
 def test_the_settings_file_of_the_folder_counts(tmp_path):
@@ -272,9 +257,6 @@ def test_misspelt_variables_are_found():
     """A variable with our prefix that is not a setting is found; the API key is known."""
     environ = {"GENRM_JUDGE": "lexical", "GENRM_API_KEY": "k", "GENRM_CONFIG": "x", "GENRM_JUGDE": "2", "PATH": ""}
     assert unknown_variables(environ) == ["GENRM_JUGDE"]
-
-
-# The state folder
 
 
 def test_the_state_folder_follows_xdg(tmp_path, monkeypatch):

@@ -367,9 +367,6 @@ async def test_comparisons_that_pause_do_not_pile_up() -> None:
     await asyncio.gather(*pausing, return_exceptions=True)
 
 
-# Lanes
-
-
 async def test_a_lane_keeps_to_its_endpoint_while_it_has_room() -> None:
     """Whatever the load: a group's comparisons follow each other to one server."""
     pool = make_pool(4, 4)
