@@ -60,15 +60,11 @@ def test_a_verdict_comes_back_as_it_was(path: str) -> None:
         assert reopened.recall(key(2)) is None
 
 
-def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path: str) -> None:
+async def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path: str) -> None:
     """Another process, or this one after a kill, sees a verdict as soon as `record` has returned."""
     with Journal(path) as journal, Journal(path) as other:
-
-        async def record() -> None:
-            await journal.record(key(1), LABEL, replace(GOOD))
-            assert other.recall(key(1)) is not None
-
-        asyncio.run(record())
+        await journal.record(key(1), LABEL, replace(GOOD))
+        assert other.recall(key(1)) is not None
 
 
 def count_commits(path: str) -> int:
@@ -87,18 +83,14 @@ def test_what_arrives_together_is_committed_together(path: str) -> None:
         assert len(journal) == 100
 
 
-def test_a_writer_that_is_cancelled_disturbs_nobody(path: str) -> None:
+async def test_a_writer_that_is_cancelled_disturbs_nobody(path: str) -> None:
     """Cancelling one waiter neither wakes nor fails the others, and all verdicts are stored."""
-
-    async def record() -> None:
+    with Journal(path) as journal:
         tasks = [asyncio.create_task(journal.record(key(n), LABEL, replace(GOOD))) for n in range(3)]
         await asyncio.sleep(0)
         tasks[0].cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(result) for result in results] == [asyncio.CancelledError, Outcome, Outcome]
-
-    with Journal(path) as journal:
-        asyncio.run(record())
         assert len(journal) == 3
 
 
@@ -155,17 +147,13 @@ def test_the_first_verdict_on_a_question_counts_for_all(path: str) -> None:
         assert [entry.get("kind") for entry in two.iter_entries()] == [None]
 
 
-def test_a_lock_of_another_process_is_waited_for(path: str) -> None:
+async def test_a_lock_of_another_process_is_waited_for(path: str) -> None:
     """A verdict waits while another process writes, and is then stored."""
     with Journal(path) as journal:
         other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
-
-        async def record() -> None:
-            release = asyncio.to_thread(lambda: (time.sleep(0.2), other.execute("COMMIT")))
-            await asyncio.gather(release, journal.record(key(1), LABEL, replace(GOOD)))
-
-        asyncio.run(record())
+        release = asyncio.to_thread(lambda: (time.sleep(0.2), other.execute("COMMIT")))
+        await asyncio.gather(release, journal.record(key(1), LABEL, replace(GOOD)))
         other.close()
         assert len(journal) == 1
 
