@@ -301,4 +301,5 @@ def _declare(
     """Declare the options that are no settings. `--offline` stands for `--judge lexical`."""
 
 
-_CONFIG, _OFFLINE, _HELP_ALL = inspect.signature(_declare).parameters.values()
+_DECLARED = inspect.signature(_declare).parameters
+_CONFIG, _OFFLINE, _HELP_ALL = _DECLARED["config"], _DECLARED["offline"], _DECLARED["help_all"]

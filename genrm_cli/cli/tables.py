@@ -39,7 +39,8 @@ def _columns(kind: Kind, *heads: str) -> list[Column]:
 
 
 # Return columns of a kind, by their heads. Names at the beginning of a table name its rows.
-numbers, names, texts, excerpts = (partial(_columns, kind) for kind in Kind)
+numbers, names = partial(_columns, Kind.NUMBER), partial(_columns, Kind.NAME)
+texts, excerpts = partial(_columns, Kind.TEXT), partial(_columns, Kind.EXCERPT)
 
 
 class Table:

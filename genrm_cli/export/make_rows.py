@@ -205,12 +205,15 @@ class RowMaker:
                 self.counts.dropped[Drop.REPEATED_PAIR] += len(couple)
                 continue
             self._known.add(name)
+            made: list[MadeRow] = []
             for each in couple:
                 shown = [by_index[index] for index in each.shown]
                 answers = [self._answer(one, input_, group) for one in shown]
                 row = self._render(replace(each, prompt_id=_prompt(shown[0], group).id, answers=answers))
                 if row is not None:
-                    yield MadeRow(row, candidates[0].prompt, ((each.outcome, shown[each.outcome == "second"]),))
+                    made.append(MadeRow(row, candidates[0].prompt, ((each.outcome, shown[each.outcome == "second"]),)))
+            if len(made) == len(couple):  # rows are balanced in couples
+                yield from made
 
     def _render(self, row: Pair | Sample | PromptRow | Judgement) -> Json | None:
         """Return a row in its output format; None, counted, if the format cannot represent it."""

@@ -102,16 +102,16 @@ class OfflineJudge(CachedJudge):
         return [self._recall(request, stored.get(request.key)) for request in requests]
 
     def _recall(self, request: JudgeRequest, stored: Outcome | None) -> Outcome | None:
-        if request.form_version != self._judge.form.version:
-            renewed = self._judge.prepare(request.shown, request.repeat)
-            self._journal.note_judge(self._judge.label)
-            return self.recall([renewed])[0]
         known = self._recall_recent(request.key) or stored
         if known is not None:
             self._store.replies_to(request.key)  # they are not foreign, although nobody needs them
             if self._has_two_turns:
                 self._next_turn(request, Outcome(_NO_REPLY), adapts=False)
             return known
+        if request.form_version != self._judge.form.version:
+            renewed = self._judge.prepare(request.shown, request.repeat)
+            self._journal.note_judge(self._judge.label)
+            return self.recall([renewed])[0]
         outcome = Outcome(_NO_REPLY)
         try:
             wanted = self._read(request, outcome)

@@ -131,7 +131,8 @@ def render_review(review: Review, scored_uri: str) -> str:
         lines += ["", f"## {group}#{index}", "", f"{entry.status}, {reward}", ""]
         for flag in entry.flags:
             where = "" if flag.turn is None else f" (turn {flag.turn})"
-            lines.append(f"- {flag.reason}{where}{flag.evidence and f': “{flag.evidence}”'}")
+            evidence = f": “{flag.evidence}”" if flag.evidence else ""
+            lines.append(f"- {flag.reason}{where}{evidence}")
             if flag.evidence and flag.turn is not None and flag.turn < len(entry.transcript):
                 turn = entry.transcript[flag.turn]
                 lines.append(f"  {turn.role} said: {' '.join(turn.text.split())[:_SHOWN_CHARS]}")

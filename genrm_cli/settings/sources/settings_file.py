@@ -90,22 +90,27 @@ def iter_needing_trust(values: Table) -> Iterator[tuple[str, str]]:
     for key, value in values.items():
         if key == "judge" and isinstance(value, list | dict):
             for number, table in enumerate(value, 1):
-                yield from ((PANEL, place) for place in _places_needing_trust(table, f"[[judge]] {number}", settings))
+                yield from (
+                    (PANEL, place) for place in _places_needing_trust(table, settings, PANEL, f"[[judge]] {number}")
+                )
         elif key in TABLES:
-            yield from ((key, place) for place in _places_needing_trust(value, f"[{key}]", settings))
+            yield from ((key, place) for place in _places_needing_trust(value, settings, key))
         elif key not in settings:
             yield key, key
         elif settings[key].needs_trust(value):
             yield settings[key].name, key
 
 
-def _places_needing_trust(table: object, title: str, settings: Mapping[str, Setting]) -> Iterator[str]:
+def _places_needing_trust(
+    table: object, settings: Mapping[str, Setting], name: str, title: str | None = None
+) -> Iterator[str]:
     """Yield each key of a table that requires trust, with the title of its table, which may be one within it."""
     for key, value in table.items() if isinstance(table, Mapping) else ():
-        if title == "[components]" or (title, key) == ("[watch]", "auditor"):
-            yield from _places_needing_trust(value, f"{title[:-1]}.{key}]", settings)
+        inner = f"{name}.{key}"
+        if name == "components" or inner == "watch.auditor":
+            yield from _places_needing_trust(value, settings, inner)
         elif settings[key].needs_trust(value) if key in settings else _is_risky(key, value):
-            yield f"{key} in {title}"
+            yield f"{key} in {title or f'[{name}]'}"
 
 
 def _is_risky(key: str, value: object) -> bool:
