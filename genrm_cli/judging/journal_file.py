@@ -127,10 +127,14 @@ def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | N
     return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
 
 
-def opinion_of(score_1: float | None, score_2: float, ranking: float, defaulted: int, grades: str | None) -> Judgment:
-    """Return the judgment stored in these columns; invalid grades raise ValueError, KeyError or TypeError."""
-    if score_1 is not None:
+def opinion_of(
+    score_1: float | None, score_2: float | None, ranking: float | None, defaulted: int, grades: str | None
+) -> Judgment:
+    """Return the judgment stored in these columns; invalid ones raise ValueError, KeyError or TypeError."""
+    if score_1 is not None and score_2 is not None and ranking is not None:
         return Verdict(score_1, score_2, ranking, bool(defaulted), grades or "")
+    if (score_1, score_2, ranking) != (None, None, None):  # to the checksum, an absent number is 0
+        raise ValueError("some numbers of a verdict are absent")
     if grades is None:
         raise ValueError("neither scores nor grades")
     if grades in (_TURN, _CUT_TURN):

@@ -79,6 +79,15 @@ def test_a_changed_row_is_absent(path: str, column: str, value: Any) -> None:
         assert [entry["key"] for entry in journal.iter_uncopied()] == [key(2).hex(), key(3).hex()]
 
 
+@pytest.mark.parametrize("column", ["score_1", "score_2", "ranking"])
+def test_grades_with_a_number_of_a_verdict_are_absent(path: str, column: str) -> None:
+    """A 0 in the place of an absent number has the same checksum, and is damage all the same."""
+    change(path, column, 0.0, keys=(2,))
+    with Journal(path) as journal:
+        assert journal.recall(key(2)) is None
+        assert journal.damaged == {key(2)}
+
+
 def test_text_that_is_no_utf_8_is_damage(path: str) -> None:
     """Bytes that do not decode make a row absent, and no error of SQLite's."""
     with sqlite3.connect(path) as connection:
@@ -153,5 +162,5 @@ def test_a_flipped_bit_gives_no_wrong_verdict(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_many_flipped_bits_give_no_wrong_verdict(tmp_path: Path) -> None:
-    """As above with 1,000 flips, whose seed is printed on failure."""
-    assert absent_after_flips(tmp_path, 1_000, seed=random.SystemRandom().randrange(1 << 30)) > 100
+    """As above with 1,000 flips."""
+    assert absent_after_flips(tmp_path, 1_000, seed=821566217) > 100
