@@ -39,9 +39,9 @@ OWN_CODE = str(Path(genrm_cli.__file__).parent)
 # What each kind of run costs now; lower a figure with what it counts. Replies that arrive together share a commit, so
 # there are fewer commits than here on most machines; the peak is the largest of several runs.
 COSTS = {
-    "score": (108_300, 425, 80, 641, 616, 140, 4_900),
-    "resume": (82_400, 213, 0, 443, 616, 140, 2_650),
-    "serve": (97_000, 462, 80, 241, 421, 140, 10_700),
+    "score": (104_800, 245, 80, 641, 616, 140, 4_900),
+    "resume": (79_000, 33, 0, 443, 616, 140, 2_650),
+    "serve": (96_000, 462, 80, 241, 421, 140, 10_700),
     "collect": (196_000, 450, 120, 210, 601, 0, 1_180),
 }
 _CODES = {json.loads.__code__: "JSON parses", fold.__code__: "texts folded"}
