@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -200,7 +201,7 @@ class BatchStore(AbstractContextManager["BatchStore"]):
                 limit, stop = self._run.settings.input.max_line_bytes, self._run.stop.is_set
                 with await api.download(file_id) as spool:
                     source = Source(InputIdentity(file_id), spool.flush(), limit, stop, is_copy=True)
-                    await self._run.in_thread(lambda source=source: self._replies.add(source))  # type: ignore[misc]
+                    await self._run.in_thread(partial(self._replies.add, source))
         except MissingError:
             if not self._run.settings.output.force:
                 raise

@@ -412,7 +412,7 @@ def test_replies_to_a_part_of_the_requests_are_taken(call: Call, genrm: Genrm, j
         ("--batch",),
         ("--batch-wait", "0"),
         (".", "--requests-to", "x.jsonl"),
-        ("../work/", "--replies-from", "y/x.jsonl"),
+        ("../{here}/", "--replies-from", "y/x.jsonl"),
         ("*.jsonl", "--requests-to", "x.jsonl"),
         (".", "--replies-from", "y/"),
     ],
@@ -420,7 +420,8 @@ def test_replies_to_a_part_of_the_requests_are_taken(call: Call, genrm: Genrm, j
 def test_settings_that_contradict_files_are_refused(call: Call, genrm: Genrm, options: tuple[str, ...]) -> None:
     """They are refused before anything is read or written."""
     genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *PLAIN, *options).code == 2
+    given = (option.format(here=genrm.folder.name) for option in options)
+    assert call("score", "in.jsonl", *PLAIN, *given).code == 2
     assert genrm.names() == {"in.jsonl"}
 
 
